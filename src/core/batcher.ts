@@ -1,0 +1,152 @@
+import type { LockDriver, Request, Standing } from './driver.ts'
+import type { Environment } from './environment.ts'
+import { LeaseholdError } from './errors.ts'
+
+/** Called once with the answer, and with the time just before its request was sent. Must not throw. */
+export type Answered = (standing: Standing, sentAt: number) => void
+
+interface Pending {
+  readonly request: Request
+  readonly answered: Answered
+}
+
+/** The most requests of one `send`: larger batches would hold up those of others in the store. */
+const requestsPerBatchMax = 500
+
+/**
+ * Gathers what one turn of the event loop asks for and sends it in one `send`, sorted by key. While a key has a request
+ * under way nothing more is sent for it, so that requests arrive in order whatever connections the driver uses.
+ */
+export class Batcher {
+  readonly #driver: LockDriver
+  readonly #environment: Environment
+  #gathered: Pending[] = []
+  #flushing = false
+  /** Keys with a request under way, and what waits for them. */
+  readonly #busy = new Map<string, Pending[] | undefined>()
+  #underWay = 0
+  #idle: (() => void) | undefined
+
+  constructor(driver: LockDriver, environment: Environment) {
+    this.#driver = driver
+    this.#environment = environment
+  }
+
+  /** Sends the request with the next batch its key allows. */
+  submit(request: Request, answered: Answered): void {
+    this.#gathered.push({ request, answered })
+    this.#flushSoon()
+  }
+
+  /** Resolves when nothing is gathered or under way. */
+  async settled(): Promise<void> {
+    while (this.#gathered.length > 0 || this.#underWay > 0) {
+      await new Promise<void>((resolve) => {
+        this.#idle = resolve
+      })
+    }
+  }
+
+  #flushSoon(): void {
+    if (this.#flushing) return
+    this.#flushing = true
+    this.#environment.defer(() => this.#flush())
+  }
+
+  #flush(): void {
+    this.#flushing = false
+    const gathered = this.#gathered
+    this.#gathered = []
+    let ready: Pending[] = []
+    for (const pending of gathered) {
+      const key = keyOf(pending.request)
+      if (this.#busy.has(key)) {
+        const waiting = this.#busy.get(key)
+        if (waiting === undefined) this.#busy.set(key, [pending])
+        else waiting.push(pending)
+      } else {
+        ready.push(pending)
+      }
+    }
+    if (ready.length > 1) ready = sortByKey(ready)
+    for (const batch of split(ready)) void this.#send(batch)
+  }
+
+  async #send(batch: readonly Pending[]): Promise<void> {
+    for (const { request } of batch) this.#busy.set(keyOf(request), undefined)
+    this.#underWay += 1
+    // Start the clock before sending: a slow reply must shorten the lease we trust.
+    const sentAt = this.#environment.now()
+    let standings: readonly Standing[]
+    try {
+      standings = await this.#driver.send(batch.map(({ request }) => request))
+      if (standings.length !== batch.length) throw malformed(`${standings.length} answers to ${batch.length} requests`)
+    } catch (error) {
+      standings = batch.map(() => ({ state: 'unknown', error }))
+    }
+    this.#underWay -= 1
+    for (const { request } of batch) this.#free(keyOf(request))
+    for (const [index, { answered }] of batch.entries()) answered(checked(standings[index]), sentAt)
+    if (this.#underWay === 0 && this.#gathered.length === 0) {
+      this.#idle?.()
+      this.#idle = undefined
+    }
+  }
+
+  #free(key: string): void {
+    const waiting = this.#busy.get(key)
+    this.#busy.delete(key)
+    if (waiting === undefined) return
+    this.#gathered.push(...waiting)
+    this.#flushSoon()
+  }
+}
+
+export function keyOf(request: Request): string {
+  return request.op === 'claim' ? request.claim.key : request.key
+}
+
+/** By key, and in the order asked within a key. */
+function sortByKey(batch: Pending[]): Pending[] {
+  return batch.sort((one, other) => {
+    const first = keyOf(one.request)
+    const second = keyOf(other.request)
+    return first < second ? -1 : first > second ? 1 : 0
+  })
+}
+
+/** Batches of at most `requestsPerBatchMax`, never dividing the requests of one key. */
+function* split(requests: readonly Pending[]): Iterable<readonly Pending[]> {
+  let from = 0
+  while (from < requests.length) {
+    let to = Math.min(from + requestsPerBatchMax, requests.length)
+    const last = requests[to - 1]
+    while (to < requests.length && last !== undefined && keyOf((requests[to] as Pending).request) === keyOf(last.request)) {
+      to += 1
+    }
+    yield from === 0 && to === requests.length ? requests : requests.slice(from, to)
+    from = to
+  }
+}
+
+/** A driver is somebody else's code: what it answers is looked at before it is believed. */
+function checked(standing: Standing | undefined): Standing {
+  switch (standing?.state) {
+    case 'held':
+      if (Number.isSafeInteger(standing.fence) && standing.fence > 0 && standing.ttlMs >= 0) return standing
+      break
+    case 'waiting':
+      if (standing.ahead >= 0 && standing.ttlMs >= 0 && standing.againMs >= 0) return standing
+      break
+    case 'absent':
+      if (typeof standing.reason === 'string') return standing
+      break
+    case 'unknown':
+      return standing
+  }
+  return { state: 'unknown', error: malformed(JSON.stringify(standing) ?? 'nothing') }
+}
+
+function malformed(what: string): LeaseholdError {
+  return new LeaseholdError('INVALID', `The store's driver answered with ${what}. This is a fault of the driver.`)
+}

@@ -1,0 +1,77 @@
+import type { AbsentReason, Claim, ListedClaim, Runner, Succession } from './driver.ts'
+
+/** A claim as a store keeps it. Times are milliseconds of the store's clock. */
+export interface ClaimRecord {
+  /** As it was asked for. `ttlMs` and `detached` below are those in force. */
+  readonly claim: Claim
+  readonly state: 'held' | 'waiting'
+  /** When it came, as a number that grows with every claim of the key. */
+  readonly order: number
+  /** 0 while waiting. */
+  readonly fence: number
+  readonly ttlMs: number
+  readonly detached: boolean
+  readonly enteredAt: number
+  /** 0 while waiting. */
+  readonly acquiredAt: number
+  readonly lastHeartbeat: number
+  readonly renewalCount: number
+  /** Expired for its owner from this instant on; for others only after its grace. */
+  readonly expiresAt: number
+  /** Why its owner was asked to leave. */
+  readonly leaving?: string
+  /** Whom it took over from. */
+  readonly after?: Succession
+  /** The store has seen its process end: it counts as expired. Set by a driver as it reads, kept through a grace. */
+  readonly died?: boolean
+}
+
+/** How the last unclean end of a key came about: a hint for its owner and its successor, kept for one ttl. */
+export interface Ended {
+  readonly id: string
+  readonly how: Succession['how']
+  readonly detail?: string
+  readonly fence: number
+  readonly runner: Runner
+  readonly until: number
+  /** A successor has been told. */
+  readonly told: boolean
+}
+
+/** Why a claim that ended this way is absent, in its owner's words: a process does not see itself die. */
+export function absentReason(how: Succession['how']): AbsentReason {
+  return how === 'died' ? 'expired' : how
+}
+
+/**
+ * The order in which waiters are promoted: conversions, whose owners hold already, then higher priority, then arrival.
+ * Negative: `one` goes first.
+ */
+export function compareRank(one: ClaimRecord, other: ClaimRecord): number {
+  const converting = Number(other.claim.replaces !== undefined) - Number(one.claim.replaces !== undefined)
+  return converting || other.claim.priority - one.claim.priority || one.order - other.order
+}
+
+/** The record as `list` shows it. */
+export function listed(record: ClaimRecord): ListedClaim {
+  const { claim } = record
+  return {
+    id: claim.id,
+    state: record.state,
+    mode: claim.mode,
+    ...(claim.limit !== undefined && { limit: claim.limit }),
+    ...(claim.range !== undefined && { range: claim.range }),
+    priority: claim.priority,
+    fence: record.fence,
+    ttlMs: record.ttlMs,
+    graceMs: claim.graceMs,
+    ...(claim.maxHoldMs !== undefined && { maxHoldMs: claim.maxHoldMs }),
+    ...(record.leaving !== undefined && { leaving: record.leaving }),
+    enteredAt: record.enteredAt,
+    acquiredAt: record.acquiredAt,
+    lastHeartbeat: record.lastHeartbeat,
+    renewalCount: record.renewalCount,
+    expiresAt: record.expiresAt,
+    runner: claim.runner,
+  }
+}

@@ -1,0 +1,30 @@
+import type { Mode, Range } from './driver.ts'
+
+/** The part of a claim that decides whom it can share a key with. */
+export interface Wanted {
+  readonly mode: Mode
+  readonly limit?: number
+  readonly range?: Range
+}
+
+/** Whether two claims touch the same bytes. A claim without a range touches all of them. */
+export function overlaps(one: Wanted, other: Wanted): boolean {
+  if (one.range === undefined || other.range === undefined) return true
+  return one.range.start < other.range.end && other.range.start < one.range.end
+}
+
+/** Whether two claims can never be held together. Limits are counted elsewhere: they concern more than two. */
+export function excludes(one: Wanted, other: Wanted): boolean {
+  return (one.mode === 'exclusive' || other.mode === 'exclusive') && overlaps(one, other)
+}
+
+/**
+ * Whether a claim that must go on waiting holds up one behind it. Beyond exclusion, a limited claim holds up those that
+ * would take from the same limit: nobody overtakes.
+ */
+export function standsInTheWay(blocked: Wanted, behind: Wanted): boolean {
+  if (!overlaps(blocked, behind)) return false
+  return (
+    blocked.mode === 'exclusive' || behind.mode === 'exclusive' || blocked.limit !== undefined || behind.limit !== undefined
+  )
+}

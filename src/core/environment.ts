@@ -1,0 +1,84 @@
+import { randomUUID } from 'node:crypto'
+import { uptime } from 'node:os'
+import { performance } from 'node:perf_hooks'
+
+/** A timer that fires once. */
+export interface Timer {
+  cancel(): void
+  /** Whether the timer alone keeps the process running. A new timer does not. */
+  keepAlive(wanted: boolean): void
+}
+
+/**
+ * Everything the client takes from its surroundings: time, timers, chance. A simulator passes its own and then owns
+ * every source of surprise; nothing else in the core reads a clock, sets a timer or rolls dice.
+ */
+export interface Environment {
+  /** Milliseconds that never go back and that count the time a laptop was asleep. */
+  now(): number
+  /** Milliseconds since 1970, for people. */
+  wall(): number
+  /** Runs `action` once after `delayMs`. */
+  timer(delayMs: number, action: () => void): Timer
+  /** Runs `action` when everything else of this turn of the event loop has run. */
+  defer(action: () => void): void
+  /** From 0 up to, not including, 1. */
+  random(): number
+  /** An unguessable name: 122 random bits or more. */
+  id(): string
+}
+
+/** The longest delay `setTimeout` keeps; a longer one would fire at once. */
+const timerMaxMs = 2_147_483_647
+
+/** `performance.now()` counts from the start of the thread; this moves it to the clock all threads share. */
+const threadStartMs = (() => {
+  const [seconds, nanoseconds] = process.hrtime()
+  return seconds * 1000 + nanoseconds / 1e6 - performance.now()
+})()
+
+/** The monotonic clock of this machine: the same for every thread and, on Linux, for every process. Stops in a sleep. */
+export function monotonicMs(): number {
+  return performance.now() + threadStartMs
+}
+
+/** Reading the uptime opens a file: once in this many milliseconds is enough. */
+const uptimeEveryMs = 5
+
+/**
+ * A clock that also counts sleep. The monotonic clock stops while the machine sleeps and the uptime does not, so the lead
+ * of the second is the sleep: a lease is over when either says so. The wall clock has no say: it may be set.
+ */
+export function sleepProofClock(monotonic: () => number, uptimeMs: () => number): () => number {
+  const leadAtStart = uptimeMs() - monotonic()
+  let asleepMs = 0
+  let readAt = -Infinity
+  return () => {
+    const awakeMs = monotonic()
+    if (awakeMs - readAt > uptimeEveryMs) {
+      readAt = awakeMs
+      asleepMs = Math.max(asleepMs, uptimeMs() - awakeMs - leadAtStart)
+    }
+    return awakeMs + asleepMs
+  }
+}
+
+/** The real surroundings. */
+export function systemEnvironment(): Environment {
+  const now = sleepProofClock(monotonicMs, () => uptime() * 1000)
+  return {
+    now,
+    wall: () => Date.now(),
+    timer(delayMs, action) {
+      const handle = setTimeout(action, Math.min(Math.max(0, Math.ceil(delayMs)), timerMaxMs)).unref()
+      return {
+        cancel: () => clearTimeout(handle),
+        keepAlive: (wanted) => void (wanted ? handle.ref() : handle.unref()),
+      }
+    },
+    // Micro-tasks may ask for more; the next tick comes when they are done.
+    defer: (action) => queueMicrotask(() => process.nextTick(action)),
+    random: Math.random,
+    id: randomUUID,
+  }
+}

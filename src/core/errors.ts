@@ -1,0 +1,85 @@
+import type { Runner } from './driver.ts'
+
+/** Stable names for what can go wrong. Contention is a value, not an error, where the caller did not ask to wait. */
+export type ErrorCode =
+  /** The lock was not granted within `wait` or the allowed attempts. */
+  | 'TIMEOUT'
+  /** The caller's signal fired. */
+  | 'ABORTED'
+  /** Somebody else holds the lock and the caller did not want to wait. */
+  | 'HELD'
+  /** The lease ended while its holder still wanted it. */
+  | 'LOST'
+  /** Waiting would never end. */
+  | 'DEADLOCK'
+  /** The store could not be reached or would not answer. */
+  | 'UNAVAILABLE'
+  /** This lease is not, or no longer, held. */
+  | 'NOT_HELD'
+  /** The lease is for another scope, or the scope's limit is another. */
+  | 'SCOPE_MISMATCH'
+  /** This store cannot do that. */
+  | 'UNSUPPORTED'
+  /** An argument, an option, or a reply from the store makes no sense. */
+  | 'INVALID'
+  /** The client has been closed. */
+  | 'CLOSED'
+
+/** A holder, as shown to somebody it keeps waiting. */
+export interface HolderSummary {
+  readonly runner: Runner
+  readonly fence: number
+  readonly acquiredAt: Date
+  readonly remainingMs: number
+}
+
+export interface ErrorDetails {
+  readonly cause?: unknown
+  /** The scope the error is about. */
+  readonly scope?: string
+  readonly key?: string
+  readonly fence?: number
+  /** Who held the lock when it was not granted. */
+  readonly holders?: readonly HolderSummary[]
+  /** How many stood in front. */
+  readonly queuePosition?: number
+  readonly attempts?: number
+  /** For UNAVAILABLE: `network`, `busy`, `read-only`, `full`, `corrupt`, `no-answer`, `rate-limit` … For LOST: why. */
+  readonly reason?: string
+  readonly retryAfterMs?: number
+}
+
+/** Every error of Leasehold. `code` is stable; the message says what happened and what to do. */
+export class LeaseholdError extends Error {
+  override readonly name = 'LeaseholdError'
+  readonly code: ErrorCode
+  declare readonly scope?: string
+  declare readonly key?: string
+  declare readonly fence?: number
+  declare readonly holders?: readonly HolderSummary[]
+  declare readonly queuePosition?: number
+  declare readonly attempts?: number
+  declare readonly reason?: string
+  declare readonly retryAfterMs?: number
+
+  constructor(code: ErrorCode, message: string, details: ErrorDetails = {}) {
+    const { cause, ...rest } = details
+    super(`${code}: ${message}`, cause === undefined ? undefined : { cause })
+    this.code = code
+    Object.assign(this, rest)
+  }
+}
+
+/** Reasons of UNAVAILABLE that another try cannot mend. */
+const permanent = new Set(['auth', 'read-only', 'full', 'corrupt', 'foreign', 'network-file-system', 'configuration'])
+
+/** Whether the same call may succeed a little later. */
+export function worthRetrying(error: unknown): boolean {
+  if (!(error instanceof LeaseholdError)) return true
+  return error.code === 'UNAVAILABLE' && !permanent.has(error.reason ?? '')
+}
+
+/** A message for people out of anything that was thrown. */
+export function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error)
+}

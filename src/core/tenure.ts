@@ -1,0 +1,131 @@
+import type { Alarm, Sleeper } from './alarm.ts'
+import type { Batcher } from './batcher.ts'
+import type { Claim, Standing } from './driver.ts'
+import type { Environment } from './environment.ts'
+import { begin, step, wakeAt, type Effect, type Event, type Life, type LifeTerms, type Stepped } from './life.ts'
+
+/** What the claims of one client share. */
+export interface Office {
+  readonly environment: Environment
+  readonly batcher: Batcher
+  readonly alarm: Alarm
+  /** The client's claims that are not over, by id. */
+  readonly tenures: Map<string, Tenure>
+  /** Renews held claims while this thread is blocked; see `heartbeat-thread.ts`. */
+  readonly thread?: HeartbeatThread
+}
+
+/** A second place to renew from, for when this one is blocked. */
+export interface HeartbeatThread {
+  readonly running: boolean
+  watch(claim: { readonly key: string; readonly id: string; readonly ttlMs: number; readonly heartbeatMs: number }): void
+  unwatch(id: string): void
+  /** Hands over, now, the answers that came while this thread was busy. */
+  drain(): void
+}
+
+/** Told of everything but sends. Must not throw. */
+export type Observer = (effect: Exclude<Effect, { type: 'send' }>) => void
+
+/** The thin runtime of one claim: turns the effects of `life.ts` into sends and alarms, and their answers into events. */
+export class Tenure implements Sleeper {
+  alarmAt = Infinity
+  alarmSlot = -1
+  readonly #office: Office
+  #life: Life
+  observer: Observer
+
+  private constructor(office: Office, observer: Observer, life: Life) {
+    this.#office = office
+    this.observer = observer
+    this.#life = life
+  }
+
+  /** Sends a claim and follows it to its end. */
+  static begin(office: Office, claim: Claim, terms: LifeTerms, observer: Observer): Tenure {
+    const stepped = begin(claim, terms, office.environment.now())
+    const tenure = new Tenure(office, observer, stepped[0])
+    office.tenures.set(claim.id, tenure)
+    tenure.#carryOut(stepped)
+    return tenure
+  }
+
+  /** Takes over a claim that is held already, granted elsewhere. It is renewed at once. */
+  static resume(office: Office, life: Life, observer: Observer): Tenure {
+    const tenure = new Tenure(office, observer, life)
+    office.tenures.set(life.claim.id, tenure)
+    tenure.#carryOut([life, []])
+    return tenure
+  }
+
+  get life(): Life {
+    return this.#life
+  }
+
+  /** Nothing more will happen to this claim. */
+  get over(): boolean {
+    return this.#life.phase === 'over' || this.#life.phase === 'lost'
+  }
+
+  release(): void {
+    this.#dispatch({ type: 'release', at: this.#office.environment.now() })
+  }
+
+  renew(ttlMs: number): void {
+    this.#dispatch({ type: 'renew', at: this.#office.environment.now(), ttlMs })
+  }
+
+  setHeartbeat(everyMs: number): void {
+    this.#dispatch({ type: 'heartbeat', at: this.#office.environment.now(), everyMs })
+  }
+
+  hear(news: Standing | 'ask'): void {
+    this.#dispatch({ type: 'heard', at: this.#office.environment.now(), news })
+  }
+
+  /** An answer to a renewal, from wherever it was sent. */
+  answer(standing: Standing, sentAt: number): void {
+    const { environment } = this.#office
+    this.#dispatch({ type: 'answer', at: environment.now(), sentAt, standing, roll: environment.random() })
+  }
+
+  /** Judges the deadline by the clock now, without waiting for the alarm. */
+  check(): void {
+    this.wake(this.#office.environment.now())
+  }
+
+  wake(now: number): void {
+    // Renewals may have gone through elsewhere while this thread was blocked.
+    if (now >= this.#life.deadline) this.#office.thread?.drain()
+    this.#dispatch({ type: 'tick', at: now })
+  }
+
+  #dispatch(event: Event): void {
+    this.#carryOut(step(this.#life, event))
+  }
+
+  #carryOut(stepped: Stepped): void {
+    const [life, effects] = stepped
+    this.#life = life
+    const { alarm, tenures } = this.#office
+    alarm.set(this, wakeAt(life))
+    if (life.phase === 'over' || life.phase === 'lost') tenures.delete(life.claim.id)
+    for (const effect of effects) this.#perform(effect)
+  }
+
+  #perform(effect: Effect): void {
+    if (effect.type !== 'send') {
+      this.observer(effect)
+      return
+    }
+    const { request } = effect
+    const { batcher, environment } = this.#office
+    if (request.op === 'release') {
+      batcher.submit(request, (standing) => {
+        this.#dispatch({ type: 'release-answer', at: environment.now(), standing, roll: environment.random() })
+      })
+    } else {
+      batcher.submit(request, (standing, sentAt) => this.answer(standing, sentAt))
+    }
+  }
+}

@@ -1,0 +1,160 @@
+/**
+ * Locks in this process: the reference for every other driver, and the store for users' own tests.
+ *
+ * `memory()` is private to one driver, `memory({ name })` is shared by all of that name in the process. A clock can be
+ * passed in, so that a test can move time and play several runners.
+ */
+import { admit } from '../core/admission.ts'
+import { keyOf } from '../core/batcher.ts'
+import { listed } from '../core/claim-record.ts'
+import type { Heard, KeyPage, ListQuery, LockDriver, Request, Standing, Supports } from '../core/driver.ts'
+import { monotonicMs } from '../core/environment.ts'
+import { LeaseholdError } from '../core/errors.ts'
+import { fenceFloor } from '../core/fence.ts'
+import { KeyState } from '../core/key-state.ts'
+import { pageOf } from '../core/paging.ts'
+
+/** The store's time. `now` must never go back by itself; `wall` is milliseconds since 1970. */
+export interface MemoryClock {
+  now(): number
+  wall(): number
+}
+
+export interface MemoryOptions {
+  /** Drivers of the same name share one store. Absent: a store of its own. */
+  readonly name?: string
+  /** Absent: the machine's. With a name, the clock of whoever came first counts. */
+  readonly clock?: MemoryClock
+}
+
+const supports: Supports = {
+  shared: true,
+  limit: true,
+  range: true,
+  queue: true,
+  push: true,
+  priority: true,
+  convert: true,
+  evict: ['stale', 'lower-priority', 'same-runner', 'all'],
+  grace: true,
+  maxHold: true,
+  fence: true,
+  ttlMinMs: 1,
+  ttlMaxMs: Number.MAX_SAFE_INTEGER,
+}
+
+const systemClock: MemoryClock = { now: monotonicMs, wall: () => Date.now() }
+
+const storesByName = new Map<string, MemoryStore>()
+
+/** A lock store in this process. */
+export function memory(options: MemoryOptions = {}): LockDriver {
+  const { name, clock = systemClock } = options
+  if (name === undefined) return new MemoryDriver(new MemoryStore(clock))
+  let store = storesByName.get(name)
+  if (store === undefined) storesByName.set(name, (store = new MemoryStore(clock)))
+  return new MemoryDriver(store)
+}
+
+/** All keys of one store. Keys without claims are not kept: one fence counter serves them all. */
+class MemoryStore {
+  readonly listeners = new Set<Heard>()
+  readonly #clock: MemoryClock
+  readonly #keys = new Map<string, KeyState>()
+  /** Keys of which only an ending is remembered, oldest first, to be forgotten in passing. */
+  readonly #remembered = new Set<string>()
+  #lastFence: number
+
+  constructor(clock: MemoryClock) {
+    this.#clock = clock
+    // Another process had this name before, perhaps: begin past every fence it can have minted.
+    this.#lastFence = fenceFloor(clock.wall())
+  }
+
+  get now(): number {
+    return Math.floor(this.#clock.now())
+  }
+
+  carryOut(request: Request): Standing {
+    const { now } = this
+    const key = keyOf(request)
+    let state = this.#keys.get(key)
+    if (state === undefined) this.#keys.set(key, (state = new KeyState()))
+    state.lastFence = this.#lastFence
+    const verdict = admit(state, request, now)
+    this.#lastFence = verdict.lastFence
+    state.apply(verdict)
+    if (state.idle) this.#keys.delete(key)
+    else if (state.ended !== undefined) this.#remembered.add(key)
+    if (this.#remembered.size > 0) this.#forgetSome(now)
+    for (const { record, standing } of verdict.news) this.#push(key, record.claim.id, standing)
+    return verdict.standing
+  }
+
+  list(query: ListQuery): KeyPage {
+    const names = query.key === undefined ? [...this.#keys.keys()] : this.#keys.has(query.key) ? [query.key] : []
+    return pageOf(names.sort(), query, this.now, (key) => {
+      const state = this.#keys.get(key)
+      return state === undefined ? [] : [...state.holders(), ...state.waiters()].map(listed)
+    })
+  }
+
+  /** Drops a few endings that no longer matter, so that names used once do not pile up. */
+  #forgetSome(now: number): void {
+    let looks = 4
+    for (const key of this.#remembered) {
+      if (looks-- === 0) return
+      this.#remembered.delete(key)
+      const state = this.#keys.get(key)
+      if (state?.ended === undefined) continue
+      if (now < state.ended.until) this.#remembered.add(key)
+      else state.ended = undefined
+      if (state.idle) this.#keys.delete(key)
+    }
+  }
+
+  #push(key: string, id: string, standing: Standing): void {
+    queueMicrotask(() => {
+      for (const heard of this.listeners) heard(key, id, standing)
+    })
+  }
+}
+
+class MemoryDriver implements LockDriver {
+  readonly name = 'memory'
+  readonly supports = supports
+  readonly #store: MemoryStore
+  readonly #heard = new Set<Heard>()
+  #closed = false
+
+  constructor(store: MemoryStore) {
+    this.#store = store
+  }
+
+  async open(): Promise<void> {}
+
+  async send(requests: readonly Request[]): Promise<readonly Standing[]> {
+    this.#refuseIfClosed()
+    return requests.map((request) => this.#store.carryOut(request))
+  }
+
+  async list(query: ListQuery): Promise<KeyPage> {
+    this.#refuseIfClosed()
+    return this.#store.list(query)
+  }
+
+  listen(heard: Heard): Disposable {
+    this.#store.listeners.add(heard)
+    this.#heard.add(heard)
+    return { [Symbol.dispose]: () => void this.#store.listeners.delete(heard) }
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true
+    for (const heard of this.#heard) this.#store.listeners.delete(heard)
+  }
+
+  #refuseIfClosed(): void {
+    if (this.#closed) throw new LeaseholdError('CLOSED', 'This memory store has been closed.')
+  }
+}
