@@ -1,0 +1,29 @@
+// Turns each src/**/*.{sql,lua,html,css} into a sibling NAME.EXT.generated.ts that exports the text.
+// Scripts and pages thus live in real files, while the package reads no file at run time.
+import { existsSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
+import path from 'node:path'
+import { fileURLToPath } from 'node:url'
+
+const root = fileURLToPath(new URL('..', import.meta.url))
+const embeddable = /\.(sql|lua|html|css)$/
+const generated = /\.generated\.ts$/
+
+/** Brings the generated files of `folder` up to date: writes only what changed, removes what lost its source. */
+export function embed(folder = path.join(root, 'src')) {
+  for (const entry of readdirSync(folder, { recursive: true, withFileTypes: true })) {
+    const file = path.join(entry.parentPath, entry.name)
+    if (entry.isFile() && embeddable.test(file)) writeWhenChanged(`${file}.generated.ts`, moduleOf(file))
+    else if (generated.test(file) && !existsSync(file.replace(generated, ''))) rmSync(file)
+  }
+}
+
+function moduleOf(file) {
+  const text = JSON.stringify(readFileSync(file, 'utf8'))
+  return `// Written by scripts/embed.mjs from ${path.basename(file)}. Edit that file.\nexport default ${text}\n`
+}
+
+function writeWhenChanged(file, content) {
+  if (!existsSync(file) || readFileSync(file, 'utf8') !== content) writeFileSync(file, content)
+}
+
+if (process.argv[1] === fileURLToPath(import.meta.url)) embed()

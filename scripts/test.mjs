@@ -1,0 +1,82 @@
+// Runs the project's tests and ends with one line: `N passed, N failed`.
+//
+//   node scripts/test.mjs               checks, unit tests, integration tests
+//   node scripts/test.mjs unit          the tests that need neither a build nor a server
+//   node scripts/test.mjs integration   the tests on built code, real processes and real stores
+//   node scripts/test.mjs checks        build, types, lint, format, package contents, unused code
+//
+// What follows the name goes to vitest: `npm run test:unit -- waiter -t 'dies'`.
+import { spawnSync } from 'node:child_process'
+import { existsSync, mkdirSync, readFileSync, rmSync } from 'node:fs'
+import path from 'node:path'
+import { fileURLToPath } from 'node:url'
+
+const root = fileURLToPath(new URL('..', import.meta.url))
+process.chdir(root)
+const packed = '.build/leasehold.tgz'
+
+const prepare = { embed: 'node scripts/embed.mjs' }
+const build = {
+  'build the package': 'node scripts/build.mjs',
+  'check types and build the tests': 'node scripts/build.mjs --dev',
+}
+const checks = {
+  'lint with types': 'oxlint --type-aware --deny-warnings',
+  format: 'oxfmt --check .',
+  'unused files, exports and dependencies': 'knip --no-progress --no-config-hints',
+  pack: `npm pack --ignore-scripts --silent --pack-destination .build && mv .build/leasehold-*.tgz ${packed}`,
+  'package.json against the packed files': `publint --strict ${packed}`,
+  'types as a user resolves them': `attw --profile esm-only ${packed}`,
+}
+const plans = {
+  all: { steps: { ...prepare, ...build, ...checks }, projects: ['unit', 'integration'] },
+  unit: { steps: prepare, projects: ['unit'] },
+  integration: { steps: { ...prepare, ...build }, projects: ['integration'] },
+  checks: { steps: { ...prepare, ...build, ...checks }, projects: [] },
+}
+
+const [name = 'all', ...vitestArguments] = process.argv.slice(2)
+const plan = plans[name]
+if (!plan) {
+  console.error(`No tests called "${name}". Choose one of: ${Object.keys(plans).join(', ')}`)
+  process.exit(2)
+}
+
+mkdirSync('.build', { recursive: true })
+process.env.PATH = `${path.join(root, 'node_modules/.bin')}${path.delimiter}${process.env.PATH}`
+const total = { passed: 0, failed: 0, skipped: 0 }
+
+for (const [title, command] of Object.entries(plan.steps)) runCheck(title, command)
+for (const project of plan.projects) runTests(project)
+
+const skipped = total.skipped > 0 ? `, ${total.skipped} skipped` : ''
+console.log(`\n${total.passed} passed, ${total.failed} failed${skipped}`)
+const nothingRan = plan.projects.length > 0 && total.passed + total.failed === 0
+process.exit(total.failed > 0 || nothingRan ? 1 : 0)
+
+/** Runs one check, and shows what it printed only when it failed. A failed check counts as one failure. */
+function runCheck(title, command) {
+  const startedAt = performance.now()
+  const { status, stdout, stderr } = spawnSync(command, { shell: true, encoding: 'utf8', timeout: 300_000 })
+  const seconds = ((performance.now() - startedAt) / 1000).toFixed(1)
+  console.log(`${status === 0 ? 'ok    ' : 'FAILED'} ${title} (${seconds} s)`)
+  if (status === 0) return
+  console.log(`${stdout}${stderr}`.trimEnd())
+  total.failed += 1
+}
+
+/** Runs one vitest project with its output shown as it comes, and adds its counts to the total. */
+function runTests(project) {
+  const results = `.build/results-${project}.json`
+  rmSync(results, { force: true })
+  const reporters = ['--reporter=default', '--reporter=json', `--outputFile.json=${results}`]
+  const { status } = spawnSync('vitest', ['run', '--project', project, ...reporters, ...vitestArguments], {
+    stdio: 'inherit',
+  })
+  const counts = existsSync(results) ? JSON.parse(readFileSync(results, 'utf8')) : {}
+  const { numPassedTests = 0, numFailedTests = 0, numPendingTests = 0, numTodoTests = 0 } = counts
+  total.passed += numPassedTests
+  total.skipped += numPendingTests + numTodoTests
+  // A run can fail without a failed test: a file that does not load, an error nobody caught, no test at all.
+  total.failed += status === 0 ? numFailedTests : Math.max(numFailedTests, 1)
+}

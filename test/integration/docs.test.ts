@@ -1,0 +1,62 @@
+import { readFileSync } from 'node:fs'
+import { beforeAll, describe, expect, test } from 'vitest'
+import { blocksOf, pages } from '../docs/blocks.ts'
+import type { Block } from '../docs/blocks.ts'
+import { compile, programOf } from '../docs/program.ts'
+import { complaintAboutNpm, runApart } from '../docs/shell.ts'
+
+// Every code block of the docs works as printed. After the fence stands the language, then how the block is tested:
+//   ts, js             type-checked and run             ts no-run      type-checked: needs a server
+//   ts continues       run after the block before it    sh no-run      read by bash, not run
+//   sh                 run by bash; lines that start with `npm ` are only checked to name real commands
+//   json               parsed                           text           not tested
+// Blocks in further languages are shown as they are, and listed in `shownOnly`.
+
+const shownOnly = ['text', 'mermaid', 'http', 'yaml', 'toml', 'sql', 'lua', 'html', 'diff']
+const blocks = pages().flatMap((page) => blocksOf(page))
+const programs = blocks.filter(({ language }) => language === 'ts' || language === 'js')
+const { scripts } = JSON.parse(readFileSync('package.json', 'utf8')) as { scripts: Record<string, string> }
+
+describe.each(pages())('%s', (page) => {
+  const own = blocks.filter(({ file }) => file === page)
+  let complaints: Map<Block, string[]>
+  beforeAll(async () => {
+    complaints = await compiled()
+  })
+
+  test('has code blocks that say their language', () => {
+    const known = ['ts', 'js', 'sh', 'json', ...shownOnly]
+    const unknown = own.filter(({ language }) => !known.includes(language))
+    expect(unknown.map(({ line, language }) => `${page}:${line} "${language}"`)).toEqual([])
+  })
+
+  for (const block of own) {
+    const runs = !block.marks.includes('no-run')
+    const title = `${page}:${block.line} ${runs ? 'runs' : 'is well formed'}`
+
+    if (programs.includes(block)) {
+      test(title, async () => {
+        expect(complaints.get(block)).toEqual([])
+        if (runs) expect(await runApart(process.execPath, [programOf(block)])).toMatchObject({ ok: true })
+      })
+    } else if (block.language === 'sh') {
+      test(title, async () => {
+        const lines = block.text.split('\n')
+        const npm = lines.filter((line) => line.startsWith('npm '))
+        expect(npm.map((line) => complaintAboutNpm(line, scripts)).filter((each) => each !== undefined)).toEqual([])
+        const script = lines.filter((line) => !line.startsWith('npm ')).join('\n')
+        const args = [...(runs ? [] : ['-n']), '-euo', 'pipefail', '-c', script]
+        expect(await runApart('bash', args)).toMatchObject({ ok: true })
+      })
+    } else if (block.language === 'json') {
+      test(`${page}:${block.line} parses`, () => expect(() => JSON.parse(block.text) as unknown).not.toThrow())
+    }
+  }
+})
+
+let compilation: Promise<Map<Block, string[]>> | undefined
+/** Compiles once for all pages. */
+function compiled() {
+  compilation ??= compile(programs)
+  return compilation
+}

@@ -1,0 +1,94 @@
+import { existsSync, readFileSync, readdirSync } from 'node:fs'
+import path from 'node:path'
+import { describe, expect, test } from 'vitest'
+
+/** Which parts of src a part may import, besides itself. A request flows one way: `api → core ← drivers`. */
+const mayImport: Record<string, readonly string[]> = {
+  'index.ts': ['api', 'core', 'drivers'],
+  core: [],
+  api: ['core'],
+  drivers: ['core'],
+  dashboard: ['api', 'core'],
+  server: ['api', 'core', 'dashboard', 'index.ts'],
+  cli: ['api', 'core', 'server', 'dashboard', 'index.ts'],
+  testing: ['api', 'core', 'drivers', 'index.ts'],
+}
+
+/** The one place that turns a connection URL into a driver, and so the only one outside drivers that knows them. */
+const connectsDrivers = /^src\/api\/connect(-[\w-]+)?\.ts$/
+
+const linesPerFileMax = 320
+
+const manifest = JSON.parse(readFileSync('package.json', 'utf8')) as {
+  exports: Record<string, string | { types: string; default: string }>
+}
+
+const sources = readdirSync('src', { recursive: true, encoding: 'utf8' })
+  .map((name) => path.posix.join('src', name.split(path.sep).join('/')))
+  .filter((file) => file.endsWith('.ts') && !file.endsWith('.generated.ts'))
+
+/** Relative imports of a file, as paths from the root of the repository. */
+function importsOf(file: string): string[] {
+  const specifiers = readFileSync(file, 'utf8').matchAll(/(?:\bfrom|\bimport)\s*\(?\s*'(\.{1,2}\/[^']+)'/g)
+  return [...specifiers].map(([, specifier = '']) => path.posix.join(path.posix.dirname(file), specifier))
+}
+
+/** `core` for `src/core/waiter.ts`, `index.ts` for `src/index.ts`. */
+function partOf(file: string): string {
+  return file.split('/')[1] ?? ''
+}
+
+describe('imports', () => {
+  test('every folder of src has a place in the picture', () => {
+    const parts = new Set(sources.map(partOf))
+    expect([...parts].filter((part) => !(part in mayImport))).toEqual([])
+  })
+
+  test('imports point from api to core and from drivers to core, never back', () => {
+    const wrong = sources.flatMap((file) => {
+      const part = partOf(file)
+      const allowed = [part, ...(mayImport[part] ?? []), ...(connectsDrivers.test(file) ? ['drivers'] : [])]
+      return importsOf(file)
+        .filter((target) => !allowed.includes(partOf(target)))
+        .map((target) => `${file} imports ${target}`)
+    })
+    expect(wrong).toEqual([])
+  })
+})
+
+describe('files', () => {
+  test('no file is named after nothing', () => {
+    expect(sources.filter((file) => /(?:^|\/)(?:utils?|helpers?|common)\.ts$/.test(file))).toEqual([])
+  })
+
+  test(`no source file is longer than ${linesPerFileMax} lines`, () => {
+    const long = sources
+      .map((file) => ({ file, lines: readFileSync(file, 'utf8').trimEnd().split('\n').length }))
+      .filter(({ lines }) => lines > linesPerFileMax)
+    expect(long).toEqual([])
+  })
+})
+
+describe('exports', () => {
+  const drivers = sources
+    .filter((file) => /^src\/drivers\/[^/]+\.ts$/.test(file))
+    .map((file) => path.posix.basename(file, '.ts'))
+
+  test('one name serves a driver, its export and its page', () => {
+    const missing = drivers.flatMap((name) => [
+      ...(`./${name}` in manifest.exports ? [] : [`package.json lacks the export "./${name}"`]),
+      ...(name === 'memory' || existsSync(`docs/stores/${name}.md`) ? [] : [`docs/stores/${name}.md is missing`]),
+    ])
+    expect(missing).toEqual([])
+  })
+
+  test('every export of the package has its source', () => {
+    const missing = Object.entries(manifest.exports).flatMap(([subpath, target]) => {
+      if (typeof target === 'string') return existsSync(target) ? [] : [`${subpath}: ${target}`]
+      const source = target.default.replace(/^\.\/dist\//, 'src/').replace(/\.js$/, '.ts')
+      const typesMatch = target.types === target.default.replace(/\.js$/, '.d.ts')
+      return sources.includes(source) && typesMatch ? [] : [`${subpath}: ${source}`]
+    })
+    expect(missing).toEqual([])
+  })
+})
