@@ -150,3 +150,8 @@ function checked(standing: Standing | undefined): Standing {
 function malformed(what: string): LeaseholdError {
   return new LeaseholdError('INVALID', `The store's driver answered with ${what}. This is a fault of the driver.`)
 }
+
+/** One request by itself, with its answer. */
+export function submitOnce(batcher: Batcher, request: Request): Promise<Standing> {
+  return new Promise((resolve) => batcher.submit(request, resolve))
+}

@@ -11,6 +11,8 @@ export interface Office {
   readonly alarm: Alarm
   /** The client's claims that are not over, by id. */
   readonly tenures: Map<string, Tenure>
+  /** Acquisitions without an outcome yet. */
+  readonly waiters: Set<{ close(): void }>
   /** Renews held claims while this thread is blocked; see `heartbeat-thread.ts`. */
   readonly thread?: HeartbeatThread
 }
@@ -22,6 +24,7 @@ export interface HeartbeatThread {
   unwatch(id: string): void
   /** Hands over, now, the answers that came while this thread was busy. */
   drain(): void
+  close(): Promise<void>
 }
 
 /** Told of everything but sends. Must not throw. */
