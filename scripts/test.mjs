@@ -85,7 +85,7 @@ function runInGroup(command, args) {
   const child = spawn(command, args, { stdio: ['ignore', 'inherit', 'inherit'], detached: true })
   const endGroup = () => {
     try {
-      process.kill(-child.pid, 'SIGKILL')
+      if (child.pid !== undefined) process.kill(-child.pid, 'SIGKILL')
     } catch {
       // Nothing of the group is left.
     }
