@@ -84,8 +84,10 @@ function leasesIn(tries: readonly Acquired[]): Lease[] {
 
 /** By key, then by the start of the range; each scope once. */
 function canonicalOrder(scopes: readonly Scope[]): readonly Scope[] {
-  const byName = new Map(scopes.map((scope) => [`${scope.key} ${scope.range?.start ?? ''} ${scope.range?.end ?? ''}`, scope]))
-  return [...byName.values()].sort((one, other) => {
+  const byName = new Map(
+    scopes.map((scope) => [`${scope.key} ${scope.range?.start ?? ''} ${scope.range?.end ?? ''}`, scope]),
+  )
+  return [...byName.values()].toSorted((one, other) => {
     if (one.key !== other.key) return one.key < other.key ? -1 : 1
     return (one.range?.start ?? -1) - (other.range?.start ?? -1)
   })

@@ -21,7 +21,13 @@ export const exclusively: Sharing = { mode: 'exclusive' }
 export type Acquired = { readonly lease: Lease } | { readonly outcome: Exclude<Outcome, { type: 'granted' }> }
 
 /** Claims a scope and follows the claim until it is held or given up. Resolves in every case. */
-export function attempt(client: Client, scope: Scope, sharing: Sharing, terms: Terms, waitMs: number): Promise<Acquired> {
+export function attempt(
+  client: Client,
+  scope: Scope,
+  sharing: Sharing,
+  terms: Terms,
+  waitMs: number,
+): Promise<Acquired> {
   const { driver, environment } = client
   if (scope.range !== undefined && !driver.supports.range) throw unsupported('byte ranges')
   if (sharing.mode === 'shared' && !driver.supports.shared) throw unsupported('shared locks')
@@ -133,7 +139,8 @@ async function describeRefusal(
       break
   }
   const { reason, detail } = outcome.standing
-  if (reason === 'deadlock') return fail('DEADLOCK', `${name} is being converted by another holder. Release yours and retry.`)
+  if (reason === 'deadlock')
+    return fail('DEADLOCK', `${name} is being converted by another holder. Release yours and retry.`)
   if (reason === 'mismatch') {
     return fail('SCOPE_MISMATCH', `${name} is shared by a different limit. Use the same number everywhere.`)
   }

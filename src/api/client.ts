@@ -65,7 +65,11 @@ export class Client {
   }
 
   /** Counts, logs and emits what happened to a lease. */
-  tell<Name extends EventName>(name: Name, lease: Lease, details: Omit<LockEvents[Name], 'scope' | 'key' | 'fence'>): void {
+  tell<Name extends EventName>(
+    name: Name,
+    lease: Lease,
+    details: Omit<LockEvents[Name], 'scope' | 'key' | 'fence'>,
+  ): void {
     const { key, fence } = lease
     this.emit(name, lease.scope, { key, fence, ...details } as Omit<LockEvents[Name], 'scope'>)
   }
@@ -96,7 +100,10 @@ export class Client {
   async #close(): Promise<void> {
     for (const waiter of this.office.waiters) waiter.close()
     const released = [...this.leases].map((lease) => lease.release())
-    await this.#within(closeMs, Promise.all(released).then(() => this.office.batcher.settled()))
+    await this.#within(
+      closeMs,
+      Promise.all(released).then(() => this.office.batcher.settled()),
+    )
     this.#listening?.[Symbol.dispose]()
     this.office.alarm.clear()
     this.office.tenures.clear()

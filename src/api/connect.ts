@@ -23,7 +23,10 @@ export async function driverFor(url: string): Promise<LockDriver> {
       return sqlite(rest === '' ? {} : { file: rest })
     }
     default:
-      throw new LeaseholdError('INVALID', `There is no store for ${JSON.stringify(`${scheme}:`)}. Use memory: or sqlite:FILE.`)
+      throw new LeaseholdError(
+        'INVALID',
+        `There is no store for ${JSON.stringify(`${scheme}:`)}. Use memory: or sqlite:FILE.`,
+      )
   }
 }
 

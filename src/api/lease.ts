@@ -207,14 +207,18 @@ export class Lease implements AsyncDisposable {
     this.#renewals += 1
     this.#settleRenewals()
     const { progressMs } = this.#terms
-    if (progressMs !== undefined && this.#client.environment.now() - this.#lastProgress > progressMs) this.stopHeartbeat()
+    if (progressMs !== undefined && this.#client.environment.now() - this.#lastProgress > progressMs)
+      this.stopHeartbeat()
     this.#client.tell('renewed', this, { renewals: this.#renewals, remainingMs: this.#trustedMs() })
   }
 
   #onLost(reason: string, detail: string | undefined): void {
     const why = detail === undefined ? reason : `${reason}: ${detail}`
     const after = Math.round(this.#tenure.life.ttlMs)
-    const what = reason === 'expired' ? `${this.#name()} was not renewed for ${after} ms` : `${this.#name()} was taken away (${why})`
+    const what =
+      reason === 'expired'
+        ? `${this.#name()} was not renewed for ${after} ms`
+        : `${this.#name()} was taken away (${why})`
     this.#loss = new LeaseholdError('LOST', `${what}. Stop writing; fence ${this.fence} may be superseded.`, {
       scope: describeScope(this.scope),
       key: this.key,
@@ -231,7 +235,8 @@ export class Lease implements AsyncDisposable {
   #onReleased(standing: Standing): void {
     const { heldMs } = this
     const clean = standing.state === 'absent' && standing.reason === 'released'
-    const reason = standing.state === 'unknown' ? 'unavailable' : standing.state === 'absent' ? standing.reason : undefined
+    const reason =
+      standing.state === 'unknown' ? 'unavailable' : standing.state === 'absent' ? standing.reason : undefined
     this.#settleRenewals(this.#notHeld())
     this.#tellReleased?.(clean ? { released: true } : { released: false, ...(reason !== undefined && { reason }) })
     if (this.#loss === undefined) this.#client.tell('released', this, { heldMs })
@@ -240,7 +245,10 @@ export class Lease implements AsyncDisposable {
   #settleRenewals(error?: unknown): void {
     const renewing = this.#renewing
     this.#renewing = undefined
-    for (const { resolve, reject } of renewing ?? []) error === undefined ? resolve() : reject(error)
+    for (const { resolve, reject } of renewing ?? []) {
+      if (error === undefined) resolve()
+      else reject(error)
+    }
   }
 
   #trustedMs(): number {

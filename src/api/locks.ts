@@ -7,7 +7,14 @@ import { takeAll, type LeaseSet } from './acquire-all.ts'
 import { attempt, exclusively, refusal, type Sharing } from './acquisition.ts'
 import type { Client } from './client.ts'
 import {
-  eachLock, explainLock, inspectLock, listLocks, type ListOptions, type LockInfo, type LockPage, type LockStatus,
+  eachLock,
+  explainLock,
+  inspectLock,
+  listLocks,
+  type ListOptions,
+  type LockInfo,
+  type LockPage,
+  type LockStatus,
 } from './inspection.ts'
 import type { Lease, LeaseProof } from './lease.ts'
 import { resolveOptions, type AcquireOptions, type Terms } from './options.ts'

@@ -93,8 +93,21 @@ const evictRules: Readonly<Record<ConflictStrategy, EvictRule | undefined>> = {
   force: 'all',
 }
 const known = new Set<string>([
-  'ttl', 'lease', 'wait', 'signal', 'heartbeat', 'priority', 'maxHold', 'grace', 'progress', 'onConflict', 'staleAfter',
-  'retry', 'reentrant', 'metadata', 'party',
+  'ttl',
+  'lease',
+  'wait',
+  'signal',
+  'heartbeat',
+  'priority',
+  'maxHold',
+  'grace',
+  'progress',
+  'onConflict',
+  'staleAfter',
+  'retry',
+  'reentrant',
+  'metadata',
+  'party',
 ] satisfies (keyof AcquireOptions)[])
 
 /** Checks options against each other and against what the store can do. */
@@ -107,7 +120,9 @@ export function resolveOptions(options: AcquireOptions, supports: Supports, allo
   }
   const evict = evictRules[strategy]
   if (strategy === 'force' && !allowForce) {
-    throw invalid(`onConflict: 'force' takes locks from live holders. Pass allowForce: true to connect if that is meant.`)
+    throw invalid(
+      `onConflict: 'force' takes locks from live holders. Pass allowForce: true to connect if that is meant.`,
+    )
   }
   const maxHoldMs = options.maxHold === undefined ? undefined : positiveMs(options.maxHold, 'maxHold')
   const graceMs = options.grace === undefined ? 0 : durationMs(options.grace, 'grace')
@@ -135,7 +150,10 @@ export function resolveOptions(options: AcquireOptions, supports: Supports, allo
   }
 }
 
-function leaseTimes(options: AcquireOptions, supports: Supports): { readonly ttlMs: number; readonly heartbeatMs: number } {
+function leaseTimes(
+  options: AcquireOptions,
+  supports: Supports,
+): { readonly ttlMs: number; readonly heartbeatMs: number } {
   if (options.lease !== undefined && !Object.hasOwn(leasePresets, options.lease)) {
     throw invalid(`lease is ${JSON.stringify(options.lease)}. Use one of ${Object.keys(leasePresets).join(', ')}.`)
   }
@@ -157,7 +175,9 @@ function leaseTimes(options: AcquireOptions, supports: Supports): { readonly ttl
 /** A heartbeat that leaves no room for one failure is a mistake. */
 export function checkHeartbeat(heartbeatMs: number, ttlMs: number): number {
   if (heartbeatMs <= ttlMs / 2) return heartbeatMs
-  throw invalid(`heartbeat is ${heartbeatMs} ms, over half the ttl of ${ttlMs} ms: one failed renewal would lose the lock.`)
+  throw invalid(
+    `heartbeat is ${heartbeatMs} ms, over half the ttl of ${ttlMs} ms: one failed renewal would lose the lock.`,
+  )
 }
 
 function resolvePriority(priority: AcquireOptions['priority']): number {

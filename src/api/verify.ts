@@ -32,7 +32,9 @@ export async function verifyProof(client: Client, proof: LeaseProof, scope: Scop
   const place = splitStoreKey(proof.key)
   const held = { key: place?.scopeKey ?? '', ...(claim.range !== undefined && { range: claim.range }) }
   if (place?.namespace !== client.namespace || !covers(held, scope)) {
-    throw new LeaseholdError('SCOPE_MISMATCH', `The lease with fence ${proof.fence} is not for ${name}.`, { fence: proof.fence })
+    throw new LeaseholdError('SCOPE_MISMATCH', `The lease with fence ${proof.fence} is not for ${name}.`, {
+      fence: proof.fence,
+    })
   }
   return { fence: claim.fence, remainingMs: claim.expiresAt - page.now }
 }

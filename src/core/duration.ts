@@ -1,7 +1,7 @@
 import { LeaseholdError } from './errors.ts'
 
 /** Milliseconds as a number, or text such as `'500ms'`, `'30s'`, `'5m'`, `'1h'`, `'2d'`, `'1m30s'`. */
-export type Duration = number | string
+export type Duration = number | `${number}${string}`
 
 const unitMs: Readonly<Record<string, number>> = { ms: 1, s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 }
 const wholeText = /^(?:\d+(?:\.\d+)?(?:ms|s|m|h|d))+$/

@@ -62,7 +62,10 @@ function checkMetadata(metadata: Readonly<Record<string, unknown>> | undefined):
     throw new LeaseholdError('INVALID', 'metadata must be an object of JSON values.')
   }
   if (Buffer.byteLength(text) > metadataBytesMax) {
-    throw new LeaseholdError('INVALID', `metadata is ${Buffer.byteLength(text)} bytes of JSON; ${metadataBytesMax} are allowed.`)
+    throw new LeaseholdError(
+      'INVALID',
+      `metadata is ${Buffer.byteLength(text)} bytes of JSON; ${metadataBytesMax} are allowed.`,
+    )
   }
   // A copy, so that what the caller changes later does not change what was claimed.
   return JSON.parse(text) as Record<string, unknown>

@@ -42,7 +42,10 @@ export function byteRange(inodeNumber: number, start: number, end: number): Scop
   wholeNumber(start, 'The start of a byte range', 0)
   wholeNumber(end, 'The end of a byte range', 0)
   if (start >= end) {
-    throw new LeaseholdError('INVALID', `The byte range ${start} to ${end} is empty or reversed. Its end is not part of it.`)
+    throw new LeaseholdError(
+      'INVALID',
+      `The byte range ${start} to ${end} is empty or reversed. Its end is not part of it.`,
+    )
   }
   return { kind: 'byteRange', key: inode(inodeNumber).key, range: { start, end } }
 }
@@ -97,16 +100,25 @@ export function checkNamespace(namespace: string): string {
 }
 
 function checkName(name: string, what: string): string {
-  if (typeof name !== 'string' || name.length === 0) throw new LeaseholdError('INVALID', `${what} must be text and not empty.`)
+  if (typeof name !== 'string' || name.length === 0)
+    throw new LeaseholdError('INVALID', `${what} must be text and not empty.`)
   if (name.length * 3 > nameBytesMax && Buffer.byteLength(name) > nameBytesMax) {
-    throw new LeaseholdError('INVALID', `${what} is ${Buffer.byteLength(name)} bytes long; ${nameBytesMax} are allowed.`)
+    throw new LeaseholdError(
+      'INVALID',
+      `${what} is ${Buffer.byteLength(name)} bytes long; ${nameBytesMax} are allowed.`,
+    )
   }
-  if (controlCharacters.test(name)) throw new LeaseholdError('INVALID', `${what} has a control character: ${JSON.stringify(name)}.`)
-  if (!name.isWellFormed()) throw new LeaseholdError('INVALID', `${what} is not well-formed Unicode: ${JSON.stringify(name)}.`)
+  if (controlCharacters.test(name))
+    throw new LeaseholdError('INVALID', `${what} has a control character: ${JSON.stringify(name)}.`)
+  if (!name.isWellFormed())
+    throw new LeaseholdError('INVALID', `${what} is not well-formed Unicode: ${JSON.stringify(name)}.`)
   return name
 }
 
 function wholeNumber(value: number, what: string, least: number): number {
   if (Number.isSafeInteger(value) && value >= least) return value
-  throw new LeaseholdError('INVALID', `${what} must be a whole number of at least ${least} and below 2^53, not ${String(value)}.`)
+  throw new LeaseholdError(
+    'INVALID',
+    `${what} must be a whole number of at least ${least} and below 2^53, not ${String(value)}.`,
+  )
 }

@@ -20,7 +20,12 @@ export interface Office {
 /** A second place to renew from, for when this one is blocked. */
 export interface HeartbeatThread {
   readonly running: boolean
-  watch(claim: { readonly key: string; readonly id: string; readonly ttlMs: number; readonly heartbeatMs: number }): void
+  watch(claim: {
+    readonly key: string
+    readonly id: string
+    readonly ttlMs: number
+    readonly heartbeatMs: number
+  }): void
   unwatch(id: string): void
   /** Hands over, now, the answers that came while this thread was busy. */
   drain(): void
