@@ -224,19 +224,26 @@ class Step {
   /** Ends holders whose time is over and cuts leases that a clock set back would have stretched. */
   #settleHolders(renewing: string | undefined): void {
     const stored = this.#view.holders()
-    if (stored.length > 0) this.#holders = stored.flatMap((holder) => this.#settle(holder, renewing))
+    if (stored.length === 0) return
+    this.#holders = stored
+    for (const holder of stored) {
+      const settled = this.#settle(holder, renewing)
+      if (settled === undefined) this.#holders = this.#holders.filter((one) => one !== holder)
+      else if (settled !== holder) this.#replaceHolder(holder, settled)
+    }
   }
 
-  #settle(holder: ClaimRecord, renewing: string | undefined): readonly ClaimRecord[] {
+  /** The holder as it counts now; undefined if its time is over. */
+  #settle(holder: ClaimRecord, renewing: string | undefined): ClaimRecord | undefined {
     const revived = holder.died === true && holder.claim.id === renewing ? { ...holder, died: undefined } : holder
     const record = this.#judge(revived)
     if (this.#now < record.expiresAt + record.claim.graceMs) {
       if (record !== revived) this.#change(holder, record)
-      return [record]
+      return record
     }
     this.#noteEnd(record, this.#howEnded(record))
     this.#change(holder, undefined)
-    return noRecords
+    return undefined
   }
 
   /** The record as it counts now: a dead process's lease ends, one with more than its ttl left is cut to its ttl. */
