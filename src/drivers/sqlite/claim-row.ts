@@ -75,8 +75,23 @@ export function recordOf(row: ClaimRow, died: boolean, shiftMs = 0): ClaimRecord
 
 /** What to store for a record whose times are of `owner`'s clock. */
 export function rowOf(record: ClaimRecord, owner: string): ClaimRow {
-  const { order, after, ...rest } = record
-  return { ...rest, arrival: order, owner, died: record.died ?? false, leaving: record.leaving, succession: after }
+  return {
+    state: record.state,
+    claim: record.claim,
+    arrival: record.order,
+    fence: record.fence,
+    owner,
+    ttlMs: record.ttlMs,
+    detached: record.detached,
+    enteredAt: record.enteredAt,
+    acquiredAt: record.acquiredAt,
+    lastHeartbeat: record.lastHeartbeat,
+    renewalCount: record.renewalCount,
+    expiresAt: record.expiresAt,
+    died: record.died ?? false,
+    leaving: record.leaving,
+    succession: record.after,
+  }
 }
 
 /**
