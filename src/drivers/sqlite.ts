@@ -228,7 +228,7 @@ class SqliteDriver implements LockDriver {
       // Read the clock once the file is ours: time then never runs backwards from one transaction to the next.
       const observer = this.#observe(statements, true)
       const { clock, boot } = this.#surroundings
-      ledger = new Ledger(statements, observer, { owner: this.#selfName, boot, wall: clock.wall })
+      ledger = new Ledger(statements, observer, { owner: this.#selfName, boot, wall: () => clock.wall() })
       result = work(ledger, observer.now)
       ledger.finish()
     } catch (error) {
