@@ -147,11 +147,11 @@ class SqliteDriver implements LockDriver {
 
   async #connect(): Promise<Connection> {
     this.#disconnect()
-    const fileSystemType = this.#options.networkFileSystem === true ? undefined : this.#surroundings.fileSystemType
-    const { binding } = this.#surroundings
+    const surroundings = this.#surroundings
+    const checkFileSystem = this.#options.networkFileSystem !== true
     const connection = await this.#persist(() => {
       this.#refuseIfClosed()
-      return connect({ file: this.#file, fileSystemType, binding })
+      return connect(this.#file, surroundings, checkFileSystem)
     })
     this.#connection = connection
     this.#inode = statSync(this.#file).ino
@@ -197,7 +197,9 @@ class SqliteDriver implements LockDriver {
   /** Tidying can wait for a quieter moment. */
   #tidy(connection: Connection): void {
     try {
-      const { notices } = this.#inTransaction(connection, (ledger, now) => tidy(connection, ledger, this.#self.boot, now))
+      const { notices } = this.#inTransaction(connection, (ledger, now) =>
+        tidy(connection, ledger, this.#self.boot, now),
+      )
       this.#pass(notices)
     } catch {
       // Busy or full: whoever asks for a key settles it anyway.

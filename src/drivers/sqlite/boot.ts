@@ -15,7 +15,8 @@ const guessRoundedToMs = 60_000
 export function bootIdentity(platform: NodeJS.Platform = process.platform): string {
   try {
     if (platform === 'linux') return linuxBoot(readText('/proc/sys/kernel/random/boot_id'), timeOffsets())
-    if (platform === 'darwin') return clean(execFileSync('sysctl', ['-n', 'kern.bootsessionuuid'], { encoding: 'utf8' }))
+    if (platform === 'darwin')
+      return clean(execFileSync('sysctl', ['-n', 'kern.bootsessionuuid'], { encoding: 'utf8' }))
   } catch {
     // Neither is certain to be there: fall through to the guess.
   }

@@ -1,7 +1,14 @@
-import { openDatabase, type Binding, type Database } from './database.ts'
+import { openDatabase, type Database } from './database.ts'
 import schema from './schema.sql.generated.ts'
 import { prepareStatements, type Statements } from './statements.ts'
-import { applicationId, createStoreFile, formatVersion, refuseNetworkFileSystem, refuseStrangers } from './store-file.ts'
+import {
+  applicationId,
+  createStoreFile,
+  formatVersion,
+  refuseNetworkFileSystem,
+  refuseStrangers,
+} from './store-file.ts'
+import type { SqliteSurroundings } from './surroundings.ts'
 
 /** Pages in the log before they are carried over into the file. Seldom enough to be cheap, often enough to be short. */
 const checkpointEveryPages = 1000
@@ -12,19 +19,15 @@ export interface Connection {
   readonly statements: Statements
 }
 
-export interface ConnectionOptions {
-  readonly file: string
-  /** The type of the file's file system; undefined: do not look. */
-  readonly fileSystemType: ((directory: string) => number) | undefined
-  readonly binding: Binding | undefined
-}
+/** What of the surroundings matters for opening a file. */
+type Place = Pick<SqliteSurroundings, 'fileSystemType' | 'binding'>
 
 /** Opens the file, and makes it a lock file first if it is new. Throws what SQLite throws; SQLITE_BUSY among it. */
-export function connect({ file, fileSystemType, binding }: ConnectionOptions): Connection {
+export function connect(file: string, place: Place, checkFileSystem: boolean): Connection {
   createStoreFile(file)
-  if (fileSystemType !== undefined) refuseNetworkFileSystem(file, fileSystemType(file))
+  if (checkFileSystem) refuseNetworkFileSystem(file, place.fileSystemType(file))
   refuseStrangers(file)
-  const database = openDatabase(file, binding)
+  const database = openDatabase(file, place.binding)
   try {
     // Waiting for others is ours to do, without blocking the event loop.
     database.exec('pragma busy_timeout = 0')

@@ -50,15 +50,16 @@ interface BuiltinModule {
 function loadBuiltin(): BuiltinModule | undefined {
   const { getBuiltinModule } = process as { getBuiltinModule?: (name: string) => unknown }
   if (getBuiltinModule === undefined) return undefined
-  const { emitWarning } = process
+  const emitWarning = process.emitWarning.bind(process) as (warning: string | Error, ...rest: unknown[]) => void
+  const original = Object.getOwnPropertyDescriptor(process, 'emitWarning') as PropertyDescriptor
   // Loading it warns every user of Leasehold that it is experimental; they did not choose it. The load is synchronous.
-  process.emitWarning = ((warning: string | Error, ...rest: never[]) => {
-    if (!String(warning).includes('SQLite is an experimental feature')) emitWarning.call(process, warning, ...rest)
-  }) as typeof process.emitWarning
+  process.emitWarning = (warning: string | Error, ...rest: unknown[]) => {
+    if (!String(warning).includes('SQLite is an experimental feature')) emitWarning(warning, ...rest)
+  }
   try {
     return getBuiltinModule('node:sqlite') as BuiltinModule | undefined
   } finally {
-    process.emitWarning = emitWarning
+    Object.defineProperty(process, 'emitWarning', original)
   }
 }
 

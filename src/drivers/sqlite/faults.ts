@@ -71,8 +71,14 @@ function explain(error: unknown): { reason: string; advice: string } {
   }
 }
 
-const readOnly = { reason: 'read-only', advice: 'Locks cannot be kept where nothing may be written: choose another file.' }
-const full = { reason: 'full', advice: 'The disk is full. Make room; locks that are held live on until their ttl ends.' }
+const readOnly = {
+  reason: 'read-only',
+  advice: 'Locks cannot be kept where nothing may be written: choose another file.',
+}
+const full = {
+  reason: 'full',
+  advice: 'The disk is full. Make room; locks that are held live on until their ttl ends.',
+}
 
 function explainFileSystem(code: string | undefined): { reason: string; advice: string } | undefined {
   if (code === 'EACCES' || code === 'EPERM' || code === 'EROFS') return readOnly

@@ -50,7 +50,11 @@ export class Ledger {
     const key = keyOf(request)
     const row = this.#statements.glance.get(key) ?? {}
     const counters = (this.#counters ??= this.#readCounters(row))
-    const glance: Glance = { held: row['held'] === 1, awaited: row['awaited'] === 1, remembered: row['remembered'] === 1 }
+    const glance: Glance = {
+      held: row['held'] === 1,
+      awaited: row['awaited'] === 1,
+      remembered: row['remembered'] === 1,
+    }
     const ended = glance.remembered ? this.#readEnded(key) : undefined
     const view = new SqliteKeyView(key, glance, counters, ended, this.#statements, this.#observer)
     const verdict = admit(view, request, this.#observer.now)

@@ -15,9 +15,7 @@ export function listPage(statements: Statements, observer: Observer, query: List
   const keys: string[] =
     query.key !== undefined
       ? [query.key].filter((key) => query.after === undefined || key > query.after)
-      : statements.keysAfter
-          .all(query.after ?? '', query.prefix ?? '', limit + 1)
-          .map((row) => row['key'] as string)
+      : statements.keysAfter.all(query.after ?? '', query.prefix ?? '', limit + 1).map((row) => row['key'] as string)
   const page: ListedKey[] = []
   for (const key of keys.slice(0, limit)) {
     const holders = statements.holdersOf.all(key).map((row) => decodeRow(row, 'held'))

@@ -36,7 +36,10 @@ export interface ProcessStat {
 
 /** Reads a line of /proc/PID/stat. The command name may hold spaces and brackets: count from the last one. */
 export function parseStat(text: string): ProcessStat | undefined {
-  const fields = text.slice(text.lastIndexOf(')') + 1).trim().split(/\s+/)
+  const fields = text
+    .slice(text.lastIndexOf(')') + 1)
+    .trim()
+    .split(/\s+/)
   const [state] = fields
   // Field 22 of the line; the first after the name is field 3.
   const started = Number(fields[22 - 3])

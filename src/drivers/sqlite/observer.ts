@@ -16,13 +16,7 @@ export class Observer {
   readonly #mayWrite: boolean
   readonly #gone = new Map<string, boolean>()
 
-  constructor(
-    now: number,
-    self: Owner,
-    isGone: (owner: Owner) => boolean,
-    statements: Statements,
-    mayWrite: boolean,
-  ) {
+  constructor(now: number, self: Owner, isGone: (owner: Owner) => boolean, statements: Statements, mayWrite: boolean) {
     this.now = now
     this.#self = self
     this.#selfName = ownerName(self)
