@@ -282,12 +282,20 @@ class SqliteDriver implements LockDriver {
 
   #pass(notices: readonly Notice[]): void {
     if (notices.length === 0) return
-    const others: Notice[] = []
-    for (const notice of notices) {
-      if (notice.owner !== this.#selfName) others.push(notice)
-      else queueMicrotask(() => this.#tell(notice.key, notice.id, notice.standing))
+    const own = notices.filter(({ owner }) => owner === this.#selfName)
+    if (own.length > 0) {
+      queueMicrotask(() => {
+        // What others left at the bell before is older news.
+        this.#bell?.listen()
+        for (const { key, id, standing } of own) this.#tell(key, id, standing)
+      })
     }
-    if (others.length > 0) ringBells(bellDirectory(this.#file), others)
+    if (own.length < notices.length) {
+      ringBells(
+        bellDirectory(this.#file),
+        notices.filter(({ owner }) => owner !== this.#selfName),
+      )
+    }
   }
 
   #tell(key: string, id: string, news: Standing | 'ask'): void {

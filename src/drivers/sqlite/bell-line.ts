@@ -34,7 +34,7 @@ function isStanding(value: unknown): value is Standing {
   if (!isObject(value)) return false
   switch (value['state']) {
     case 'held':
-      return isCount(value['fence']) && value['fence'] > 0 && isCount(value['ttlMs']) && isText(value['leaving'])
+      return isFence(value['fence']) && Number.isFinite(value['ttlMs']) && isText(value['leaving'])
     case 'absent':
       return typeof value['reason'] === 'string' && isText(value['detail'])
     default:
@@ -47,8 +47,8 @@ function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
-function isCount(value: unknown): value is number {
-  return Number.isSafeInteger(value) && (value as number) >= 0
+function isFence(value: unknown): boolean {
+  return Number.isSafeInteger(value) && (value as number) > 0
 }
 
 function isText(value: unknown): boolean {

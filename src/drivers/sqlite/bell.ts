@@ -64,7 +64,7 @@ export class Bell {
     try {
       this.#watcher = options.watch(
         options.file,
-        () => this.#listen(),
+        () => this.listen(),
         () => this.#fallBack(),
       )
     } catch {
@@ -75,6 +75,16 @@ export class Bell {
   /** Call when a claim begins to wait: a bell that is polled must be polled more often then. */
   awaited(): void {
     if (this.#watcher === undefined) this.#pollSoon(pollWaitingMs)
+  }
+
+  /** Passes on what has come since. Never throws: it runs in timers and callbacks. */
+  listen(): void {
+    if (this.#closed) return
+    try {
+      this.#read()
+    } catch {
+      this.#options.missed()
+    }
   }
 
   close(): void {
@@ -96,18 +106,9 @@ export class Bell {
   #pollSoon(delayMs: number): void {
     clearTimeout(this.#poll)
     this.#poll = setTimeout(() => {
-      this.#listen()
+      this.listen()
       if (!this.#closed) this.#pollSoon(this.#options.isAwaited() ? pollWaitingMs : pollIdleMs)
     }, delayMs).unref()
-  }
-
-  #listen(): void {
-    if (this.#closed) return
-    try {
-      this.#read()
-    } catch {
-      this.#options.missed()
-    }
   }
 
   #read(): void {

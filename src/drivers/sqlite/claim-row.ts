@@ -6,7 +6,8 @@ import type { Row, Value } from './database.ts'
 export interface ClaimRow {
   readonly state: 'held' | 'waiting'
   readonly claim: Claim
-  readonly arrival: number
+  /** For a waiter its arrival, for a holder the fence it was granted with. */
+  readonly order: number
   readonly fence: number
   readonly owner: string
   readonly ttlMs: number
@@ -36,7 +37,7 @@ export function decodeRow(row: Row, state: 'held' | 'waiting'): ClaimRow {
   return {
     state,
     claim: JSON.parse(row['claim'] as string) as Claim,
-    arrival: row['arrival'] as number,
+    order: row[held ? 'granted' : 'arrival'] as number,
     fence: held ? (row['fence'] as number) : 0,
     owner: row['owner'] as string,
     ttlMs: row['ttl_ms'] as number,
@@ -58,7 +59,7 @@ export function recordOf(row: ClaimRow, died: boolean, shiftMs = 0): ClaimRecord
   return {
     claim: row.claim,
     state: row.state,
-    order: row.arrival,
+    order: row.order,
     fence: row.fence,
     ttlMs: row.ttlMs,
     detached: row.detached,
@@ -78,7 +79,7 @@ export function rowOf(record: ClaimRecord, owner: string): ClaimRow {
   return {
     state: record.state,
     claim: record.claim,
-    arrival: record.order,
+    order: record.order,
     fence: record.fence,
     owner,
     ttlMs: record.ttlMs,
@@ -115,7 +116,7 @@ export function newHolderValues(row: ClaimRow): Value[] {
   return [
     row.claim.key,
     row.claim.id,
-    row.arrival,
+    row.fence,
     row.fence,
     row.owner,
     row.ttlMs,
@@ -157,7 +158,7 @@ export function newWaiterValues(row: ClaimRow): Value[] {
     row.claim.key,
     row.claim.id,
     bandOf(row.claim),
-    row.arrival,
+    row.order,
     row.owner,
     row.ttlMs,
     Number(row.detached),

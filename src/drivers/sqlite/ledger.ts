@@ -89,7 +89,7 @@ export class Ledger {
   /** Fences and arrivals used so far. */
   #count({ lastFence, changes }: Verdict, counters: Counters): void {
     let { arrival } = counters
-    for (const { after } of changes) if (after !== undefined && after.order > arrival) arrival = after.order
+    for (const { before, after } of changes) if (before === undefined && after !== undefined) arrival = after.order
     if (lastFence === counters.fence && arrival === counters.arrival) return
     this.#counters = { fence: lastFence, arrival }
     this.#countersChanged = true

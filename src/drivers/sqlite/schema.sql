@@ -14,7 +14,8 @@ create table counters (
 create table holders (
   key            text    not null,
   id             text    not null,
-  arrival        integer not null,
+  -- The fence at the grant: holders are read in the order of their grants, also when a fence was lifted since.
+  granted        integer not null,
   fence          integer not null,
   owner          text    not null,
   ttl_ms         integer not null,

@@ -1,6 +1,6 @@
 import type { Command, Database, Query } from './database.ts'
 
-const holderColumns = `key, id, arrival, fence, owner, ttl_ms, detached, entered_at, acquired_at, last_heartbeat,
+const holderColumns = `key, id, granted, fence, owner, ttl_ms, detached, entered_at, acquired_at, last_heartbeat,
   renewal_count, expires_at, died, leaving, succession, claim`
 const waiterColumns = `key, id, band, arrival, owner, ttl_ms, detached, entered_at, last_heartbeat, renewal_count,
   expires_at, claim`
@@ -56,7 +56,7 @@ export function prepareStatements(database: Database): Statements {
     counters: query('select fence, arrival, boot from counters'),
     setCounters: command('update counters set fence = ?, arrival = ?, boot = ?'),
 
-    holdersOf: query(`select ${holderColumns} from holders where key = ? order by fence`),
+    holdersOf: query(`select ${holderColumns} from holders where key = ? order by granted`),
     insertHolder: command(`insert into holders (${holderColumns}) values (${marks(16)})`),
     updateHolder: command(`
       update holders set fence = ?3, owner = ?4, ttl_ms = ?5, detached = ?6, acquired_at = ?7, last_heartbeat = ?8,
