@@ -1,1 +1,2 @@
-export { version } from '../index.ts'
+export type { Bench, Harness } from './bench.ts'
+export { conformance } from './conformance.ts'
