@@ -1,5 +1,5 @@
 import { memory, type MemoryClock } from '../../src/drivers/memory.ts'
-import { conformance, type Bench, type Harness } from '../../src/testing/index.ts'
+import { conformance, modelTest, type Bench, type Harness } from '../../src/testing/index.ts'
 
 let stores = 0
 
@@ -27,3 +27,4 @@ const harness: Harness = {
 }
 
 conformance('memory', harness)
+modelTest('memory', harness, { runs: 500 })

@@ -31,19 +31,8 @@ export interface BenchCan {
 }
 
 export function isMet(need: Need, supports: Supports, can: BenchCan): boolean {
-  switch (need) {
-    case 'restart':
-      return can.restart
-    case 'empty':
-      return can.empty
-    case 'evict':
-      return supports.evict.length > 0
-    case 'evict stale':
-    case 'evict lower-priority':
-    case 'evict same-runner':
-    case 'evict all':
-      return supports.evict.includes(need.slice('evict '.length) as EvictRule)
-    default:
-      return supports[need]
-  }
+  if (need === 'restart' || need === 'empty') return can[need]
+  if (need === 'evict') return supports.evict.length > 0
+  if (need.startsWith('evict ')) return supports.evict.includes(need.slice('evict '.length) as EvictRule)
+  return supports[need as keyof Supports] === true
 }

@@ -80,9 +80,9 @@ export function listening(fact: Fact): void {
     await stage.hold('one')
     await stage.queue('two')
     let heard = 0
-    const listening = stage.driverOf('two').listen?.(() => (heard += 1))
-    listening?.[Symbol.dispose]()
-    listening?.[Symbol.dispose]()
+    const ear = stage.driverOf('two').listen?.(() => (heard += 1))
+    ear?.[Symbol.dispose]()
+    ear?.[Symbol.dispose]()
     await stage.release('one')
     await stage.standsHeld('two')
     await pause(50)

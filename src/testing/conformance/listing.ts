@@ -90,7 +90,7 @@ export function listing(fact: Fact): void {
     const names = await fillKeys(stage, 'stage/', 25)
     for (const limit of [1, 4, 25, 1000]) {
       const keys = await everyPage(stage, { limit })
-      expect(keys.map(({ key }) => key).sort()).toEqual(names)
+      expect(keys.map(({ key }) => key).toSorted()).toEqual(names)
     }
   })
 
@@ -108,7 +108,7 @@ export function listing(fact: Fact): void {
     for (const key of ['a', 'a_b', 'aXb%/0', 'a_bX/0', 'a_b%', 'b', 'A_B%/0', 'a_b%\u{1F512}']) {
       await stage.hold(`other ${key}`, { key })
     }
-    expect((await everyPage(stage, { prefix: 'a_b%/', limit: 2 })).map(({ key }) => key).sort()).toEqual(wanted)
+    expect((await everyPage(stage, { prefix: 'a_b%/', limit: 2 })).map(({ key }) => key).toSorted()).toEqual(wanted)
     expect((await everyPage(stage, { prefix: 'nobody', limit: 2 })).length).toBe(0)
   })
 
@@ -128,7 +128,7 @@ export function listing(fact: Fact): void {
 async function fillKeys(stage: Stage, prefix: string, count: number): Promise<string[]> {
   const keys = Array.from({ length: count }, (_, index) => `${prefix}${index}`)
   for (const key of keys) await stage.hold(`holder of ${key}`, { key })
-  return keys.sort()
+  return keys.toSorted()
 }
 
 async function everyPage(stage: Stage, query: { prefix?: string; limit: number }): Promise<readonly ListedKey[]> {
