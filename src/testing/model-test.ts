@@ -1,4 +1,4 @@
-import fc from 'fast-check'
+import * as fc from 'fast-check'
 import { test } from 'vitest'
 import { termsOf, type Harness } from './bench.ts'
 import { scriptOf, type Command } from './model/command.ts'

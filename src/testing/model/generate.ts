@@ -1,4 +1,4 @@
-import fc from 'fast-check'
+import * as fc from 'fast-check'
 import type { EvictRule, Mode, Supports } from '../../core/driver.ts'
 import type { Command, Step, WishedClaim } from './command.ts'
 
@@ -26,7 +26,7 @@ function command(supports: Supports): fc.Arbitrary<Command> {
     { weight: 3, arbitrary: pass },
     { weight: 2, arbitrary: list },
     { weight: 1, arbitrary: pages },
-  ) as fc.Arbitrary<Command>
+  )
 }
 
 /** Mostly short, so that a script sees claims at every age; at times long enough to end them all. */
@@ -48,7 +48,7 @@ function step(supports: Supports): fc.Arbitrary<Step> {
     { weight: 4, arbitrary: fc.record(renew).map(withoutUndefined) },
     { weight: 4, arbitrary: fc.record({ op: fc.constant('release'), claim }) },
     { weight: supports.evict.length > 0 ? 1 : 0, arbitrary: fc.record({ op: fc.constant('evict'), claim }) },
-  ) as fc.Arbitrary<Step>
+  )
 }
 
 const ttlTicks = fc.oneof(
