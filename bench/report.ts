@@ -66,7 +66,7 @@ export async function interleave<Name extends string>(
   for (let round = 0; round < rounds; round += 1) {
     const start = round % names.length
     for (const name of [...names.slice(start), ...names.slice(0, start)]) {
-      // oxlint-disable-next-line no-await-in-loop -- contenders must not share the machine
+      // One at a time: contenders must not share the machine.
       figures[name].push(await contenders[name]())
     }
   }

@@ -6,7 +6,7 @@
 //   node scripts/test.mjs checks        build, types, lint, format, package contents, unused code
 //
 // What follows the name goes to vitest: `npm run test:unit -- waiter -t 'dies'`.
-import { spawnSync } from 'node:child_process'
+import { spawn, spawnSync } from 'node:child_process'
 import { existsSync, mkdirSync, readFileSync, rmSync } from 'node:fs'
 import path from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -14,6 +14,7 @@ import { fileURLToPath } from 'node:url'
 const root = fileURLToPath(new URL('..', import.meta.url))
 process.chdir(root)
 const packed = '.build/leasehold.tgz'
+const minutesPerRunMax = Number(process.env.TEST_MINUTES_MAX ?? 15)
 
 const prepare = { embed: 'node scripts/embed.mjs' }
 const build = {
@@ -21,7 +22,7 @@ const build = {
   'check types and build the tests': 'node scripts/build.mjs --dev',
 }
 const checks = {
-  'lint with types': 'oxlint --type-aware --deny-warnings',
+  'lint with types': 'oxlint --type-aware --deny-warnings --report-unused-disable-directives',
   format: 'oxfmt --check .',
   'unused files, exports and dependencies': 'knip --no-progress --no-config-hints',
   pack: `npm pack --ignore-scripts --silent --pack-destination .build && mv .build/leasehold-*.tgz ${packed}`,
@@ -47,7 +48,7 @@ process.env.PATH = `${path.join(root, 'node_modules/.bin')}${path.delimiter}${pr
 const total = { passed: 0, failed: 0, skipped: 0 }
 
 for (const [title, command] of Object.entries(plan.steps)) runCheck(title, command)
-for (const project of plan.projects) runTests(project)
+for (const project of plan.projects) await runTests(project)
 
 const skipped = total.skipped > 0 ? `, ${total.skipped} skipped` : ''
 console.log(`\n${total.passed} passed, ${total.failed} failed${skipped}`)
@@ -66,17 +67,45 @@ function runCheck(title, command) {
 }
 
 /** Runs one vitest project with its output shown as it comes, and adds its counts to the total. */
-function runTests(project) {
+async function runTests(project) {
   const results = `.build/results-${project}.json`
   rmSync(results, { force: true })
   const reporters = ['--reporter=default', '--reporter=json', `--outputFile.json=${results}`]
-  const { status } = spawnSync('vitest', ['run', '--project', project, ...reporters, ...vitestArguments], {
-    stdio: 'inherit',
-  })
+  const succeeded = await runInGroup('vitest', ['run', '--project', project, ...reporters, ...vitestArguments])
   const counts = existsSync(results) ? JSON.parse(readFileSync(results, 'utf8')) : {}
   const { numPassedTests = 0, numFailedTests = 0, numPendingTests = 0, numTodoTests = 0 } = counts
   total.passed += numPassedTests
   total.skipped += numPendingTests + numTodoTests
   // A run can fail without a failed test: a file that does not load, an error nobody caught, no test at all.
-  total.failed += status === 0 ? numFailedTests : Math.max(numFailedTests, 1)
+  total.failed += succeeded ? numFailedTests : Math.max(numFailedTests, 1)
+}
+
+/** Resolves to whether the command succeeded. Its process group ends with it: a test stuck in a loop ignores signals. */
+function runInGroup(command, args) {
+  const child = spawn(command, args, { stdio: ['ignore', 'inherit', 'inherit'], detached: true })
+  const endGroup = () => {
+    try {
+      if (child.pid !== undefined) process.kill(-child.pid, 'SIGKILL')
+    } catch {
+      // Nothing of the group is left.
+    }
+  }
+  const timer = setTimeout(() => {
+    console.log(`FAILED ${command} did not end within ${minutesPerRunMax} minutes`)
+    endGroup()
+  }, minutesPerRunMax * 60_000)
+  for (const signal of ['SIGINT', 'SIGTERM']) {
+    process.once(signal, () => {
+      endGroup()
+      process.exit(1)
+    })
+  }
+  return new Promise((resolve, reject) => {
+    child.on('error', reject)
+    child.on('exit', (status) => {
+      clearTimeout(timer)
+      endGroup()
+      resolve(status === 0)
+    })
+  })
 }

@@ -1,2 +1,20 @@
-/** The version of this package, as published. */
+export { connect, type ConnectOptions } from './api/connect.ts'
+export { createLocks, type CreateLocksOptions, type LocksOptions } from './api/create-locks.ts'
+export type { Body, Lock, Locks } from './api/locks.ts'
+export type { Lease, LeaseProof, ReleaseResult } from './api/lease.ts'
+export type { LeaseSet } from './api/acquire-all.ts'
+export { leasePresets } from './api/options.ts'
+export type { AcquireOptions, ConflictStrategy, LeasePreset, RetryOptions } from './api/options.ts'
+export type { ClaimInfo, ListOptions, LockInfo, LockPage, LockStatus } from './api/inspection.ts'
+export type { Statistics } from './api/statistics.ts'
+export type { Verified } from './api/verify.ts'
+export type { Logger } from './api/logger.ts'
+export { byteRange, inode, issue, named, path, type Scope, type ScopeLike } from './core/scope.ts'
+export { LeaseholdError, type ErrorCode, type HolderSummary } from './core/errors.ts'
+export type { EventName, Listener, LockEvent, LockEvents } from './core/events.ts'
+export type { Duration } from './core/duration.ts'
+export type { Environment, Timer } from './core/environment.ts'
+export type * from './core/driver.ts'
+
+/** The version of this package. */
 export const version = '0.1.0'

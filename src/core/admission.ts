@@ -290,7 +290,7 @@ class Step {
     return first !== undefined && first.claim.mode === 'exclusive' && first.claim.range === undefined
   }
 
-  #grant(waiter: ClaimRecord, stored: ClaimRecord | undefined = undefined): void {
+  #grant(waiter: ClaimRecord, stored?: ClaimRecord): void {
     const now = this.#now
     if (waiter.claim.replaces !== undefined) {
       const replaced = this.#holders.find((holder) => holder.claim.id === waiter.claim.replaces)
@@ -338,7 +338,8 @@ class Step {
     }
     if (rule === 'stale') {
       const silentSince = this.#now - (claim.staleMs ?? claim.ttlMs)
-      for (const holder of this.#makeRoom(claim, (one) => one.lastHeartbeat <= silentSince)) this.#evict(holder, 'stale')
+      for (const holder of this.#makeRoom(claim, (one) => one.lastHeartbeat <= silentSince))
+        this.#evict(holder, 'stale')
       return 'queue'
     }
     if (rule === 'same-runner') {
@@ -357,7 +358,7 @@ class Step {
   #makeRoom(claim: Claim, eligible: (holder: ClaimRecord) => boolean): readonly ClaimRecord[] {
     const candidates = this.#holders
       .filter((holder) => holder.claim.id !== claim.replaces && overlaps(holder.claim, claim) && eligible(holder))
-      .sort((one, other) => one.claim.priority - other.claim.priority || one.fence - other.fence)
+      .toSorted((one, other) => one.claim.priority - other.claim.priority || one.fence - other.fence)
     const staying = new Set(this.#holders)
     const leaving: ClaimRecord[] = []
     for (const candidate of candidates) {

@@ -108,7 +108,7 @@ export function keyOf(request: Request): string {
 
 /** By key, and in the order asked within a key. */
 function sortByKey(batch: Pending[]): Pending[] {
-  return batch.sort((one, other) => {
+  return batch.toSorted((one, other) => {
     const first = keyOf(one.request)
     const second = keyOf(other.request)
     return first < second ? -1 : first > second ? 1 : 0
@@ -118,20 +118,21 @@ function sortByKey(batch: Pending[]): Pending[] {
 /** Batches of at most `requestsPerBatchMax`, never dividing the requests of one key. */
 function* split(requests: readonly Pending[]): Iterable<readonly Pending[]> {
   let from = 0
-  while (from < requests.length) {
-    let to = Math.min(from + requestsPerBatchMax, requests.length)
-    const last = requests[to - 1]
-    while (to < requests.length && last !== undefined && keyOf((requests[to] as Pending).request) === keyOf(last.request)) {
-      to += 1
+  for (let to = 1; to <= requests.length; to += 1) {
+    const next = requests[to]
+    const full = to - from >= requestsPerBatchMax && next !== undefined
+    if (full && keyOf(next.request) === keyOf((requests[to - 1] as Pending).request)) continue
+    if (full || next === undefined) {
+      yield requests.slice(from, to)
+      from = to
     }
-    yield from === 0 && to === requests.length ? requests : requests.slice(from, to)
-    from = to
   }
 }
 
 /** A driver is somebody else's code: what it answers is looked at before it is believed. */
 function checked(standing: Standing | undefined): Standing {
-  switch (standing?.state) {
+  if (standing === undefined) return { state: 'unknown', error: malformed('nothing') }
+  switch (standing.state) {
     case 'held':
       if (Number.isSafeInteger(standing.fence) && standing.fence > 0 && standing.ttlMs >= 0) return standing
       break
@@ -144,9 +145,14 @@ function checked(standing: Standing | undefined): Standing {
     case 'unknown':
       return standing
   }
-  return { state: 'unknown', error: malformed(JSON.stringify(standing) ?? 'nothing') }
+  return { state: 'unknown', error: malformed(JSON.stringify(standing)) }
 }
 
 function malformed(what: string): LeaseholdError {
   return new LeaseholdError('INVALID', `The store's driver answered with ${what}. This is a fault of the driver.`)
+}
+
+/** One request by itself, with its answer. */
+export function submitOnce(batcher: Batcher, request: Request): Promise<Standing> {
+  return new Promise((resolve) => batcher.submit(request, resolve))
 }

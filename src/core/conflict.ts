@@ -25,6 +25,9 @@ export function excludes(one: Wanted, other: Wanted): boolean {
 export function standsInTheWay(blocked: Wanted, behind: Wanted): boolean {
   if (!overlaps(blocked, behind)) return false
   return (
-    blocked.mode === 'exclusive' || behind.mode === 'exclusive' || blocked.limit !== undefined || behind.limit !== undefined
+    blocked.mode === 'exclusive' ||
+    behind.mode === 'exclusive' ||
+    blocked.limit !== undefined ||
+    behind.limit !== undefined
   )
 }

@@ -10,7 +10,10 @@ const forgetAfterMicroseconds = 3_600_000_000
 export function nextFence(last: number, floor: number): number {
   const fence = Math.max(last + 1, floor)
   if (!Number.isSafeInteger(fence)) {
-    throw new LeaseholdError('INVALID', `Fence ${fence} is beyond 2^53 and can no longer grow. Check the store's clock.`)
+    throw new LeaseholdError(
+      'INVALID',
+      `Fence ${fence} is beyond 2^53 and can no longer grow. Check the store's clock.`,
+    )
   }
   return fence
 }

@@ -49,7 +49,13 @@ export interface Life {
 
 export type Event =
   /** A claim or renewal sent at `sentAt` was answered. `roll` is a random number from 0 to 1. */
-  | { readonly type: 'answer'; readonly at: number; readonly sentAt: number; readonly standing: Standing; readonly roll: number }
+  | {
+      readonly type: 'answer'
+      readonly at: number
+      readonly sentAt: number
+      readonly standing: Standing
+      readonly roll: number
+    }
   | { readonly type: 'release-answer'; readonly at: number; readonly standing: Standing; readonly roll: number }
   | { readonly type: 'heard'; readonly at: number; readonly news: Standing | 'ask' }
   /** Time has passed. */
@@ -225,7 +231,11 @@ function renewed(life: Life, standing: Extract<Standing, { state: 'held' }>, sen
   return [scheduleRenewal(next, at), effects]
 }
 
-function queued(life: Life, standing: Extract<Standing, { state: 'waiting' }>, event: Extract<Event, { type: 'answer' }>): Stepped {
+function queued(
+  life: Life,
+  standing: Extract<Standing, { state: 'waiting' }>,
+  event: Extract<Event, { type: 'answer' }>,
+): Stepped {
   const { at, sentAt, roll } = event
   const polls = life.polling === undefined ? 0 : life.failures + 1
   const pollMs = life.polling === undefined ? Infinity : pauseMs(life.polling, polls, roll)
@@ -296,9 +306,13 @@ function ticked(life: Life, at: number): Stepped {
   switch (life.phase) {
     case 'asking': {
       if (at < life.deadline) return [life, nothing]
-      const error = new LeaseholdError('UNAVAILABLE', `The store has not answered for ${Math.round(at - life.sentAt)} ms.`, {
-        reason: 'no-answer',
-      })
+      const error = new LeaseholdError(
+        'UNAVAILABLE',
+        `The store has not answered for ${Math.round(at - life.sentAt)} ms.`,
+        {
+          reason: 'no-answer',
+        },
+      )
       return clearAway(life, at, { type: 'failed', error })
     }
     case 'waiting':

@@ -11,6 +11,8 @@ export interface Office {
   readonly alarm: Alarm
   /** The client's claims that are not over, by id. */
   readonly tenures: Map<string, Tenure>
+  /** Acquisitions without an outcome yet. */
+  readonly waiters: Set<{ close(): void }>
   /** Renews held claims while this thread is blocked; see `heartbeat-thread.ts`. */
   readonly thread?: HeartbeatThread
 }
@@ -18,10 +20,16 @@ export interface Office {
 /** A second place to renew from, for when this one is blocked. */
 export interface HeartbeatThread {
   readonly running: boolean
-  watch(claim: { readonly key: string; readonly id: string; readonly ttlMs: number; readonly heartbeatMs: number }): void
+  watch(claim: {
+    readonly key: string
+    readonly id: string
+    readonly ttlMs: number
+    readonly heartbeatMs: number
+  }): void
   unwatch(id: string): void
   /** Hands over, now, the answers that came while this thread was busy. */
   drain(): void
+  close(): Promise<void>
 }
 
 /** Told of everything but sends. Must not throw. */

@@ -93,7 +93,7 @@ class MemoryStore {
 
   list(query: ListQuery): KeyPage {
     const names = query.key === undefined ? [...this.#keys.keys()] : this.#keys.has(query.key) ? [query.key] : []
-    return pageOf(names.sort(), query, this.now, (key) => {
+    return pageOf(names.toSorted(), query, this.now, (key) => {
       const state = this.#keys.get(key)
       return state === undefined ? [] : [...state.holders(), ...state.waiters()].map(listed)
     })

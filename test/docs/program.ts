@@ -12,6 +12,7 @@ const compilerOptions = {
   outDir: 'run',
   declaration: false,
   sourceMap: false,
+  inlineSources: false,
   allowJs: true,
   checkJs: true,
   // Each block is a module of its own, also without an import.

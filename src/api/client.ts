@@ -1,0 +1,141 @@
+import { Alarm } from '../core/alarm.ts'
+import { Batcher } from '../core/batcher.ts'
+import type { LockDriver, Runner } from '../core/driver.ts'
+import type { Environment } from '../core/environment.ts'
+import { LeaseholdError } from '../core/errors.ts'
+import { Events, type EventName, type LockEvents } from '../core/events.ts'
+import { describeScope, type Scope } from '../core/scope.ts'
+import type { HeartbeatThread, Office, Tenure } from '../core/tenure.ts'
+import type { Lease } from './lease.ts'
+import type { Logger } from './logger.ts'
+import { Counters } from './counters.ts'
+
+/** How long `close` waits for the store's last answers. */
+const closeMs = 5000
+
+/** What one `connect` shares: the way to the store, the claims under way, and who is told about them. */
+export class Client {
+  readonly driver: LockDriver
+  readonly environment: Environment
+  readonly runner: Runner
+  readonly namespace: string
+  readonly allowForce: boolean
+  readonly leases = new Set<Lease>()
+  readonly counters = new Counters()
+  readonly events: Events
+  readonly office: Office
+  readonly #logger: Logger | undefined
+  readonly #listening: Disposable | undefined
+  #closing: Promise<void> | undefined
+
+  constructor(setup: {
+    readonly driver: LockDriver
+    readonly environment: Environment
+    readonly runner: Runner
+    readonly namespace: string
+    readonly allowForce: boolean
+    readonly logger: Logger | undefined
+    readonly thread: HeartbeatThread | undefined
+  }) {
+    const { driver, environment, thread } = setup
+    this.driver = driver
+    this.environment = environment
+    this.runner = setup.runner
+    this.namespace = setup.namespace
+    this.allowForce = setup.allowForce
+    this.#logger = setup.logger
+    this.events = new Events((message) => this.log('warn', message))
+    this.office = {
+      environment,
+      batcher: new Batcher(driver, environment),
+      alarm: new Alarm(environment),
+      tenures: new Map<string, Tenure>(),
+      waiters: new Set(),
+      ...(thread !== undefined && { thread }),
+    }
+    this.#listening = driver.listen?.((_key, id, news) => this.office.tenures.get(id)?.hear(news))
+  }
+
+  get closed(): boolean {
+    return this.#closing !== undefined
+  }
+
+  refuseIfClosed(): void {
+    if (this.closed) throw new LeaseholdError('CLOSED', 'This client has been closed. Connect again.')
+  }
+
+  /** Counts, logs and emits what happened to a lease. */
+  tell<Name extends EventName>(
+    name: Name,
+    lease: Lease,
+    details: Omit<LockEvents[Name], 'scope' | 'key' | 'fence'>,
+  ): void {
+    const { key, fence } = lease
+    this.emit(name, lease.scope, { key, fence, ...details } as Omit<LockEvents[Name], 'scope'>)
+  }
+
+  /** Counts, logs and emits what happened to a lock. */
+  emit<Name extends EventName>(name: Name, scope: Scope, details: Omit<LockEvents[Name], 'scope'>): void {
+    this.counters.count(name, scope, details)
+    if (this.#logger === undefined && !this.events.wants(name)) return
+    const event = { scope: describeScope(scope), ...details } as LockEvents[Name]
+    this.log(logLevels[name], `lock ${name}: ${event.scope}`, event)
+    this.events.emit(name, event)
+  }
+
+  log(level: keyof Logger, message: string, details?: object): void {
+    try {
+      this.#logger?.[level](message, details)
+    } catch {
+      // A broken logger must not break a lock.
+    }
+  }
+
+  /** Ends waiting, releases what is held, and lets go of the store. Repeatable. */
+  close(): Promise<void> {
+    this.#closing ??= this.#close()
+    return this.#closing
+  }
+
+  async #close(): Promise<void> {
+    for (const waiter of this.office.waiters) waiter.close()
+    const released = [...this.leases].map((lease) => lease.release())
+    await this.#within(
+      closeMs,
+      Promise.all(released).then(() => this.office.batcher.settled()),
+    )
+    this.#listening?.[Symbol.dispose]()
+    this.office.alarm.clear()
+    this.office.tenures.clear()
+    await this.office.thread?.close()
+    await this.driver.close()
+  }
+
+  /** Waits for work, but not for ever: what is left ends by its ttl. */
+  async #within(milliseconds: number, work: Promise<unknown>): Promise<void> {
+    let timer
+    await Promise.race([
+      work,
+      new Promise<void>((resolve) => {
+        timer = this.environment.timer(milliseconds, resolve)
+        timer.keepAlive(true)
+      }),
+    ])
+    ;(timer as { cancel(): void } | undefined)?.cancel()
+  }
+}
+
+const logLevels: Readonly<Record<EventName, keyof Logger>> = {
+  waiting: 'debug',
+  contention: 'debug',
+  acquired: 'info',
+  takeover: 'warn',
+  stale: 'warn',
+  renewed: 'debug',
+  'renewal-failed': 'warn',
+  jeopardy: 'warn',
+  leaving: 'warn',
+  lost: 'warn',
+  released: 'info',
+  failed: 'info',
+}

@@ -1,0 +1,56 @@
+import type { LockDriver } from '../core/driver.ts'
+import { systemEnvironment, type Environment } from '../core/environment.ts'
+import { describeRunner } from '../core/runner.ts'
+import { checkNamespace } from '../core/scope.ts'
+import type { HeartbeatThread } from '../core/tenure.ts'
+import { Client } from './client.ts'
+import { Locks } from './locks.ts'
+import type { Logger } from './logger.ts'
+import type { AcquireOptions } from './options.ts'
+
+export interface LocksOptions {
+  /** Keeps the locks of one application apart from those of others in the same store. Default `default`. */
+  readonly namespace?: string
+  /** For operators: stored with every claim. JSON. */
+  readonly metadata?: Readonly<Record<string, unknown>>
+  readonly logger?: Logger
+  /** Options of every acquisition, unless it names its own. */
+  readonly defaults?: AcquireOptions
+  /** Lets this client take locks from live holders: `onConflict: 'force'` and `evict`. */
+  readonly allowForce?: boolean
+}
+
+export interface CreateLocksOptions extends LocksOptions {
+  readonly driver: LockDriver
+  /** Time, timers and chance, for simulators and tests. */
+  readonly environment?: Environment
+}
+
+/** Locks over a driver you made yourself. Closing them closes the driver. */
+export async function createLocks(options: CreateLocksOptions): Promise<Locks> {
+  return openLocks(options)
+}
+
+/** @internal What `connect` adds: a persisted runner id, and a thread that renews. */
+export interface OpenLocksOptions extends CreateLocksOptions {
+  readonly runnerId?: string
+  readonly thread?: HeartbeatThread
+}
+
+/** @internal */
+export async function openLocks(options: OpenLocksOptions): Promise<Locks> {
+  const { driver, environment = systemEnvironment(), defaults = {} } = options
+  const namespace = checkNamespace(options.namespace ?? 'default')
+  const runner = describeRunner(environment, options.runnerId, options.metadata)
+  await driver.open()
+  const client = new Client({
+    driver,
+    environment,
+    runner,
+    namespace,
+    allowForce: options.allowForce ?? false,
+    logger: options.logger,
+    thread: options.thread,
+  })
+  return new Locks(client, defaults)
+}

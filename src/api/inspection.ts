@@ -1,0 +1,161 @@
+import type { KeyPage, ListedClaim, ListedKey, Runner } from '../core/driver.ts'
+import { formatDuration } from '../core/duration.ts'
+import type { HolderSummary } from '../core/errors.ts'
+import { overlaps } from '../core/conflict.ts'
+import { describeScope, splitStoreKey, storeKey, type Scope } from '../core/scope.ts'
+import type { Client } from './client.ts'
+
+/** A claim as operators see it. No ids: whoever knows one could release it. */
+export interface ClaimInfo {
+  readonly mode: ListedClaim['mode']
+  readonly limit?: number
+  readonly range?: { readonly start: number; readonly end: number }
+  readonly priority: number
+  /** 0 while waiting. */
+  readonly fence: number
+  readonly runner: Runner
+  /** When it joined the queue. */
+  readonly enteredAt: Date
+  /** Absent while waiting. */
+  readonly acquiredAt?: Date
+  readonly lastHeartbeat: Date
+  readonly renewalCount: number
+  readonly expiresAt: Date
+  readonly ttlMs: number
+  readonly remainingMs: number
+  /** Its lease is over and nobody has noticed yet. */
+  readonly expired: boolean
+  /** Asked to leave, and why. */
+  readonly leaving?: string
+}
+
+/** One lock: who holds it and who waits, in the order of promotion. */
+export interface LockInfo {
+  /** As people write it. */
+  readonly scope: string
+  readonly key: string
+  readonly holders: readonly ClaimInfo[]
+  readonly waiters: readonly ClaimInfo[]
+}
+
+export interface LockPage {
+  readonly locks: readonly LockInfo[]
+  /** Pass as `after` for the next page. */
+  readonly next?: string
+}
+
+export interface ListOptions {
+  /** Only names that begin with this. */
+  readonly prefix?: string
+  readonly after?: string
+  readonly limit?: number
+}
+
+/** Whether a scope is locked, in short. */
+export interface LockStatus {
+  readonly locked: boolean
+  readonly by?: string
+  readonly since?: Date
+  readonly fence?: number
+  readonly waiting: number
+  readonly metadata?: Readonly<Record<string, unknown>>
+}
+
+/** One page of the namespace's locks, in the store's order. */
+export async function listLocks(client: Client, options: ListOptions = {}): Promise<LockPage> {
+  const page = await client.driver.list({
+    prefix: storeKey(client.namespace, options.prefix === undefined ? '' : `named:${options.prefix}`),
+    ...(options.after !== undefined && { after: options.after }),
+    ...(options.limit !== undefined && { limit: options.limit }),
+  })
+  const locks = page.keys.map((listed) => lockInfo(client, listed, page))
+  return page.next === undefined ? { locks } : { locks, next: page.next }
+}
+
+/** Every lock of the namespace, a page at a time. */
+export async function* eachLock(client: Client, options: ListOptions = {}): AsyncIterable<LockInfo> {
+  let { after } = options
+  do {
+    const page = await listLocks(client, { ...options, ...(after !== undefined && { after }) })
+    yield* page.locks
+    after = page.next
+  } while (after !== undefined)
+}
+
+/** Who holds a scope and who waits for it; null if nobody does. */
+export async function inspectLock(client: Client, scope: Scope): Promise<LockInfo | null> {
+  const page = await client.driver.list({ key: storeKey(client.namespace, scope.key) })
+  const listed = page.keys[0]
+  return listed === undefined ? null : lockInfo(client, listed, page)
+}
+
+/** Those who hold something that touches the scope. Empty if the store cannot say: this only decorates errors. */
+export async function holdersOf(client: Client, scope: Scope): Promise<readonly HolderSummary[]> {
+  try {
+    const info = await inspectLock(client, scope)
+    return (info?.holders ?? []).filter((holder) => overlaps(holder, { mode: 'exclusive', ...scope })).map(summary)
+  } catch {
+    return []
+  }
+}
+
+/** What stands in whose way, in sentences. */
+export function explainLock(name: string, info: LockInfo | null): string {
+  if (info === null) return `${name} is free: nobody holds it and nobody waits.`
+  const lines = [`${name} (${info.key})`]
+  for (const holder of info.holders) lines.push(`  held by ${describeClaim(holder)}`)
+  if (info.holders.length === 0) lines.push('  held by nobody: the first in line will have it as soon as it asks')
+  for (const [index, waiter] of info.waiters.entries()) lines.push(`  ${index + 1}. in line: ${describeClaim(waiter)}`)
+  return lines.join('\n')
+}
+
+export function describeClaim(claim: ClaimInfo): string {
+  const { runner } = claim
+  const parts = [`${runner.id} (host ${runner.host}, pid ${runner.pid})`]
+  if (claim.mode === 'shared') parts.push(claim.limit === undefined ? 'shared' : `one of ${claim.limit} permits`)
+  if (claim.range !== undefined) parts.push(`bytes ${claim.range.start} to ${claim.range.end}`)
+  if (claim.acquiredAt !== undefined) parts.push(`since ${claim.acquiredAt.toISOString()}`, `fence ${claim.fence}`)
+  else parts.push(`waiting since ${claim.enteredAt.toISOString()}`)
+  if (claim.priority !== 0) parts.push(`priority ${claim.priority}`)
+  if (claim.leaving !== undefined) parts.push(`asked to leave: ${claim.leaving}`)
+  parts.push(claim.expired ? 'expired, to be cleared' : `${formatDuration(claim.remainingMs)} left unless renewed`)
+  return parts.join(', ')
+}
+
+function lockInfo(client: Client, listed: ListedKey, page: KeyPage): LockInfo {
+  const wall = client.environment.wall()
+  const claims = listed.claims.map((claim) => ({ state: claim.state, info: claimInfo(claim, page.now, wall) }))
+  return {
+    scope: describeScope({ key: splitStoreKey(listed.key)?.scopeKey ?? listed.key }),
+    key: listed.key,
+    holders: claims.filter(({ state }) => state === 'held').map(({ info }) => info),
+    waiters: claims.filter(({ state }) => state === 'waiting').map(({ info }) => info),
+  }
+}
+
+/** Times of the store's clock become dates by their distance from the store's now: clocks need not agree. */
+function claimInfo(claim: ListedClaim, storeNow: number, wall: number): ClaimInfo {
+  const date = (time: number): Date => new Date(wall + (time - storeNow))
+  return {
+    mode: claim.mode,
+    ...(claim.limit !== undefined && { limit: claim.limit }),
+    ...(claim.range !== undefined && { range: claim.range }),
+    priority: claim.priority,
+    fence: claim.fence,
+    runner: claim.runner,
+    enteredAt: date(claim.enteredAt),
+    ...(claim.state === 'held' && { acquiredAt: date(claim.acquiredAt) }),
+    lastHeartbeat: date(claim.lastHeartbeat),
+    renewalCount: claim.renewalCount,
+    expiresAt: date(claim.expiresAt),
+    ttlMs: claim.ttlMs,
+    remainingMs: Math.max(0, claim.expiresAt - storeNow),
+    expired: storeNow >= claim.expiresAt,
+    ...(claim.leaving !== undefined && { leaving: claim.leaving }),
+  }
+}
+
+function summary(claim: ClaimInfo): HolderSummary {
+  const { runner, fence, acquiredAt = claim.enteredAt, remainingMs } = claim
+  return { runner, fence, acquiredAt, remainingMs }
+}

@@ -1,0 +1,228 @@
+import { retryPresets, type Backoff } from '../core/backoff.ts'
+import { durationMs, positiveMs, type Duration } from '../core/duration.ts'
+import type { EvictRule, Supports } from '../core/driver.ts'
+import { LeaseholdError } from '../core/errors.ts'
+
+/** Named pairs of ttl and heartbeat, in milliseconds. */
+export const leasePresets = {
+  aggressive: { ttlMs: 2000, heartbeatMs: 500 },
+  fast: { ttlMs: 5000, heartbeatMs: 1000 },
+  short: { ttlMs: 10_000, heartbeatMs: 3000 },
+  standard: { ttlMs: 30_000, heartbeatMs: 10_000 },
+  conservative: { ttlMs: 30_000, heartbeatMs: 5000 },
+  long: { ttlMs: 60_000, heartbeatMs: 20_000 },
+  batch: { ttlMs: 300_000, heartbeatMs: 100_000 },
+  github: { ttlMs: 300_000, heartbeatMs: 30_000 },
+} as const
+
+export type LeasePreset = keyof typeof leasePresets
+
+/** What to do when somebody else holds the lock. */
+export type ConflictStrategy = 'wait' | 'fail' | 'steal-stale' | 'preempt' | 'reclaim' | 'force'
+
+export interface RetryOptions {
+  /** In all; absent: no limit. */
+  readonly attempts?: number
+  readonly min?: Duration
+  readonly max?: Duration
+  readonly factor?: number
+  /** 0 to 1. */
+  readonly jitter?: number
+}
+
+export interface AcquireOptions {
+  /** How long the lease lasts unless renewed. Default 30 s, or the driver's own. */
+  readonly ttl?: Duration
+  /** A named ttl and heartbeat. `ttl` and `heartbeat` override its parts. */
+  readonly lease?: LeasePreset
+  /** How long to wait for the lock. `acquire`: as long as it takes; `tryAcquire`: not at all. */
+  readonly wait?: Duration
+  /** Gives up waiting when it fires. */
+  readonly signal?: AbortSignal
+  /** `auto`: a third of the ttl. `manual`: only when `renew` is called. A duration: at most half the ttl. */
+  readonly heartbeat?: 'auto' | 'manual' | Duration
+  /** Higher goes first; low, normal, high are -10, 0, 10. */
+  readonly priority?: number | 'low' | 'normal' | 'high'
+  /** The longest the lock may be held, renewed or not. */
+  readonly maxHold?: Duration
+  /** After an unclean end, how long others must still wait. */
+  readonly grace?: Duration
+  /** Renew only while `lease.progress()` is called at least this often. */
+  readonly progress?: Duration
+  readonly onConflict?: ConflictStrategy
+  /** With `steal-stale`: how long the holder must have been silent. Default two and a half heartbeats. */
+  readonly staleAfter?: Duration
+  /** How to ask again where the store cannot queue, or cannot be reached. */
+  readonly retry?: keyof typeof retryPresets | RetryOptions
+  /** The same party may take a lock it holds once more: counted, same fence. */
+  readonly reentrant?: boolean
+  /** For operators: stored with the claim. JSON. */
+  readonly metadata?: Readonly<Record<string, unknown>>
+  /** Who, among the tasks of this process, is asking. A `run` body is a party by itself. */
+  readonly party?: string
+}
+
+/** The options of one acquisition, checked and in numbers. */
+export interface Terms {
+  readonly ttlMs: number
+  /** Infinity: by hand. */
+  readonly heartbeatMs: number
+  readonly waitMs: number | undefined
+  readonly signal: AbortSignal | undefined
+  readonly priority: number
+  readonly maxHoldMs: number | undefined
+  readonly graceMs: number
+  readonly progressMs: number | undefined
+  /** Refuse rather than queue. */
+  readonly failOnConflict: boolean
+  readonly evict: EvictRule | undefined
+  readonly staleMs: number | undefined
+  readonly retry: Backoff | undefined
+  readonly reentrant: boolean
+  readonly metadata: Readonly<Record<string, unknown>> | undefined
+  readonly party: string | undefined
+}
+
+const priorities = { low: -10, normal: 0, high: 10 } as const
+const evictRules: Readonly<Record<ConflictStrategy, EvictRule | undefined>> = {
+  wait: undefined,
+  fail: undefined,
+  'steal-stale': 'stale',
+  preempt: 'lower-priority',
+  reclaim: 'same-runner',
+  force: 'all',
+}
+const known = new Set<string>([
+  'ttl',
+  'lease',
+  'wait',
+  'signal',
+  'heartbeat',
+  'priority',
+  'maxHold',
+  'grace',
+  'progress',
+  'onConflict',
+  'staleAfter',
+  'retry',
+  'reentrant',
+  'metadata',
+  'party',
+] satisfies (keyof AcquireOptions)[])
+
+/** Checks options against each other and against what the store can do. */
+export function resolveOptions(options: AcquireOptions, supports: Supports, allowForce: boolean): Terms {
+  for (const name of Object.keys(options)) if (!known.has(name)) throw unknownOption(name)
+  const { ttlMs, heartbeatMs } = leaseTimes(options, supports)
+  const strategy = options.onConflict ?? 'wait'
+  if (!Object.hasOwn(evictRules, strategy)) {
+    throw invalid(`onConflict is ${JSON.stringify(strategy)}. Use one of ${Object.keys(evictRules).join(', ')}.`)
+  }
+  const evict = evictRules[strategy]
+  if (strategy === 'force' && !allowForce) {
+    throw invalid(
+      `onConflict: 'force' takes locks from live holders. Pass allowForce: true to connect if that is meant.`,
+    )
+  }
+  const maxHoldMs = options.maxHold === undefined ? undefined : positiveMs(options.maxHold, 'maxHold')
+  const graceMs = options.grace === undefined ? 0 : durationMs(options.grace, 'grace')
+  const priority = resolvePriority(options.priority)
+  if (evict !== undefined && !supports.evict.includes(evict)) throw unsupported(`onConflict: '${strategy}'`)
+  if (maxHoldMs !== undefined && !supports.maxHold) throw unsupported('maxHold')
+  if (graceMs > 0 && !supports.grace) throw unsupported('grace')
+  if (priority !== 0 && !supports.priority) throw unsupported('priority')
+  return {
+    ttlMs,
+    heartbeatMs,
+    waitMs: options.wait === undefined ? undefined : durationMs(options.wait, 'wait'),
+    signal: options.signal,
+    priority,
+    maxHoldMs,
+    graceMs,
+    progressMs: options.progress === undefined ? undefined : positiveMs(options.progress, 'progress'),
+    failOnConflict: strategy === 'fail',
+    evict,
+    staleMs: evict === 'stale' ? staleMs(options, ttlMs, heartbeatMs) : undefined,
+    retry: options.retry === undefined ? undefined : resolveRetry(options.retry),
+    reentrant: options.reentrant ?? false,
+    metadata: options.metadata,
+    party: options.party,
+  }
+}
+
+function leaseTimes(
+  options: AcquireOptions,
+  supports: Supports,
+): { readonly ttlMs: number; readonly heartbeatMs: number } {
+  if (options.lease !== undefined && !Object.hasOwn(leasePresets, options.lease)) {
+    throw invalid(`lease is ${JSON.stringify(options.lease)}. Use one of ${Object.keys(leasePresets).join(', ')}.`)
+  }
+  const preset = options.lease === undefined ? undefined : leasePresets[options.lease]
+  const defaultTtlMs = preset?.ttlMs ?? supports.ttlDefaultMs ?? leasePresets.standard.ttlMs
+  const ttlMs = options.ttl === undefined ? defaultTtlMs : positiveMs(options.ttl, 'ttl')
+  if (ttlMs < supports.ttlMinMs || ttlMs > supports.ttlMaxMs) {
+    throw invalid(`ttl is ${ttlMs} ms. This store takes ${supports.ttlMinMs} to ${supports.ttlMaxMs} ms.`)
+  }
+  const { heartbeat = 'auto' } = options
+  if (heartbeat === 'manual') return { ttlMs, heartbeatMs: Infinity }
+  if (heartbeat === 'auto') {
+    const defaultHeartbeatMs = preset?.heartbeatMs ?? supports.heartbeatDefaultMs
+    return { ttlMs, heartbeatMs: options.ttl === undefined && defaultHeartbeatMs ? defaultHeartbeatMs : ttlMs / 3 }
+  }
+  return { ttlMs, heartbeatMs: checkHeartbeat(positiveMs(heartbeat, 'heartbeat'), ttlMs) }
+}
+
+/** A heartbeat that leaves no room for one failure is a mistake. */
+export function checkHeartbeat(heartbeatMs: number, ttlMs: number): number {
+  if (heartbeatMs <= ttlMs / 2) return heartbeatMs
+  throw invalid(
+    `heartbeat is ${heartbeatMs} ms, over half the ttl of ${ttlMs} ms: one failed renewal would lose the lock.`,
+  )
+}
+
+function resolvePriority(priority: AcquireOptions['priority']): number {
+  if (priority === undefined) return 0
+  const number = typeof priority === 'string' ? priorities[priority] : priority
+  if (Number.isInteger(number) && Math.abs(number) <= 1000) return number
+  throw invalid(`priority is ${JSON.stringify(priority)}. Use low, normal, high or a whole number from -1000 to 1000.`)
+}
+
+function staleMs(options: AcquireOptions, ttlMs: number, heartbeatMs: number): number {
+  if (options.staleAfter !== undefined) return positiveMs(options.staleAfter, 'staleAfter')
+  return Math.ceil(2.5 * Math.min(heartbeatMs, ttlMs / 3))
+}
+
+function resolveRetry(retry: NonNullable<AcquireOptions['retry']>): Backoff {
+  if (typeof retry === 'string') {
+    if (Object.hasOwn(retryPresets, retry)) return retryPresets[retry]
+    throw invalid(`retry is ${JSON.stringify(retry)}. Use none, standard, aggressive or an object.`)
+  }
+  const { standard } = retryPresets
+  const backoff: Backoff = {
+    attempts: retry.attempts ?? Infinity,
+    minMs: retry.min === undefined ? standard.minMs : positiveMs(retry.min, 'retry.min'),
+    maxMs: retry.max === undefined ? standard.maxMs : positiveMs(retry.max, 'retry.max'),
+    factor: retry.factor ?? standard.factor,
+    jitter: retry.jitter ?? standard.jitter,
+  }
+  const { attempts, minMs, maxMs, factor, jitter } = backoff
+  if (!(attempts >= 1)) throw invalid(`retry.attempts is ${attempts}. At least one attempt is made.`)
+  if (minMs > maxMs) throw invalid(`retry.min is ${minMs} ms, more than retry.max, ${maxMs} ms.`)
+  if (!(factor >= 1 && factor <= 100)) throw invalid(`retry.factor is ${factor}. Use a number from 1 to 100.`)
+  if (!(jitter >= 0 && jitter <= 1)) throw invalid(`retry.jitter is ${jitter}. Use a number from 0 to 1.`)
+  return backoff
+}
+
+function unknownOption(name: string): LeaseholdError {
+  const hint = name === 'timeout' ? ` Use 'wait' for how long to wait, 'ttl' for the lease.` : ''
+  return invalid(`There is no option ${JSON.stringify(name)}.${hint} The options are ${[...known].join(', ')}.`)
+}
+
+function invalid(message: string): LeaseholdError {
+  return new LeaseholdError('INVALID', message)
+}
+
+/** For an option or call that the store's driver does not do. */
+export function unsupported(what: string): LeaseholdError {
+  return new LeaseholdError('UNSUPPORTED', `This store cannot do ${what}. docs/guarantees.md shows which stores can.`)
+}

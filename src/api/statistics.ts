@@ -1,0 +1,79 @@
+import type { Client } from './client.ts'
+import { eachLock } from './inspection.ts'
+
+/** Locks a count looks at before it stops and says so. */
+const locksLookedAtMax = 10_000
+
+/** Everything a client counts, and how its namespace looks now. */
+export interface Statistics {
+  /** Events since `connect`, under the names metrics are published by. */
+  readonly counters: Readonly<Record<string, number>>
+  /** `lock.NAME.holder` (a runner id) and `lock.NAME.hold_duration_ms` (the last time it was held by us). */
+  readonly gauges: Readonly<Record<string, string | number>>
+  /** Locks that are held or waited for, in this namespace. */
+  readonly totalLocks: number
+  /** Of these, held by this client. */
+  readonly myLocks: number
+  /** Held, and not expired. */
+  readonly activeLocks: number
+  /** Held by a lease that is over and that nobody has cleared yet. */
+  readonly staleLocks: number
+  /** True if there were too many locks to look at all of them. */
+  readonly truncated: boolean
+  /** Leases of this client that renew by themselves. */
+  readonly activeHeartbeats: number
+  readonly totalAcquisitions: number
+  readonly totalConflicts: number
+  readonly failedAcquisitions: number
+  readonly staleLocksClaimed: number
+  readonly averageAcquisitionTimeMs: number
+}
+
+export async function gatherStatistics(client: Client): Promise<Statistics> {
+  const { counters } = client
+  const gauges: Record<string, string | number> = Object.create(null) as Record<string, string | number>
+  let totalLocks = 0
+  let activeLocks = 0
+  let staleLocks = 0
+  let truncated = false
+  for await (const lock of eachLock(client, { limit: 1000 })) {
+    if (totalLocks === locksLookedAtMax) {
+      truncated = true
+      break
+    }
+    totalLocks += 1
+    if (lock.holders.some((holder) => !holder.expired)) activeLocks += 1
+    if (lock.holders.some((holder) => holder.expired)) staleLocks += 1
+    const holder = lock.holders[0]
+    if (holder !== undefined) gauges[`lock.${lock.scope}.holder`] = holder.runner.id
+  }
+  for (const [scope, heldMs] of counters.holdDurations) gauges[`lock.${scope}.hold_duration_ms`] = heldMs
+  const acquisitions = counters.of('acquired')
+  return {
+    counters: {
+      'lock.acquired': acquisitions,
+      'lock.released': counters.of('released'),
+      'lock.heartbeat_renewed': counters.of('renewed'),
+      'lock.heartbeat_failed': counters.of('renewal-failed'),
+      'lock.takeover_detected': counters.of('takeover'),
+      'lock.stale_detected': counters.of('stale'),
+      'lock.contention': counters.of('contention'),
+      'lock.jeopardy': counters.of('jeopardy'),
+      'lock.leaving': counters.of('leaving'),
+      'lock.lost': counters.of('lost'),
+      'lock.failed': counters.of('failed'),
+    },
+    gauges,
+    totalLocks,
+    myLocks: client.leases.size,
+    activeLocks,
+    staleLocks,
+    truncated,
+    activeHeartbeats: [...client.leases].filter((lease) => lease.heartbeating).length,
+    totalAcquisitions: acquisitions,
+    totalConflicts: counters.of('contention'),
+    failedAcquisitions: counters.of('failed'),
+    staleLocksClaimed: counters.staleClaimed,
+    averageAcquisitionTimeMs: acquisitions === 0 ? 0 : counters.acquisitionMs / acquisitions,
+  }
+}

@@ -1,0 +1,58 @@
+import { timingSafeEqual } from 'node:crypto'
+import { LeaseholdError } from '../core/errors.ts'
+import { covers, describeScope, splitStoreKey, type Scope } from '../core/scope.ts'
+import type { Client } from './client.ts'
+import type { LeaseProof } from './lease.ts'
+
+/** What the store says of a proof that holds. */
+export interface Verified {
+  readonly fence: number
+  readonly remainingMs: number
+}
+
+/**
+ * Asks the store whether a proof, `lease.toJSON()`, stands for a lease on `scope` now. Checks in this order: found
+ * (NOT_HELD), unexpired (LOST), scope covered (SCOPE_MISMATCH; a range inside the held range passes).
+ */
+export async function verifyProof(client: Client, proof: LeaseProof, scope: Scope): Promise<Verified> {
+  checkProof(proof)
+  const name = JSON.stringify(describeScope(scope))
+  const page = await client.driver.list({ key: proof.key })
+  const claim = page.keys[0]?.claims.find((listed) => listed.state === 'held' && sameSecret(listed.id, proof.id))
+  if (claim === undefined || claim.fence !== proof.fence) {
+    throw new LeaseholdError('NOT_HELD', `Fence ${proof.fence} is not held. Refuse the request that came with it.`, {
+      fence: proof.fence,
+    })
+  }
+  if (page.now >= claim.expiresAt) {
+    throw new LeaseholdError('LOST', `The lease with fence ${proof.fence} has expired. Refuse the request.`, {
+      fence: proof.fence,
+    })
+  }
+  const place = splitStoreKey(proof.key)
+  const held = { key: place?.scopeKey ?? '', ...(claim.range !== undefined && { range: claim.range }) }
+  if (place?.namespace !== client.namespace || !covers(held, scope)) {
+    throw new LeaseholdError('SCOPE_MISMATCH', `The lease with fence ${proof.fence} is not for ${name}.`, {
+      fence: proof.fence,
+    })
+  }
+  return { fence: claim.fence, remainingMs: claim.expiresAt - page.now }
+}
+
+/** A proof comes from outside: look at it before use. */
+function checkProof(proof: LeaseProof): void {
+  const fine =
+    typeof proof === 'object' &&
+    proof !== null &&
+    proof.version === 1 &&
+    typeof proof.key === 'string' &&
+    typeof proof.id === 'string' &&
+    Number.isSafeInteger(proof.fence)
+  if (!fine) throw new LeaseholdError('INVALID', 'This is no proof of a lease. Pass what lease.toJSON() gave.')
+}
+
+function sameSecret(one: string, other: string): boolean {
+  const first = Buffer.from(one)
+  const second = Buffer.from(other)
+  return first.length === second.length && timingSafeEqual(first, second)
+}

@@ -1,0 +1,71 @@
+import type { Succession } from './driver.ts'
+import { messageOf, type ErrorCode } from './errors.ts'
+
+/** What every event tells. */
+export interface LockEvent {
+  /** The scope, as people write it. */
+  readonly scope: string
+  readonly key: string
+}
+
+interface HeldEvent extends LockEvent {
+  readonly fence: number
+}
+
+/** Everything a client tells, by name. */
+export interface LockEvents {
+  /** Queued behind others; told again when the place in the queue is known to have changed. */
+  waiting: LockEvent & { readonly ahead: number }
+  /** Somebody else held the lock when we asked. Once an acquisition. */
+  contention: LockEvent
+  acquired: HeldEvent & { readonly waitMs: number; readonly attempts: number }
+  /** The holder before us ended uncleanly: its work may be half done. */
+  takeover: HeldEvent & { readonly after: Succession }
+  /** That holder had fallen silent: it expired, died, or was taken for stale. */
+  stale: LockEvent & { readonly after: Succession }
+  renewed: HeldEvent & { readonly renewals: number; readonly remainingMs: number }
+  'renewal-failed': HeldEvent & { readonly error: unknown; readonly remainingMs: number }
+  /** A third of the lease is left and it has not been renewed. */
+  jeopardy: HeldEvent & { readonly reason: string; readonly remainingMs: number }
+  /** Asked to leave: the lease will not be extended. */
+  leaving: HeldEvent & { readonly reason: string; readonly remainingMs: number }
+  lost: HeldEvent & { readonly reason: string; readonly heldMs: number }
+  released: HeldEvent & { readonly heldMs: number }
+  /** An acquisition ended without a lease. */
+  failed: LockEvent & { readonly code: ErrorCode; readonly waitMs: number; readonly attempts: number }
+}
+
+export type EventName = keyof LockEvents
+export type Listener<Name extends EventName> = (event: LockEvents[Name]) => void
+
+/** Who listens to what. A listener that throws harms nobody else. */
+export class Events {
+  readonly #listeners = new Map<EventName, Set<(event: never) => void>>()
+  readonly #complain: (message: string) => void
+
+  constructor(complain: (message: string) => void) {
+    this.#complain = complain
+  }
+
+  on<Name extends EventName>(name: Name, listener: Listener<Name>): Disposable {
+    let listeners = this.#listeners.get(name)
+    if (listeners === undefined) this.#listeners.set(name, (listeners = new Set()))
+    listeners.add(listener)
+    return { [Symbol.dispose]: () => void listeners.delete(listener) }
+  }
+
+  /** Whether anybody would hear it: saves making the event. */
+  wants(name: EventName): boolean {
+    return (this.#listeners.get(name)?.size ?? 0) > 0
+  }
+
+  emit<Name extends EventName>(name: Name, event: LockEvents[Name]): void {
+    for (const listener of this.#listeners.get(name) ?? []) {
+      try {
+        ;(listener as Listener<Name>)(event)
+      } catch (error) {
+        this.#complain(`A listener for '${name}' threw: ${messageOf(error)}`)
+      }
+    }
+  }
+}

@@ -1,0 +1,72 @@
+import { hostname } from 'node:os'
+import type { Runner } from './driver.ts'
+import type { Environment } from './environment.ts'
+import { LeaseholdError } from './errors.ts'
+
+/** The most a caller may say about itself, as JSON: it is stored with every claim. */
+const metadataBytesMax = 8192
+
+/** A new runner id: `runner_{time}_{8 hex}_{pid}`. */
+export function newRunnerId(environment: Environment, pid: number): string {
+  const hex = environment.id().replaceAll('-', '').slice(0, 8)
+  return `runner_${Math.floor(environment.wall())}_${hex}_${pid}`
+}
+
+/** The runner of this process. `id` is the one persisted under a name, if any; the incarnation is always new. */
+export function describeRunner(
+  environment: Environment,
+  id: string | undefined,
+  metadata: Readonly<Record<string, unknown>> | undefined,
+): Runner {
+  const { pid } = process
+  const incarnation = newRunnerId(environment, pid)
+  return {
+    id: id ?? incarnation,
+    incarnation,
+    host: hostname(),
+    pid,
+    client: environment.id(),
+    metadata: {
+      pid,
+      hostname: hostname(),
+      platform: process.platform,
+      timestamp: new Date(environment.wall()).toISOString(),
+      ...checkMetadata(metadata),
+    },
+  }
+}
+
+/** The runner as it claims for one party, or with more to say. */
+export function claimant(
+  runner: Runner,
+  party: string | undefined,
+  metadata: Readonly<Record<string, unknown>> | undefined,
+): Runner {
+  if (party === undefined && metadata === undefined) return runner
+  return {
+    ...runner,
+    ...(party !== undefined && { party }),
+    ...(metadata !== undefined && { metadata: { ...runner.metadata, ...checkMetadata(metadata) } }),
+  }
+}
+
+function checkMetadata(metadata: Readonly<Record<string, unknown>> | undefined): Readonly<Record<string, unknown>> {
+  if (metadata === undefined) return {}
+  let text: string | undefined
+  try {
+    text = JSON.stringify(metadata)
+  } catch (cause) {
+    throw new LeaseholdError('INVALID', 'metadata cannot be written as JSON.', { cause })
+  }
+  if (typeof metadata !== 'object' || Array.isArray(metadata) || text === undefined) {
+    throw new LeaseholdError('INVALID', 'metadata must be an object of JSON values.')
+  }
+  if (Buffer.byteLength(text) > metadataBytesMax) {
+    throw new LeaseholdError(
+      'INVALID',
+      `metadata is ${Buffer.byteLength(text)} bytes of JSON; ${metadataBytesMax} are allowed.`,
+    )
+  }
+  // A copy, so that what the caller changes later does not change what was claimed.
+  return JSON.parse(text) as Record<string, unknown>
+}
