@@ -236,10 +236,12 @@ class Step {
     const now = this.#now
     if (record.died === true && record.expiresAt > now) return { ...record, expiresAt: now }
     if (record.expiresAt - now <= record.ttlMs) return record
+    const acquiredAt = Math.min(record.acquiredAt, now)
+    const end = now + record.ttlMs
     return {
       ...record,
-      expiresAt: now + record.ttlMs,
-      acquiredAt: Math.min(record.acquiredAt, now),
+      expiresAt: record.state === 'held' ? this.#capByMaxHold(end, acquiredAt, record.claim.maxHoldMs) : end,
+      acquiredAt,
       lastHeartbeat: Math.min(record.lastHeartbeat, now),
     }
   }
