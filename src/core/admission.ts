@@ -270,6 +270,8 @@ class Step {
         if (this.#heldAlone()) return
       } else if (verdict === 'wait') {
         blocked.push(waiter)
+        // Cut once and for all: cut anew at every look, a dead waiter would live until the clock has caught up.
+        if (waiter !== stored) this.changes.push({ before: stored, after: waiter })
         // Nobody behind can pass: do not even read them.
         if (holdsUpEverybody(waiter.claim)) return
       } else {
@@ -418,7 +420,10 @@ class Step {
     const stored = this.#view.find(id)
     if (stored === undefined || stored.state === 'held') return undefined
     const waiter = this.#judge(stored)
-    if (this.#now < waiter.expiresAt) return waiter
+    if (this.#now < waiter.expiresAt) {
+      if (waiter !== stored) this.changes.push({ before: stored, after: waiter })
+      return waiter
+    }
     this.#removeWaiter(stored)
     return undefined
   }
