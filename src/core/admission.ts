@@ -102,7 +102,10 @@ class Step {
     if (this.#left.length > 0 || this.ended?.id === claim.id) return this.#answerAbsent(claim.id)
     if (claim.replaces !== undefined) {
       const refusal = this.#refuseConversion(claim)
-      if (refusal !== undefined) return refusal
+      if (refusal !== undefined) {
+        this.#promote()
+        return refusal
+      }
     }
     const now = this.#now
     const newcomer: ClaimRecord = {
@@ -147,7 +150,11 @@ class Step {
     }
     this.#subjectBefore = record
     this.#subject = renewed
-    if (record.claim.replaces !== undefined && !this.#holds(record.claim.replaces)) return this.#dropSubject('expired')
+    if (record.claim.replaces !== undefined && !this.#holds(record.claim.replaces)) {
+      this.#dropSubject('expired')
+      this.#promote()
+      return this.#settleSubject(true)
+    }
     this.#applyEvictRule(renewed)
     this.#promote()
     return this.#settleSubject(true)
@@ -458,12 +465,11 @@ class Step {
 
   #dropReason: AbsentReason | undefined
 
-  #dropSubject(reason: AbsentReason): Standing {
+  #dropSubject(reason: AbsentReason): void {
     const before = this.#subjectBefore
     if (before !== undefined) this.#removeWaiter(before)
     this.#subject = undefined
     this.#dropReason = reason
-    return { state: 'absent', reason }
   }
 
   #removeWaiter(stored: ClaimRecord): void {
