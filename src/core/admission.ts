@@ -68,6 +68,8 @@ class Step {
   /** The asking claim, kept out of `changes` until it stands still. */
   #subject: ClaimRecord | undefined
   #subjectBefore: ClaimRecord | undefined
+  /** Holders whose time this step found to be over, by id. */
+  readonly #overdue = new Map<string, ClaimRecord>()
   /** Waiters this step has removed or promoted. */
   readonly #left: ClaimRecord[] = []
 
@@ -99,7 +101,8 @@ class Step {
     const known = this.#find(claim.id)
     if (known !== undefined) return this.#askAgain(known)
     // A late copy of a claim that has ended does not begin it anew.
-    if (this.#left.length > 0 || this.ended?.id === claim.id) return this.#answerAbsent(claim.id)
+    const over = this.#left.length > 0 || this.#overdue.has(claim.id) || this.ended?.id === claim.id
+    if (over) return this.#answerAbsent(claim.id)
     if (claim.replaces !== undefined) {
       const refusal = this.#refuseConversion(claim)
       if (refusal !== undefined) {
@@ -225,17 +228,21 @@ class Step {
 
   /** Ends holders whose time is over and cuts leases that a clock set back would have stretched. */
   #settleHolders(renewing: string | undefined): void {
+    let latest: ClaimRecord | undefined
     for (const stored of this.#view.holders()) {
       const revived = stored.died === true && stored.claim.id === renewing ? withoutDeath(stored) : stored
       const record = this.#judge(revived)
       if (this.#now >= record.expiresAt + record.claim.graceMs) {
-        this.#noteEnd(record, this.#howEnded(record))
+        this.#overdue.set(record.claim.id, record)
+        // Several ends at once: the latest grant is remembered, in whatever order the store reads them.
+        if (latest === undefined || record.fence > latest.fence) latest = record
         this.changes.push({ before: stored, after: undefined })
       } else {
         this.#holders.push(record)
         if (record !== revived) this.changes.push({ before: stored, after: record })
       }
     }
+    if (latest !== undefined) this.#noteEnd(latest, this.#howEnded(latest))
   }
 
   /** The record as it counts now: a dead process's lease ends, one with more than its ttl left is cut to its ttl. */
@@ -535,7 +542,9 @@ class Step {
   #answerAbsent(id: string): Standing {
     const { ended } = this
     const expired = this.#left[0]?.claim.id === id
+    const overdue = this.#overdue.get(id)
     this.#promote()
+    if (overdue !== undefined) return { state: 'absent', reason: absentReason(this.#howEnded(overdue)) }
     if (expired) return { state: 'absent', reason: 'expired' }
     if (ended?.id !== id) return { state: 'absent', reason: 'unknown' }
     const reason = absentReason(ended.how)
