@@ -158,7 +158,7 @@ class Step {
       this.#promote()
       return this.#settleSubject(true)
     }
-    this.#applyEvictRule(renewed)
+    if (this.#applyEvictRule(renewed) === 'taken') this.#grant(renewed)
     this.#promote()
     return this.#settleSubject(true)
   }
