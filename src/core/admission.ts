@@ -282,6 +282,9 @@ class Step {
       if (verdict === 'grant') {
         this.#grant(waiter, stored)
         if (this.#heldAlone()) return
+      } else if (verdict === 'wait' && !waiter.claim.wait) {
+        // Who would not wait is gone again, and holds up nobody behind.
+        this.#dropSubject('refused')
       } else if (verdict === 'wait') {
         blocked.push(waiter)
         // Cut once and for all: cut anew at every look, a dead waiter would live until the clock has caught up.
