@@ -3,7 +3,7 @@ import { positiveMs, type Duration } from '../core/duration.ts'
 import { LeaseholdError } from '../core/errors.ts'
 import type { Effect } from '../core/life.ts'
 import { describeScope, type Scope } from '../core/scope.ts'
-import type { Tenure } from '../core/tenure.ts'
+import type { Observer, Tenure } from '../core/tenure.ts'
 import type { Client } from './client.ts'
 import { checkHeartbeat, type Terms } from './options.ts'
 
@@ -30,7 +30,7 @@ const stillEntered: ReleaseResult = { released: false, reason: 'entered-again' }
 /**
  * A lock in hand. Pass `fence` with every write, stop when `signal` fires, and release it: `await using` does.
  */
-export class Lease implements AsyncDisposable {
+export class Lease implements AsyncDisposable, Observer {
   readonly scope: Scope
   /** Grows with every grant of this lock: a resource that has seen a higher one must refuse this one. */
   readonly fence: number
@@ -63,7 +63,7 @@ export class Lease implements AsyncDisposable {
     this.#heldSince = client.environment.now()
     this.#lastProgress = this.#heldSince
     this.#heartbeatMs = terms.heartbeatMs
-    tenure.observer = (effect) => this.#observe(effect)
+    tenure.observer = this
     client.leases.add(this)
   }
 
@@ -182,17 +182,20 @@ export class Lease implements AsyncDisposable {
     if (this.#loss === undefined && this.#released === undefined) this.#tenure.check()
   }
 
-  #observe(effect: Exclude<Effect, { type: 'send' }>): void {
+  /** @internal */
+  observe(effect: Exclude<Effect, { type: 'send' }>): void {
     switch (effect.type) {
       case 'renewed':
         return this.#onRenewed()
       case 'renewal-failed':
-        this.#settleRenewals(effect.error)
+        this.#settleRenewals(() => effect.error)
         return this.#client.tell('renewal-failed', this, { error: effect.error, remainingMs: this.#trustedMs() })
       case 'jeopardy':
         return this.#client.tell('jeopardy', this, { reason: effect.reason, remainingMs: effect.leftMs })
       case 'leaving':
-        this.#settleRenewals(new LeaseholdError('NOT_HELD', `${this.#name()} was asked to leave: ${effect.reason}.`))
+        this.#settleRenewals(
+          () => new LeaseholdError('NOT_HELD', `${this.#name()} was asked to leave: ${effect.reason}.`),
+        )
         return this.#client.tell('leaving', this, { reason: effect.reason, remainingMs: effect.leftMs })
       case 'lost':
         return this.#onLost(effect.reason, effect.detail)
@@ -226,7 +229,7 @@ export class Lease implements AsyncDisposable {
       reason: why,
     })
     this.#client.leases.delete(this)
-    this.#settleRenewals(this.#notHeld())
+    this.#settleRenewals(() => this.#notHeld())
     this.#tellReleased?.({ released: false, reason: 'lost' })
     this.#client.tell('lost', this, { reason: why, heldMs: this.heldMs })
     this.#abort?.abort(this.#loss)
@@ -237,17 +240,18 @@ export class Lease implements AsyncDisposable {
     const clean = standing.state === 'absent' && standing.reason === 'released'
     const reason =
       standing.state === 'unknown' ? 'unavailable' : standing.state === 'absent' ? standing.reason : undefined
-    this.#settleRenewals(this.#notHeld())
+    this.#settleRenewals(() => this.#notHeld())
     this.#tellReleased?.(clean ? { released: true } : { released: false, ...(reason !== undefined && { reason }) })
     if (this.#loss === undefined) this.#client.tell('released', this, { heldMs })
   }
 
-  #settleRenewals(error?: unknown): void {
+  /** Answers those who await a renewal. The error is made only if somebody does. */
+  #settleRenewals(failure?: () => unknown): void {
     const renewing = this.#renewing
     this.#renewing = undefined
     for (const { resolve, reject } of renewing ?? []) {
-      if (error === undefined) resolve()
-      else reject(error)
+      if (failure === undefined) resolve()
+      else reject(failure())
     }
   }
 

@@ -64,14 +64,16 @@ class Step {
   readonly #view: KeyView
   readonly #now: number
   /** Those who hold, as decided so far. */
-  #holders: ClaimRecord[] = []
+  #holders: readonly ClaimRecord[] = noRecords
   /** The asking claim, kept out of `changes` until it stands still. */
   #subject: ClaimRecord | undefined
   #subjectBefore: ClaimRecord | undefined
-  /** Holders whose time this step found to be over, by id. */
-  readonly #overdue = new Map<string, ClaimRecord>()
+  /** Holders whose time this step found to be over. */
+  readonly #overdue: ClaimRecord[] = []
   /** Waiters this step has removed or promoted. */
   readonly #left: ClaimRecord[] = []
+  /** Waiters the walk has passed that must go on waiting. */
+  readonly #blocked: ClaimRecord[] = []
 
   constructor(view: KeyView, now: number) {
     this.#view = view
@@ -101,7 +103,7 @@ class Step {
     const known = this.#find(claim.id)
     if (known !== undefined) return this.#askAgain(known)
     // A late copy of a claim that has ended does not begin it anew.
-    const over = this.#left.length > 0 || this.#overdue.has(claim.id) || this.ended?.id === claim.id
+    const over = this.#left.length > 0 || this.ended?.id === claim.id || this.#overdueCalled(claim.id) !== undefined
     if (over) return this.#answerAbsent(claim.id)
     if (claim.replaces !== undefined) {
       const refusal = this.#refuseConversion(claim)
@@ -123,6 +125,9 @@ class Step {
       lastHeartbeat: now,
       renewalCount: 0,
       expiresAt: now + claim.ttlMs,
+      leaving: undefined,
+      after: undefined,
+      died: undefined,
     }
     this.#subject = newcomer
     const place = this.#applyEvictRule(newcomer)
@@ -153,12 +158,8 @@ class Step {
     }
     this.#subjectBefore = record
     this.#subject = renewed
-    if (record.claim.replaces !== undefined && !this.#holds(record.claim.replaces)) {
-      this.#dropSubject('expired')
-      this.#promote()
-      return this.#settleSubject(true)
-    }
-    if (this.#applyEvictRule(renewed) === 'taken') this.#grant(renewed)
+    if (record.claim.replaces !== undefined && !this.#holds(record.claim.replaces)) this.#dropSubject('expired')
+    else if (this.#applyEvictRule(renewed) === 'taken') this.#grant(renewed)
     this.#promote()
     return this.#settleSubject(true)
   }
@@ -186,7 +187,7 @@ class Step {
       expiresAt: this.#capByMaxHold(now + ttlMs, record.acquiredAt, record.claim.maxHoldMs),
     }
     this.#replaceHolder(record, renewed)
-    this.changes.push({ before: record, after: renewed })
+    this.#change(record, renewed)
     return this.#standingOf(renewed)
   }
 
@@ -228,21 +229,35 @@ class Step {
 
   /** Ends holders whose time is over and cuts leases that a clock set back would have stretched. */
   #settleHolders(renewing: string | undefined): void {
-    let latest: ClaimRecord | undefined
-    for (const stored of this.#view.holders()) {
-      const revived = stored.died === true && stored.claim.id === renewing ? withoutDeath(stored) : stored
-      const record = this.#judge(revived)
-      if (this.#now >= record.expiresAt + record.claim.graceMs) {
-        this.#overdue.set(record.claim.id, record)
-        // Several ends at once: the latest grant is remembered, in whatever order the store reads them.
-        if (latest === undefined || record.fence > latest.fence) latest = record
-        this.changes.push({ before: stored, after: undefined })
-      } else {
-        this.#holders.push(record)
-        if (record !== revived) this.changes.push({ before: stored, after: record })
-      }
+    const stored = this.#view.holders()
+    if (stored.length === 0) return
+    this.#holders = stored
+    for (const holder of stored) {
+      const settled = this.#settle(holder, renewing)
+      if (settled === undefined) this.#holders = this.#holders.filter((one) => one !== holder)
+      else if (settled !== holder) this.#replaceHolder(holder, settled)
     }
-    if (latest !== undefined) this.#noteEnd(latest, this.#howEnded(latest))
+    if (this.#overdue.length === 0) return
+    // Of several ends the latest grant is remembered, in whatever order the store reads them.
+    const last = this.#overdue.reduce((one, other) => (one.fence > other.fence ? one : other))
+    this.#noteEnd(last, this.#howEnded(last))
+  }
+
+  /** The holder as it counts now; undefined if its time is over. */
+  #settle(holder: ClaimRecord, renewing: string | undefined): ClaimRecord | undefined {
+    const revived = holder.died === true && holder.claim.id === renewing ? { ...holder, died: undefined } : holder
+    const record = this.#judge(revived)
+    if (this.#now < record.expiresAt + record.claim.graceMs) {
+      if (record !== revived) this.#change(holder, record)
+      return record
+    }
+    this.#overdue.push(record)
+    this.#change(holder, undefined)
+    return undefined
+  }
+
+  #overdueCalled(id: string): ClaimRecord | undefined {
+    return this.#overdue.find((record) => record.claim.id === id)
   }
 
   /** The record as it counts now: a dead process's lease ends, one with more than its ttl left is cut to its ttl. */
@@ -272,35 +287,52 @@ class Step {
 
   // ---- letting in
 
-  /** Walks the queue and grants whatever conflicts with no holder and with nobody ahead. */
+  /** Walks the queue, the asking claim in its place, and grants what conflicts with no holder and nobody ahead. */
   #promote(): void {
     if (this.#heldAlone()) return
-    const blocked: ClaimRecord[] = []
-    for (const stored of this.#waiters()) {
-      const waiter = stored === this.#subject ? stored : this.#judge(stored)
-      const verdict = this.#judgeWaiter(waiter, blocked)
-      if (verdict === 'grant') {
-        this.#grant(waiter, stored)
-        if (this.#heldAlone()) return
-      } else if (verdict === 'wait' && !waiter.claim.wait) {
-        // Who would not wait is gone again, and holds up nobody behind.
-        this.#dropSubject('refused')
-      } else if (verdict === 'wait') {
-        blocked.push(waiter)
-        // Cut once and for all: cut anew at every look, a dead waiter would live until the clock has caught up.
-        if (waiter !== stored) this.changes.push({ before: stored, after: waiter })
-        // Nobody behind can pass: do not even read them.
-        if (holdsUpEverybody(waiter.claim)) return
-      } else {
-        this.#dropWaiter(stored, verdict)
+    const subject = this.#subject
+    let newcomer = subject?.state === 'waiting' ? subject : undefined
+    // At most the asking claim has left before the walk begins, and the walk passes nobody twice.
+    const gone = this.#left[0]?.claim.id
+    for (const stored of this.#view.waiters()) {
+      if (newcomer !== undefined && compareRank(newcomer, stored) <= 0) {
+        if (this.#offer(newcomer) === 'stop') return
+        newcomer = undefined
       }
+      const { id } = stored.claim
+      if (id === gone || id === subject?.claim.id) continue
+      if (this.#offer(stored) === 'stop') return
     }
+    if (newcomer !== undefined) this.#offer(newcomer)
   }
 
-  #judgeWaiter(waiter: ClaimRecord, blocked: readonly ClaimRecord[]): 'grant' | 'wait' | AbsentReason {
+  /** Looks at the next in line. `stop`: nobody behind can be let in, so do not even read them. */
+  #offer(stored: ClaimRecord): 'stop' | 'go on' {
+    const waiter = stored === this.#subject ? stored : this.#judge(stored)
+    const verdict = this.#judgeWaiter(waiter)
+    if (verdict === 'grant') {
+      this.#grant(waiter)
+      return this.#heldAlone() ? 'stop' : 'go on'
+    }
+    if (verdict === 'wait' && !waiter.claim.wait) {
+      // Who would not wait is gone again, and holds up nobody behind.
+      this.#dropSubject('refused')
+      return 'go on'
+    }
+    if (verdict === 'wait') {
+      this.#blocked.push(waiter)
+      // Cut once and for all: cut anew at every look, a dead waiter would live until the clock has caught up.
+      if (waiter !== stored) this.#change(stored, waiter)
+      return holdsUpEverybody(waiter.claim) ? 'stop' : 'go on'
+    }
+    this.#dropWaiter(stored, verdict)
+    return 'go on'
+  }
+
+  #judgeWaiter(waiter: ClaimRecord): 'grant' | 'wait' | AbsentReason {
     if (this.#now >= waiter.expiresAt) return 'expired'
     if (waiter.claim.replaces !== undefined && !this.#holds(waiter.claim.replaces)) return 'expired'
-    if (blocked.some((ahead) => standsInTheWay(ahead.claim, waiter.claim))) return 'wait'
+    if (this.#blocked.some((ahead) => standsInTheWay(ahead.claim, waiter.claim))) return 'wait'
     const room = roomFor(waiter.claim, this.#holders)
     return room === 'none' ? 'wait' : room === 'mismatch' ? 'mismatch' : 'grant'
   }
@@ -311,7 +343,7 @@ class Step {
     return first !== undefined && first.claim.mode === 'exclusive' && first.claim.range === undefined
   }
 
-  #grant(waiter: ClaimRecord, stored?: ClaimRecord): void {
+  #grant(waiter: ClaimRecord): void {
     const now = this.#now
     if (waiter.claim.replaces !== undefined) {
       const replaced = this.#holders.find((holder) => holder.claim.id === waiter.claim.replaces)
@@ -326,15 +358,15 @@ class Step {
       acquiredAt: now,
       // Promotion does not restart the lease: a waiter that died must not block for longer than it was told.
       expiresAt: this.#capByMaxHold(waiter.expiresAt, now, waiter.claim.maxHoldMs),
-      ...(after !== undefined && { after }),
+      after,
     }
-    this.#holders.push(granted)
+    this.#holders = [...this.#holders, granted]
     if (this.#subject?.claim.id === waiter.claim.id) {
       this.#subject = granted
       return
     }
     this.#left.push(waiter)
-    this.changes.push({ before: stored ?? waiter, after: granted })
+    this.#change(waiter, granted)
     this.news.push({ record: granted, standing: this.#standingOf(granted) })
   }
 
@@ -393,7 +425,7 @@ class Step {
   #askToLeave(holder: ClaimRecord): void {
     const leaving: ClaimRecord = { ...holder, leaving: 'preempted' }
     this.#replaceHolder(holder, leaving)
-    this.changes.push({ before: holder, after: leaving })
+    this.#change(holder, leaving)
     this.news.push({ record: leaving, standing: this.#standingOf(leaving) })
   }
 
@@ -406,7 +438,7 @@ class Step {
   #noteEnd(record: ClaimRecord, how: Succession['how'], detail?: string): void {
     const { id, runner } = record.claim
     const until = this.#now + record.ttlMs
-    this.ended = { id, how, fence: record.fence, runner, until, told: false, ...(detail !== undefined && { detail }) }
+    this.ended = { id, how, fence: record.fence, runner, until, told: false, detail }
   }
 
   // ---- conversions
@@ -432,36 +464,21 @@ class Step {
 
   // ---- the draft
 
+  #change(before: ClaimRecord | undefined, after: ClaimRecord | undefined): void {
+    this.changes.push({ before, after })
+  }
+
   #find(id: string): ClaimRecord | undefined {
     for (const holder of this.#holders) if (holder.claim.id === id) return holder
     const stored = this.#view.find(id)
     if (stored === undefined || stored.state === 'held') return undefined
     const waiter = this.#judge(stored)
     if (this.#now < waiter.expiresAt) {
-      if (waiter !== stored) this.changes.push({ before: stored, after: waiter })
+      if (waiter !== stored) this.#change(stored, waiter)
       return waiter
     }
     this.#removeWaiter(stored)
     return undefined
-  }
-
-  /** The waiters as decided so far, with the asking claim in its place. */
-  *#waiters(): Iterable<ClaimRecord> {
-    let newcomer = this.#subject?.state === 'waiting' ? this.#subject : undefined
-    // At most the asking claim has left before the walk begins, and the walk passes nobody twice.
-    const gone = this.#left[0]?.claim.id
-    for (const waiter of this.#view.waiters()) {
-      if (waiter.claim.id === gone) continue
-      if (newcomer !== undefined && compareRank(newcomer, waiter) <= 0) {
-        yield newcomer
-        const same = newcomer.claim.id === waiter.claim.id
-        newcomer = undefined
-        if (same) continue
-      }
-      // A subject granted out of turn is no longer in the queue.
-      if (waiter.claim.id !== this.#subject?.claim.id) yield waiter
-    }
-    if (newcomer !== undefined) yield newcomer
   }
 
   #dropWaiter(stored: ClaimRecord, reason: AbsentReason): void {
@@ -484,12 +501,12 @@ class Step {
 
   #removeWaiter(stored: ClaimRecord): void {
     this.#left.push(stored)
-    this.changes.push({ before: stored, after: undefined })
+    this.#change(stored, undefined)
   }
 
   #removeHolder(record: ClaimRecord): void {
     this.#holders = this.#holders.filter((holder) => holder !== record)
-    this.changes.push({ before: record, after: undefined })
+    this.#change(record, undefined)
   }
 
   #replaceHolder(record: ClaimRecord, by: ClaimRecord): void {
@@ -501,7 +518,7 @@ class Step {
     const subject = this.#subject
     if (subject === undefined) return { state: 'absent', reason: this.#dropReason ?? 'unknown' }
     if (subject.state === 'waiting' && !mayWait) return { state: 'absent', reason: 'refused' }
-    if (subject !== this.#subjectBefore) this.changes.push({ before: this.#subjectBefore, after: subject })
+    if (subject !== this.#subjectBefore) this.#change(this.#subjectBefore, subject)
     return this.#standingOf(subject)
   }
 
@@ -513,13 +530,7 @@ class Step {
       const ahead = this.#ahead(record)
       return { state: 'waiting', ahead, ttlMs, againMs: ahead > 0 ? ttlMs : this.#againMs(record, ttlMs) }
     }
-    return {
-      state: 'held',
-      fence: record.fence,
-      ttlMs,
-      ...(record.leaving !== undefined && { leaving: record.leaving }),
-      ...(record.after !== undefined && { after: record.after }),
-    }
+    return { state: 'held', fence: record.fence, ttlMs, leaving: record.leaving, after: record.after }
   }
 
   #ahead(record: ClaimRecord): number {
@@ -545,7 +556,7 @@ class Step {
   #answerAbsent(id: string): Standing {
     const { ended } = this
     const expired = this.#left[0]?.claim.id === id
-    const overdue = this.#overdue.get(id)
+    const overdue = this.#overdueCalled(id)
     this.#promote()
     if (overdue !== undefined) return { state: 'absent', reason: absentReason(this.#howEnded(overdue)) }
     if (expired) return { state: 'absent', reason: 'expired' }
@@ -554,6 +565,8 @@ class Step {
     return ended.detail === undefined ? { state: 'absent', reason } : { state: 'absent', reason, detail: ended.detail }
   }
 }
+
+const noRecords: readonly ClaimRecord[] = []
 
 /** Whether a claim can join those who hold. Mismatch: they share by another limit. */
 function roomFor(claim: Claim, holders: Iterable<ClaimRecord>): 'room' | 'none' | 'mismatch' {
@@ -567,11 +580,6 @@ function roomFor(claim: Claim, holders: Iterable<ClaimRecord>): 'room' | 'none' 
   }
   if (mismatch) return 'mismatch'
   return claim.limit !== undefined && sharing >= claim.limit ? 'none' : 'room'
-}
-
-function withoutDeath(record: ClaimRecord): ClaimRecord {
-  const { died: _, ...alive } = record
-  return alive
 }
 
 /** Whether no claim at all can overtake this one while it waits. */

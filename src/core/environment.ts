@@ -1,4 +1,4 @@
-import { randomUUID } from 'node:crypto'
+import { randomBytes } from 'node:crypto'
 import { uptime } from 'node:os'
 import { performance } from 'node:perf_hooks'
 
@@ -24,7 +24,7 @@ export interface Environment {
   defer(action: () => void): void
   /** From 0 up to, not including, 1. */
   random(): number
-  /** An unguessable name: 122 random bits or more. */
+  /** An unguessable name: 128 random bits. */
   id(): string
 }
 
@@ -40,6 +40,21 @@ const threadStartMs = (() => {
 /** The monotonic clock of this machine: the same for every thread and, on Linux, for every process. Stops in a sleep. */
 export function monotonicMs(): number {
   return performance.now() + threadStartMs
+}
+
+/** Unguessable names of 32 hex digits. Randomness is fetched for many at a time: asking for it is what takes long. */
+function randomIds(): () => string {
+  const idBytes = 16
+  let pool = Buffer.alloc(0)
+  let used = 0
+  return () => {
+    if (used === pool.length) {
+      pool = randomBytes(256 * idBytes)
+      used = 0
+    }
+    used += idBytes
+    return pool.toString('hex', used - idBytes, used)
+  }
 }
 
 /** Reading the uptime opens a file: once in this many milliseconds is enough. */
@@ -79,6 +94,6 @@ export function systemEnvironment(): Environment {
     // Micro-tasks may ask for more; the next tick comes when they are done.
     defer: (action) => queueMicrotask(() => process.nextTick(action)),
     random: Math.random,
-    id: randomUUID,
+    id: randomIds(),
   }
 }

@@ -1,6 +1,6 @@
 import type { Alarm, Sleeper } from './alarm.ts'
-import type { Batcher } from './batcher.ts'
-import type { Claim, Standing } from './driver.ts'
+import type { Batcher, Requester } from './batcher.ts'
+import type { Claim, Request, Standing } from './driver.ts'
 import type { Environment } from './environment.ts'
 import { begin, step, wakeAt, type Effect, type Event, type Life, type LifeTerms, type Stepped } from './life.ts'
 
@@ -33,14 +33,17 @@ export interface HeartbeatThread {
 }
 
 /** Told of everything but sends. Must not throw. */
-export type Observer = (effect: Exclude<Effect, { type: 'send' }>) => void
+export interface Observer {
+  observe(effect: Exclude<Effect, { type: 'send' }>): void
+}
 
 /** The thin runtime of one claim: turns the effects of `life.ts` into sends and alarms, and their answers into events. */
-export class Tenure implements Sleeper {
+export class Tenure implements Sleeper, Requester {
   alarmAt = Infinity
   alarmSlot = -1
   readonly #office: Office
   #life: Life
+  /** Whoever waits for the claim, then whoever holds it. */
   observer: Observer
 
   private constructor(office: Office, observer: Observer, life: Life) {
@@ -91,10 +94,13 @@ export class Tenure implements Sleeper {
     this.#dispatch({ type: 'heard', at: this.#office.environment.now(), news })
   }
 
-  /** An answer to a renewal, from wherever it was sent. */
-  answer(standing: Standing, sentAt: number): void {
+  /** An answer to one of the claim's requests, from wherever it was sent. */
+  answered(request: Request, standing: Standing, sentAt: number): void {
     const { environment } = this.#office
-    this.#dispatch({ type: 'answer', at: environment.now(), sentAt, standing, roll: environment.random() })
+    const at = environment.now()
+    const roll = standing.state === 'held' ? 0 : environment.random()
+    if (request.op === 'release') this.#dispatch({ type: 'release-answer', at, standing, roll })
+    else this.#dispatch({ type: 'answer', at, sentAt, standing, roll })
   }
 
   /** Judges the deadline by the clock now, without waiting for the alarm. */
@@ -122,18 +128,7 @@ export class Tenure implements Sleeper {
   }
 
   #perform(effect: Effect): void {
-    if (effect.type !== 'send') {
-      this.observer(effect)
-      return
-    }
-    const { request } = effect
-    const { batcher, environment } = this.#office
-    if (request.op === 'release') {
-      batcher.submit(request, (standing) => {
-        this.#dispatch({ type: 'release-answer', at: environment.now(), standing, roll: environment.random() })
-      })
-    } else {
-      batcher.submit(request, (standing, sentAt) => this.answer(standing, sentAt))
-    }
+    if (effect.type === 'send') this.#office.batcher.submit(effect.request, this)
+    else this.observer.observe(effect)
   }
 }
