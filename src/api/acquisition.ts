@@ -1,11 +1,11 @@
 import { adaptivePolling } from '../core/backoff.ts'
-import type { Claim, Mode, Succession } from '../core/driver.ts'
+import type { Claim, Mode } from '../core/driver.ts'
 import { LeaseholdError, messageOf, type ErrorCode, type ErrorDetails } from '../core/errors.ts'
 import type { LifeTerms } from '../core/life.ts'
 import { claimant } from '../core/runner.ts'
 import { describeScope, storeKey, type Scope } from '../core/scope.ts'
 import type { Tenure } from '../core/tenure.ts'
-import { Waiter, type Miss } from '../core/waiter.ts'
+import { Waiter, type Grant, type Miss } from '../core/waiter.ts'
 import type { Client } from './client.ts'
 import { holdersOf } from './inspection.ts'
 import { Lease } from './lease.ts'
@@ -106,12 +106,12 @@ class Acquisition extends Waiter {
     this.#client.emit('waiting', this.#scope, { key: this.#key, ahead })
   }
 
-  protected granted(tenure: Tenure, fence: number, after: Succession | undefined): void {
+  protected granted(tenure: Tenure, { fence, after, at }: Grant): void {
     const client = this.#client
     const scope = this.#scope
     const key = this.#key
-    const lease = new Lease(client, tenure, scope, this.#terms, fence)
-    client.emit('acquired', scope, { key, fence, waitMs: this.waitedMs, attempts: this.attempts })
+    const lease = new Lease(client, tenure, scope, this.#terms, fence, at)
+    client.emit('acquired', scope, { key, fence, waitMs: at - this.since, attempts: this.attempts })
     if (after !== undefined) {
       client.emit('takeover', scope, { key, fence, after })
       if (after.how !== 'max-hold') client.emit('stale', scope, { key, after })
@@ -121,7 +121,7 @@ class Acquisition extends Waiter {
 
   protected missed(miss: Miss): void {
     if (miss.type === 'refused' && miss.standing.reason === 'refused') this.#contend()
-    this.#resolve({ miss, attempts: this.attempts, waitedMs: this.waitedMs })
+    this.#resolve({ miss, attempts: this.attempts, waitedMs: this.#client.environment.now() - this.since })
   }
 
   /** Counted once an acquisition, however often it had to ask. */

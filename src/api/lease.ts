@@ -34,7 +34,6 @@ export class Lease implements AsyncDisposable, Observer {
   readonly scope: Scope
   /** Grows with every grant of this lock: a resource that has seen a higher one must refuse this one. */
   readonly fence: number
-  readonly acquiredAt: Date
   readonly runner: Runner
   readonly #client: Client
   readonly #tenure: Tenure
@@ -52,16 +51,15 @@ export class Lease implements AsyncDisposable, Observer {
   #renewing: { readonly resolve: () => void; readonly reject: (error: unknown) => void }[] | undefined
 
   /** @internal */
-  constructor(client: Client, tenure: Tenure, scope: Scope, terms: Terms, fence: number) {
+  constructor(client: Client, tenure: Tenure, scope: Scope, terms: Terms, fence: number, heldSince: number) {
     this.#client = client
     this.#tenure = tenure
     this.#terms = terms
     this.scope = scope
     this.fence = fence
     this.runner = tenure.life.claim.runner
-    this.acquiredAt = new Date(client.environment.wall())
-    this.#heldSince = client.environment.now()
-    this.#lastProgress = this.#heldSince
+    this.#heldSince = heldSince
+    this.#lastProgress = heldSince
     this.#heartbeatMs = terms.heartbeatMs
     tenure.observer = this
     client.leases.add(this)
@@ -70,6 +68,11 @@ export class Lease implements AsyncDisposable, Observer {
   /** The key the store knows this lock by. */
   get key(): string {
     return this.#tenure.life.claim.key
+  }
+
+  /** When the lock was granted, as far as this process can tell. */
+  get acquiredAt(): Date {
+    return new Date(this.#client.environment.wall() - this.heldMs)
   }
 
   /** Aborts when the lease is lost, with a LOST error that says why. Not on release. */

@@ -2,9 +2,9 @@ import type { LockDriver, Request, Standing } from './driver.ts'
 import type { Environment } from './environment.ts'
 import { LeaseholdError } from './errors.ts'
 
-/** Whoever made a request. `answered` is called once, with the time just before it was sent. Must not throw. */
+/** Whoever made a request. `answered` is called once, with the times just before it was sent and when the answer came. */
 export interface Requester {
-  answered(request: Request, standing: Standing, sentAt: number): void
+  answered(request: Request, standing: Standing, sentAt: number, at: number): void
 }
 
 interface Pending {
@@ -87,10 +87,11 @@ export class Batcher {
       standings = batch.map(() => ({ state: 'unknown', error }))
     }
     this.#underWay -= 1
+    const at = this.#environment.now()
     for (const { request } of batch) this.#free(keyOf(request))
     for (let index = 0; index < batch.length; index += 1) {
       const { request, requester } = batch[index] as Pending
-      requester.answered(request, checked(standings[index]), sentAt)
+      requester.answered(request, checked(standings[index]), sentAt, at)
     }
     if (this.#underWay === 0 && this.#gathered.length === 0) {
       this.#idle?.()

@@ -65,7 +65,7 @@ export type Event =
 
 export type Effect =
   | { readonly type: 'send'; readonly request: Request }
-  | { readonly type: 'granted'; readonly fence: number; readonly after: Succession | undefined }
+  | { readonly type: 'granted'; readonly fence: number; readonly after: Succession | undefined; readonly at: number }
   | { readonly type: 'queued'; readonly ahead: number }
   /** Not granted, and no claim is left behind. */
   | { readonly type: 'refused'; readonly standing: Extract<Standing, { state: 'absent' }> }
@@ -211,7 +211,7 @@ function granted(
     failures: 0,
     leaving,
   }
-  const effects: Effect[] = [{ type: 'granted', fence: standing.fence, after: standing.after }]
+  const effects: Effect[] = [{ type: 'granted', fence: standing.fence, after: standing.after, at }]
   if (leaving !== undefined) effects.push({ type: 'leaving', reason: leaving, leftMs: held.deadline - at })
   return [held, effects]
 }

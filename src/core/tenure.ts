@@ -53,8 +53,8 @@ export class Tenure implements Sleeper, Requester {
   }
 
   /** Sends a claim and follows it to its end. */
-  static begin(office: Office, claim: Claim, terms: LifeTerms, observer: Observer): Tenure {
-    const stepped = begin(claim, terms, office.environment.now())
+  static begin(office: Office, claim: Claim, terms: LifeTerms, observer: Observer, at: number): Tenure {
+    const stepped = begin(claim, terms, at)
     const tenure = new Tenure(office, observer, stepped[0])
     office.tenures.set(claim.id, tenure)
     tenure.#carryOut(stepped)
@@ -95,17 +95,16 @@ export class Tenure implements Sleeper, Requester {
   }
 
   /** An answer to one of the claim's requests, from wherever it was sent. */
-  answered(request: Request, standing: Standing, sentAt: number): void {
-    const { environment } = this.#office
-    const at = environment.now()
-    const roll = standing.state === 'held' ? 0 : environment.random()
+  answered(request: Request, standing: Standing, sentAt: number, at: number): void {
+    const roll = standing.state === 'held' ? 0 : this.#office.environment.random()
     if (request.op === 'release') this.#dispatch({ type: 'release-answer', at, standing, roll })
     else this.#dispatch({ type: 'answer', at, sentAt, standing, roll })
   }
 
   /** Judges the deadline by the clock now, without waiting for the alarm. */
   check(): void {
-    this.wake(this.#office.environment.now())
+    const now = this.#office.environment.now()
+    if (now >= this.#life.deadline) this.wake(now)
   }
 
   wake(now: number): void {

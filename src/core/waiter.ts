@@ -1,6 +1,6 @@
 import type { Sleeper } from './alarm.ts'
 import { adaptivePolling, pauseMs, retryPresets, type Backoff } from './backoff.ts'
-import type { Claim, Standing, Succession } from './driver.ts'
+import type { Claim, Standing } from './driver.ts'
 import { worthRetrying } from './errors.ts'
 import type { Effect, LifeTerms } from './life.ts'
 import { Tenure, type Office } from './tenure.ts'
@@ -13,6 +13,9 @@ export interface Patience {
   /** Set by the caller; absent: ask as long as `waitMs` allows, and try a store that fails ten times. */
   readonly retry: Backoff | undefined
 }
+
+/** What a claim became. */
+export type Grant = Extract<Effect, { type: 'granted' }>
 
 /** How an acquisition ended without a lease. Contention is an outcome, not an error. */
 export type Miss =
@@ -59,12 +62,12 @@ export abstract class Waiter implements Sleeper {
   protected abstract readonly terms: LifeTerms
   /** The place in the queue was heard of. Must not throw, like the two below. */
   protected abstract queued(ahead: number): void
-  protected abstract granted(tenure: Tenure, fence: number, after: Succession | undefined): void
+  protected abstract granted(tenure: Tenure, grant: Grant): void
   protected abstract missed(miss: Miss): void
 
-  /** How long it has been trying. */
-  get waitedMs(): number {
-    return this.#office.environment.now() - this.#since
+  /** When it began. */
+  protected get since(): number {
+    return this.#since
   }
 
   start(): void {
@@ -76,7 +79,7 @@ export abstract class Waiter implements Sleeper {
       this.#abort = (): void => this.#giveUp({ type: 'aborted' })
       signal.addEventListener('abort', this.#abort)
     }
-    this.#attempt()
+    this.#attempt(this.#since)
   }
 
   /** Gives up because the client is closing. */
@@ -86,7 +89,7 @@ export abstract class Waiter implements Sleeper {
 
   wake(now: number): void {
     if (now >= this.#until) this.#giveUp({ type: 'timeout', ahead: this.#ahead, error: this.#error })
-    else if (now >= this.#pauseUntil) this.#attempt()
+    else if (now >= this.#pauseUntil) this.#attempt(now)
     else this.#setAlarm()
   }
 
@@ -96,7 +99,7 @@ export abstract class Waiter implements Sleeper {
     switch (effect.type) {
       case 'granted':
         this.#end()
-        return this.granted(this.#tenure as Tenure, effect.fence, effect.after)
+        return this.granted(this.#tenure as Tenure, effect)
       case 'queued':
         this.#ahead = effect.ahead
         this.#error = undefined
@@ -113,11 +116,11 @@ export abstract class Waiter implements Sleeper {
     }
   }
 
-  #attempt(): void {
+  #attempt(now: number): void {
     this.#pauseUntil = Infinity
     this.attempts += 1
     this.#setAlarm()
-    this.#tenure = Tenure.begin(this.#office, this.newClaim(), this.terms, this)
+    this.#tenure = Tenure.begin(this.#office, this.newClaim(), this.terms, this, now)
   }
 
   #refused(standing: Extract<Standing, { state: 'absent' }>): void {
