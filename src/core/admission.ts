@@ -74,6 +74,8 @@ class Step {
   readonly #left: ClaimRecord[] = []
   /** Waiters the walk has passed that must go on waiting. */
   readonly #blocked: ClaimRecord[] = []
+  /** A conversion left a place that somebody the walk has passed may have waited for. */
+  #moved = false
 
   constructor(view: KeyView, now: number) {
     this.#view = view
@@ -143,8 +145,7 @@ class Step {
     if (record === undefined) return this.#answerAbsent(id)
     if (record.state === 'held') {
       const standing = this.#renewHolder(record, ttlMs, fenceFloor, detached)
-      this.#promote()
-      return standing
+      return this.#unlessReplaced(id, standing)
     }
     if (fenceFloor !== undefined) this.lastFence = Math.max(this.lastFence, fenceFloor)
     const now = this.#now
@@ -173,18 +174,19 @@ class Step {
     const now = this.#now
     // In its grace a claim is over for its owner and still blocks others.
     if (now >= record.expiresAt) return { state: 'absent', reason: absentReason(this.#howEnded(record)) }
-    // Who was asked to leave keeps what it was promised and gets no more.
-    if (record.leaving !== undefined) return this.#standingOf(record)
     const fence = Math.max(record.fence, fenceFloor ?? 0)
     this.lastFence = Math.max(this.lastFence, fence)
     const renewed: ClaimRecord = {
       ...record,
       fence,
-      ttlMs,
-      detached: detached ?? record.detached,
-      lastHeartbeat: now,
-      renewalCount: record.renewalCount + 1,
-      expiresAt: this.#capByMaxHold(now + ttlMs, record.acquiredAt, record.claim.maxHoldMs),
+      // Who was asked to leave keeps what it was promised and gets no more.
+      ...(record.leaving === undefined && {
+        ttlMs,
+        detached: detached ?? record.detached,
+        lastHeartbeat: now,
+        renewalCount: record.renewalCount + 1,
+        expiresAt: this.#capByMaxHold(now + ttlMs, record.acquiredAt, record.claim.maxHoldMs),
+      }),
     }
     this.#replaceHolder(record, renewed)
     this.#change(record, renewed)
@@ -215,14 +217,20 @@ class Step {
   /** A claim sent twice: answer as it stands by now. */
   #askAgain(known: ClaimRecord): Standing {
     if (known.state === 'held') {
-      this.#promote()
-      if (this.#now < known.expiresAt) return this.#standingOf(known)
-      return { state: 'absent', reason: absentReason(this.#howEnded(known)) }
+      const over = this.#now >= known.expiresAt
+      const reason = absentReason(this.#howEnded(known))
+      return this.#unlessReplaced(known.claim.id, over ? { state: 'absent', reason } : this.#standingOf(known))
     }
     this.#subjectBefore = known
     this.#subject = known
     this.#promote()
     return this.#settleSubject(true)
+  }
+
+  /** Lets the queue move on. That may put a holder's own conversion in its place: then it no longer holds. */
+  #unlessReplaced(id: string, standing: Standing): Standing {
+    this.#promote()
+    return standing.state === 'held' && !this.#holds(id) ? { state: 'absent', reason: 'unknown' } : standing
   }
 
   // ---- time
@@ -289,10 +297,19 @@ class Step {
 
   /** Walks the queue, the asking claim in its place, and grants what conflicts with no holder and nobody ahead. */
   #promote(): void {
+    do {
+      this.#moved = false
+      this.#blocked.length = 0
+      this.#walk()
+    } while (this.#moved)
+  }
+
+  #walk(): void {
     if (this.#heldAlone()) return
     const subject = this.#subject
     let newcomer = subject?.state === 'waiting' ? subject : undefined
-    // At most the asking claim has left before the walk begins, and the walk passes nobody twice.
+    // At most the asking claim has left before the first walk begins, and a walk passes nobody twice.
+    const left = this.#left.length > 1 ? new Set(this.#left.map(({ claim }) => claim.id)) : undefined
     const gone = this.#left[0]?.claim.id
     for (const stored of this.#view.waiters()) {
       if (newcomer !== undefined && compareRank(newcomer, stored) <= 0) {
@@ -300,7 +317,7 @@ class Step {
         newcomer = undefined
       }
       const { id } = stored.claim
-      if (id === gone || id === subject?.claim.id) continue
+      if (id === gone || id === subject?.claim.id || left?.has(id) === true) continue
       if (this.#offer(stored) === 'stop') return
     }
     if (newcomer !== undefined) this.#offer(newcomer)
@@ -348,6 +365,7 @@ class Step {
     if (waiter.claim.replaces !== undefined) {
       const replaced = this.#holders.find((holder) => holder.claim.id === waiter.claim.replaces)
       if (replaced !== undefined) this.#removeHolder(replaced)
+      this.#moved = this.#blocked.length > 0
     }
     this.lastFence = nextFence(this.lastFence, this.#view.fenceFloor)
     const after = this.#successionFor(waiter)
@@ -449,11 +467,12 @@ class Step {
     for (const waiter of this.#view.waiters()) {
       // Conversions stand first, so the first other claim ends the search.
       if (waiter.claim.replaces === undefined) break
-      const alive = this.#now < waiter.expiresAt && waiter.died !== true && this.#holds(waiter.claim.replaces)
-      if (alive && overlaps(waiter.claim, claim)) {
-        // Each would wait for the other to give up what it holds, unless this one fits beside all that is held.
-        if (roomFor(claim, this.#holders) !== 'room') return { state: 'absent', reason: 'deadlock' }
-      }
+      if (this.#now >= waiter.expiresAt || waiter.died === true) continue
+      const held = this.#holders.find((holder) => holder.claim.id === waiter.claim.replaces)
+      if (held === undefined || this.#now >= held.expiresAt) continue
+      // Each would wait for the other to give up what it holds, unless this one fits beside all that is held.
+      const meet = overlaps(waiter.claim, claim) || overlaps(held.claim, claim)
+      if (meet && roomFor(claim, this.#holders) !== 'room') return { state: 'absent', reason: 'deadlock' }
     }
     return undefined
   }

@@ -36,8 +36,10 @@ export function firstComplaint(events: readonly Event[]): string | undefined {
     else if (event.type === 'send') {
       for (const step of event.steps) {
         const request = requestOf(step, play, claims)
-        // A process that renews lives.
+        // A process that renews or claims lives.
         if (request.op === 'renew') play.dead.delete(request.id)
+        if (request.op === 'claim' && play.state.find(request.claim.id) === undefined)
+          play.dead.delete(request.claim.id)
         const wrong = complaints(play.turn(request))
         if (wrong.length > 0) return `event ${index + 1}, ${step.op} ${step.claim}: ${wrong.join(', ')}`
       }
