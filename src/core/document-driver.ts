@@ -80,6 +80,7 @@ class DocumentDriver<Revision> implements LockDriver {
   readonly listen?: (heard: Heard) => Disposable
   readonly #store: DocumentStore<Revision>
   readonly #environment: Environment
+  #closed = false
 
   constructor(store: DocumentStore<Revision>, environment: Environment) {
     this.#store = store
@@ -94,11 +95,13 @@ class DocumentDriver<Revision> implements LockDriver {
     return this.#store.open()
   }
 
-  close(): Promise<void> {
-    return this.#store.close()
+  async close(): Promise<void> {
+    this.#closed = true
+    await this.#store.close()
   }
 
   async list(query: ListQuery): Promise<KeyPage> {
+    this.#refuseIfClosed()
     const { now, documents, next } = await this.#store.list(query)
     const keys = documents.map(({ key, document }) => {
       const state = decodeKey(key, document)
@@ -109,6 +112,7 @@ class DocumentDriver<Revision> implements LockDriver {
   }
 
   async send(requests: readonly Request[]): Promise<readonly Standing[]> {
+    this.#refuseIfClosed()
     const answers: (Standing | undefined)[] = [
       ...((await this.#store.fast?.(requests)) ?? requests.map(() => undefined)),
     ]
@@ -174,6 +178,10 @@ class DocumentDriver<Revision> implements LockDriver {
       }
     }
     return again
+  }
+
+  #refuseIfClosed(): void {
+    if (this.#closed) throw new LeaseholdError('CLOSED', `This ${this.name} store has been closed.`)
   }
 
   #pause(milliseconds: number): Promise<void> {
