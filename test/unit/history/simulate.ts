@@ -160,7 +160,7 @@ export class Simulation {
   }
 
   #log(event: HistoryEvent extends infer One ? (One extends HistoryEvent ? Omit<One, 'at'> : never) : never): void {
-    this.events.push({ at: this.#now, ...event } as HistoryEvent)
+    this.events.push({ at: this.#now, ...event })
   }
 
   /** After the time a message takes. */
