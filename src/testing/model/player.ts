@@ -96,9 +96,9 @@ export class Player {
         return alike({ op: 'claim', claim: this.#claim(driver, step.claim, step.wish) })
       case 'renew': {
         const renewal = { op: 'renew', key, id, ttlMs: this.#endMs(step.ttl) } as const
-        const highest = this.#highestFence()
-        // Where the store counts is only known once it has given a fence.
-        if (step.fenceLift === undefined || highest === 0) return alike(renewal)
+        if (step.fenceLift === undefined) return alike(renewal)
+        // Above all that a clock can make a store mint within this script, on whatever key.
+        const highest = Math.max(2 ** 52, this.#highestFence())
         const forModel = Math.max(this.#floors.forModel, this.#model.lastFence(key)) + fenceLeap + step.fenceLift
         this.#floors = { forModel, forDriver: highest + fenceLeap + step.fenceLift }
         return {
