@@ -55,8 +55,9 @@ async function compete({ locks }: Member, client: string, events: HistoryEvent[]
     events.push({ at: monotonicMs(), type: 'acquire', client, attempt, key: 'lock', mode: 'exclusive' })
     try {
       const lease = await locks.acquire('lock', { wait: 500 })
-      // Read the remaining time first: the deadline noted must not be later than the one the lease keeps.
-      const deadline = lease.remainingMs + monotonicMs()
+      // Read the clock first: the deadline noted must not be later than the one the lease keeps.
+      const now = monotonicMs()
+      const deadline = now + lease.remainingMs
       events.push({ at: monotonicMs(), type: 'granted', attempt, fence: lease.fence, deadline })
       await pause(5)
       events.push({ at: monotonicMs(), type: 'release', attempt })
