@@ -7,7 +7,10 @@ import type { LockDriver } from '../../src/core/driver.ts'
 import { sqlite, type SqliteOptions } from '../../src/drivers/sqlite.ts'
 
 /** A directory for each test, and drivers that are closed after it. */
-export function scratch(): { file(name?: string): string; driver(options: SqliteOptions): Promise<LockDriver> } {
+export function scratch(): {
+  readonly file: (name?: string) => string
+  readonly driver: (options: SqliteOptions) => Promise<LockDriver>
+} {
   let directory: string | undefined
   let drivers: LockDriver[] = []
   afterEach(async () => {

@@ -180,9 +180,11 @@ test('an operator sees the claims of another boot in the clock of this one', asy
   const { now, keys } = await observer.list({ key: 'a' })
   expect(now).toBe(4_050)
   expect(keys[0]?.claims[0]).toMatchObject({ id: held.id, expiresAt: 10_050, lastHeartbeat: 50 })
-  expect(await ask(observer, { op: 'evict', key: 'a', fence: keys[0]?.claims[0]?.fence ?? 0, reason: 'test' })).toEqual({
-    state: 'absent',
-    reason: 'evicted',
-    detail: 'test',
-  })
+  expect(await ask(observer, { op: 'evict', key: 'a', fence: keys[0]?.claims[0]?.fence ?? 0, reason: 'test' })).toEqual(
+    {
+      state: 'absent',
+      reason: 'evicted',
+      detail: 'test',
+    },
+  )
 })
