@@ -1,6 +1,6 @@
 import type { LeaseholdError } from '../core/errors.ts'
 import { toScope, type Scope, type ScopeLike } from '../core/scope.ts'
-import { attempt, exclusively, refusal, type Acquired } from './acquisition.ts'
+import { attempt, exclusively, refusal, type Acquired, type Missed } from './acquisition.ts'
 import type { Client } from './client.ts'
 import type { Lease, ReleaseResult } from './lease.ts'
 import type { Terms } from './options.ts'
@@ -61,21 +61,21 @@ export async function takeAll(
     await Promise.all(leasesIn(tries.slice(firstMiss)).map((lease) => lease.release()))
     // Then wait for the first that was missing, holding only those before it.
     const scope = rest[firstMiss] as Scope
-    const miss = tries[firstMiss] as Exclude<Acquired, { lease: Lease }>
+    const miss = tries[firstMiss] as Missed
     const leftMs = Math.max(0, until - client.environment.now())
     const mayWait = leftMs > 0 && worthWaiting(miss)
     const acquired = mayWait ? await attempt(client, scope, exclusively, terms, leftMs) : miss
     if (!('lease' in acquired)) {
       await Promise.all(held.map((lease) => lease.release()))
-      return refusal(client, scope, acquired.outcome, terms)
+      return refusal(client, scope, acquired, terms)
     }
     held.push(acquired.lease)
   }
   return new LeaseSet(held)
 }
 
-function worthWaiting({ outcome }: Exclude<Acquired, { lease: Lease }>): boolean {
-  return outcome.type === 'failed' || (outcome.type === 'refused' && outcome.standing.reason === 'refused')
+function worthWaiting({ miss }: Missed): boolean {
+  return miss.type === 'failed' || (miss.type === 'refused' && miss.standing.reason === 'refused')
 }
 
 function leasesIn(tries: readonly Acquired[]): Lease[] {

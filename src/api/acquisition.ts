@@ -1,9 +1,11 @@
 import { adaptivePolling } from '../core/backoff.ts'
 import type { Claim, Mode } from '../core/driver.ts'
 import { LeaseholdError, messageOf, type ErrorCode, type ErrorDetails } from '../core/errors.ts'
+import type { LifeTerms } from '../core/life.ts'
 import { claimant } from '../core/runner.ts'
 import { describeScope, storeKey, type Scope } from '../core/scope.ts'
-import { Waiter, type Outcome, type Wish } from '../core/waiter.ts'
+import type { Tenure } from '../core/tenure.ts'
+import { Waiter, type Grant, type Miss } from '../core/waiter.ts'
 import type { Client } from './client.ts'
 import { holdersOf } from './inspection.ts'
 import { Lease } from './lease.ts'
@@ -17,8 +19,15 @@ export interface Sharing {
 
 export const exclusively: Sharing = { mode: 'exclusive' }
 
+/** An acquisition that ended without a lease, and what it took. */
+export interface Missed {
+  readonly miss: Miss
+  readonly attempts: number
+  readonly waitedMs: number
+}
+
 /** A lease, or why there is none. */
-export type Acquired = { readonly lease: Lease } | { readonly outcome: Exclude<Outcome, { type: 'granted' }> }
+export type Acquired = { readonly lease: Lease } | Missed
 
 /** Claims a scope and follows the claim until it is held or given up. Resolves in every case. */
 export function attempt(
@@ -28,117 +37,143 @@ export function attempt(
   terms: Terms,
   waitMs: number,
 ): Promise<Acquired> {
-  const { driver, environment } = client
-  if (scope.range !== undefined && !driver.supports.range) throw unsupported('byte ranges')
-  if (sharing.mode === 'shared' && !driver.supports.shared) throw unsupported('shared locks')
-  if (sharing.limit !== undefined && !driver.supports.limit) throw unsupported('semaphores')
-  const key = storeKey(client.namespace, scope.key)
-  const runner = claimant(client.runner, terms.party, terms.metadata)
-  let contended = false
-  const contend = (): void => {
-    if (!contended) client.emit('contention', scope, { key })
-    contended = true
-  }
-  const wish: Wish = {
-    newClaim: (): Claim => ({
-      id: environment.id(),
-      key,
-      mode: sharing.mode,
-      ...(sharing.limit !== undefined && { limit: sharing.limit }),
-      ...(scope.range !== undefined && { range: scope.range }),
-      priority: terms.priority,
-      wait: waitMs > 0 && driver.supports.queue,
-      ...(terms.evict !== undefined && { evict: terms.evict }),
-      ...(terms.staleMs !== undefined && { staleMs: terms.staleMs }),
-      ttlMs: terms.ttlMs,
-      graceMs: terms.graceMs,
-      ...(terms.maxHoldMs !== undefined && { maxHoldMs: terms.maxHoldMs }),
-      runner,
-    }),
-    terms: {
-      heartbeatMs: terms.heartbeatMs,
-      polling: driver.supports.push ? undefined : adaptivePolling,
-      spread: environment.random(),
-    },
-    waitMs,
-    signal: terms.signal,
-    retry: terms.retry,
-    queued: (ahead) => {
-      contend()
-      client.emit('waiting', scope, { key, ahead })
-    },
-  }
-  return new Promise((resolve) => {
-    Waiter.start(client.office, wish, (outcome) => {
-      if (outcome.type === 'granted') return resolve({ lease: grant(client, scope, terms, outcome) })
-      if (outcome.type === 'refused' && outcome.standing.reason === 'refused') contend()
-      resolve({ outcome })
-    })
-  })
+  const { supports } = client.driver
+  if (scope.range !== undefined && !supports.range) throw unsupported('byte ranges')
+  if (sharing.mode === 'shared' && !supports.shared) throw unsupported('shared locks')
+  if (sharing.limit !== undefined && !supports.limit) throw unsupported('semaphores')
+  return new Promise((resolve) => new Acquisition(client, scope, sharing, terms, waitMs, resolve).start())
 }
 
-function grant(client: Client, scope: Scope, terms: Terms, outcome: Extract<Outcome, { type: 'granted' }>): Lease {
-  const { tenure, fence, after, attempts, waitedMs } = outcome
-  const lease = new Lease(client, tenure, scope, terms, fence)
-  const { key } = lease
-  client.emit('acquired', scope, { key, fence, waitMs: waitedMs, attempts })
-  if (after !== undefined) {
-    client.emit('takeover', scope, { key, fence, after })
-    if (after.how !== 'max-hold') client.emit('stale', scope, { key, after })
+/** One caller's way to a lease on one scope. */
+class Acquisition extends Waiter {
+  protected readonly terms: LifeTerms
+  readonly #client: Client
+  readonly #scope: Scope
+  readonly #sharing: Sharing
+  readonly #terms: Terms
+  readonly #mayQueue: boolean
+  readonly #resolve: (acquired: Acquired) => void
+  readonly #key: string
+  #contended = false
+
+  constructor(
+    client: Client,
+    scope: Scope,
+    sharing: Sharing,
+    terms: Terms,
+    waitMs: number,
+    resolve: (acquired: Acquired) => void,
+  ) {
+    super(client.office, waitMs === terms.patience.waitMs ? terms.patience : { ...terms.patience, waitMs })
+    const { driver, environment } = client
+    this.#client = client
+    this.#scope = scope
+    this.#sharing = sharing
+    this.#terms = terms
+    this.#mayQueue = waitMs > 0 && driver.supports.queue
+    this.#resolve = resolve
+    this.#key = storeKey(client.namespace, scope.key)
+    this.terms = {
+      heartbeatMs: client.ownHeartbeatMs(terms.heartbeatMs, terms.ttlMs),
+      polling: driver.supports.push ? undefined : adaptivePolling,
+      spread: environment.random(),
+    }
   }
-  return lease
+
+  protected newClaim(): Claim {
+    const terms = this.#terms
+    return {
+      id: this.#client.environment.id(),
+      key: this.#key,
+      mode: this.#sharing.mode,
+      limit: this.#sharing.limit,
+      range: this.#scope.range,
+      replaces: undefined,
+      priority: terms.priority,
+      wait: this.#mayQueue,
+      evict: terms.evict,
+      staleMs: terms.staleMs,
+      ttlMs: terms.ttlMs,
+      graceMs: terms.graceMs,
+      maxHoldMs: terms.maxHoldMs,
+      detached: undefined,
+      runner: claimant(this.#client.runner, terms.party, terms.metadata),
+    }
+  }
+
+  protected queued(ahead: number): void {
+    this.#contend()
+    this.#client.emit('waiting', this.#scope, { key: this.#key, ahead })
+  }
+
+  protected granted(tenure: Tenure, { fence, after, at }: Grant): void {
+    const client = this.#client
+    const scope = this.#scope
+    const key = this.#key
+    const lease = new Lease(client, tenure, scope, this.#terms, fence, at)
+    client.emit('acquired', scope, { key, fence, waitMs: at - this.since, attempts: this.attempts })
+    if (after !== undefined) {
+      client.emit('takeover', scope, { key, fence, after })
+      if (after.how !== 'max-hold') client.emit('stale', scope, { key, after })
+    }
+    this.#resolve({ lease })
+  }
+
+  protected missed(miss: Miss): void {
+    if (miss.type === 'refused' && miss.standing.reason === 'refused') this.#contend()
+    this.#resolve({ miss, attempts: this.attempts, waitedMs: this.#client.environment.now() - this.since })
+  }
+
+  /** Counted once an acquisition, however often it had to ask. */
+  #contend(): void {
+    if (!this.#contended) this.#client.emit('contention', this.#scope, { key: this.#key })
+    this.#contended = true
+  }
 }
 
 /** The error that an acquisition without a lease rejects with. */
-export async function refusal(
-  client: Client,
-  scope: Scope,
-  outcome: Exclude<Outcome, { type: 'granted' }>,
-  terms: Terms,
-): Promise<LeaseholdError> {
-  const error = await describeRefusal(client, scope, outcome, terms)
-  const { attempts, waitedMs } = outcome
+export async function refusal(client: Client, scope: Scope, missed: Missed, terms: Terms): Promise<LeaseholdError> {
+  const error = await describeRefusal(client, scope, missed, terms)
+  const { attempts, waitedMs } = missed
   const key = storeKey(client.namespace, scope.key)
   client.emit('failed', scope, { key, code: error.code, waitMs: waitedMs, attempts })
   return error
 }
 
-async function describeRefusal(
-  client: Client,
-  scope: Scope,
-  outcome: Exclude<Outcome, { type: 'granted' }>,
-  terms: Terms,
-): Promise<LeaseholdError> {
+async function describeRefusal(client: Client, scope: Scope, missed: Missed, terms: Terms): Promise<LeaseholdError> {
   const name = JSON.stringify(describeScope(scope))
-  const waited = `${Math.round(outcome.waitedMs)} ms`
+  const waited = `${Math.round(missed.waitedMs)} ms`
+  const { miss } = missed
   const fail = (code: ErrorCode, message: string, details: ErrorDetails = {}): LeaseholdError =>
     new LeaseholdError(code, message, {
       scope: describeScope(scope),
       key: storeKey(client.namespace, scope.key),
-      attempts: outcome.attempts,
+      attempts: missed.attempts,
       ...details,
     })
-  switch (outcome.type) {
+  switch (miss.type) {
     case 'aborted':
-      return fail('ABORTED', `Waiting for ${name} was aborted after ${waited}.`, { cause: terms.signal?.reason })
+      return fail('ABORTED', `Waiting for ${name} was aborted after ${waited}.`, {
+        cause: terms.patience.signal?.reason,
+      })
     case 'closed':
       return fail('CLOSED', `The client was closed while waiting for ${name}.`)
     case 'failed':
-      if (outcome.error instanceof LeaseholdError && outcome.error.code !== 'UNAVAILABLE') return outcome.error
-      return fail('UNAVAILABLE', `${name} could not be asked for: ${plain(outcome.error)}`, unavailable(outcome.error))
+      if (miss.error instanceof LeaseholdError && miss.error.code !== 'UNAVAILABLE') return miss.error
+      return fail('UNAVAILABLE', `${name} could not be asked for: ${plain(miss.error)}`, unavailable(miss.error))
     case 'timeout': {
-      if (outcome.error !== undefined) {
-        const why = `${name} could not be had within ${waited}: ${plain(outcome.error)}`
-        return fail('UNAVAILABLE', why, unavailable(outcome.error))
+      if (miss.error !== undefined) {
+        const why = `${name} could not be had within ${waited}: ${plain(miss.error)}`
+        return fail('UNAVAILABLE', why, unavailable(miss.error))
       }
       const holders = await holdersOf(client, scope)
-      const position = outcome.ahead === undefined ? {} : { queuePosition: outcome.ahead }
+      const position = miss.ahead === undefined ? {} : { queuePosition: miss.ahead }
       return fail('TIMEOUT', `${name} was not granted within ${waited}.${heldBy(holders)}`, { holders, ...position })
     }
     case 'refused':
       break
   }
-  const { reason, detail } = outcome.standing
+  const { reason, detail } = miss.standing
   if (reason === 'deadlock')
     return fail('DEADLOCK', `${name} is being converted by another holder. Release yours and retry.`)
   if (reason === 'mismatch') {

@@ -1,5 +1,5 @@
 import type { EventName, LockEvents } from '../core/events.ts'
-import { describeScope, type Scope } from '../core/scope.ts'
+import type { Scope } from '../core/scope.ts'
 
 /** Names whose last holding time is remembered: those used last. */
 const namesMax = 1000
@@ -18,7 +18,7 @@ export class Counters {
     if (name === 'acquired') this.acquisitionMs += (details as unknown as LockEvents['acquired']).waitMs
     if (name === 'stale') this.staleClaimed += 1
     if (name === 'released' || name === 'lost') {
-      this.#noteHold(describeScope(scope), (details as unknown as LockEvents['released']).heldMs)
+      this.#noteHold(scope.key, (details as unknown as LockEvents['released']).heldMs)
     }
   }
 
@@ -26,13 +26,12 @@ export class Counters {
     return this.events.get(name) ?? 0
   }
 
-  /** How long each lock was held the last time, by scope. */
+  /** How long each lock was held the last time, by the scope's key. */
   get holdDurations(): ReadonlyMap<string, number> {
     return this.#holdMs
   }
 
   #noteHold(name: string, heldMs: number): void {
-    this.#holdMs.delete(name)
     this.#holdMs.set(name, heldMs)
     if (this.#holdMs.size > namesMax) for (const oldest of this.#holdMs.keys()) return void this.#holdMs.delete(oldest)
   }

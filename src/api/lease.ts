@@ -3,7 +3,7 @@ import { positiveMs, type Duration } from '../core/duration.ts'
 import { LeaseholdError } from '../core/errors.ts'
 import type { Effect } from '../core/life.ts'
 import { describeScope, type Scope } from '../core/scope.ts'
-import type { Tenure } from '../core/tenure.ts'
+import type { Observer, Tenure } from '../core/tenure.ts'
 import type { Client } from './client.ts'
 import { checkHeartbeat, type Terms } from './options.ts'
 
@@ -30,11 +30,10 @@ const stillEntered: ReleaseResult = { released: false, reason: 'entered-again' }
 /**
  * A lock in hand. Pass `fence` with every write, stop when `signal` fires, and release it: `await using` does.
  */
-export class Lease implements AsyncDisposable {
+export class Lease implements AsyncDisposable, Observer {
   readonly scope: Scope
   /** Grows with every grant of this lock: a resource that has seen a higher one must refuse this one. */
   readonly fence: number
-  readonly acquiredAt: Date
   readonly runner: Runner
   readonly #client: Client
   readonly #tenure: Tenure
@@ -52,24 +51,29 @@ export class Lease implements AsyncDisposable {
   #renewing: { readonly resolve: () => void; readonly reject: (error: unknown) => void }[] | undefined
 
   /** @internal */
-  constructor(client: Client, tenure: Tenure, scope: Scope, terms: Terms, fence: number) {
+  constructor(client: Client, tenure: Tenure, scope: Scope, terms: Terms, fence: number, heldSince: number) {
     this.#client = client
     this.#tenure = tenure
     this.#terms = terms
     this.scope = scope
     this.fence = fence
     this.runner = tenure.life.claim.runner
-    this.acquiredAt = new Date(client.environment.wall())
-    this.#heldSince = client.environment.now()
-    this.#lastProgress = this.#heldSince
+    this.#heldSince = heldSince
+    this.#lastProgress = heldSince
     this.#heartbeatMs = terms.heartbeatMs
-    tenure.observer = (effect) => this.#observe(effect)
+    tenure.observer = this
     client.leases.add(this)
+    if (terms.heartbeatMs !== Infinity) this.#beatElsewhere()
   }
 
   /** The key the store knows this lock by. */
   get key(): string {
     return this.#tenure.life.claim.key
+  }
+
+  /** When the lock was granted, as far as this process can tell. */
+  get acquiredAt(): Date {
+    return new Date(this.#client.environment.wall() - this.heldMs)
   }
 
   /** Aborts when the lease is lost, with a LOST error that says why. Not on release. */
@@ -121,7 +125,9 @@ export class Lease implements AsyncDisposable {
     await new Promise<void>((resolve, reject) => {
       this.#renewing ??= []
       this.#renewing.push({ resolve, reject })
+      const changed = ttlMs !== this.#tenure.life.ttlMs
       this.#tenure.renew(ttlMs)
+      if (changed && this.heartbeating) this.#beatElsewhere()
     })
   }
 
@@ -131,12 +137,14 @@ export class Lease implements AsyncDisposable {
     if (every !== undefined) this.#heartbeatMs = checkHeartbeat(positiveMs(every, 'heartbeat'), ttlMs)
     else if (this.#heartbeatMs === Infinity) this.#heartbeatMs = ttlMs / 3
     if (!this.held) throw this.#notHeld()
-    this.#tenure.setHeartbeat(this.#heartbeatMs)
+    this.#tenure.setHeartbeat(this.#client.ownHeartbeatMs(this.#heartbeatMs, ttlMs))
+    this.#beatElsewhere()
   }
 
   /** Renews no more by itself. The lease runs out unless `renew` is called. */
   stopHeartbeat(): void {
     this.#tenure.setHeartbeat(Infinity)
+    this.#client.office.thread?.unwatch(this.#tenure.life.claim.id)
   }
 
   /** Says that the work is getting on; with the `progress` option the lease is renewed only while this is called. */
@@ -161,6 +169,7 @@ export class Lease implements AsyncDisposable {
       this.#tellReleased = resolve
     })
     this.#client.leases.delete(this)
+    this.#client.office.thread?.unwatch(this.#tenure.life.claim.id)
     this.#tenure.release()
     // A lost lease is only tidied up after: there is nothing to wait for.
     if (this.#loss !== undefined) this.#tellReleased?.({ released: false, reason: 'lost' })
@@ -182,17 +191,20 @@ export class Lease implements AsyncDisposable {
     if (this.#loss === undefined && this.#released === undefined) this.#tenure.check()
   }
 
-  #observe(effect: Exclude<Effect, { type: 'send' }>): void {
+  /** @internal */
+  observe(effect: Exclude<Effect, { type: 'send' }>): void {
     switch (effect.type) {
       case 'renewed':
         return this.#onRenewed()
       case 'renewal-failed':
-        this.#settleRenewals(effect.error)
+        this.#settleRenewals(() => effect.error)
         return this.#client.tell('renewal-failed', this, { error: effect.error, remainingMs: this.#trustedMs() })
       case 'jeopardy':
         return this.#client.tell('jeopardy', this, { reason: effect.reason, remainingMs: effect.leftMs })
       case 'leaving':
-        this.#settleRenewals(new LeaseholdError('NOT_HELD', `${this.#name()} was asked to leave: ${effect.reason}.`))
+        this.#settleRenewals(
+          () => new LeaseholdError('NOT_HELD', `${this.#name()} was asked to leave: ${effect.reason}.`),
+        )
         return this.#client.tell('leaving', this, { reason: effect.reason, remainingMs: effect.leftMs })
       case 'lost':
         return this.#onLost(effect.reason, effect.detail)
@@ -201,6 +213,14 @@ export class Lease implements AsyncDisposable {
       default:
         return
     }
+  }
+
+  /** Lets the heartbeat thread, if there is one, renew this lease. */
+  #beatElsewhere(): void {
+    const { thread } = this.#client.office
+    if (thread === undefined) return
+    const { claim, ttlMs, sentAt } = this.#tenure.life
+    thread.watch({ key: claim.key, id: claim.id, ttlMs, heartbeatMs: this.#heartbeatMs, sentAt })
   }
 
   #onRenewed(): void {
@@ -226,7 +246,8 @@ export class Lease implements AsyncDisposable {
       reason: why,
     })
     this.#client.leases.delete(this)
-    this.#settleRenewals(this.#notHeld())
+    this.#client.office.thread?.unwatch(this.#tenure.life.claim.id)
+    this.#settleRenewals(() => this.#notHeld())
     this.#tellReleased?.({ released: false, reason: 'lost' })
     this.#client.tell('lost', this, { reason: why, heldMs: this.heldMs })
     this.#abort?.abort(this.#loss)
@@ -237,17 +258,18 @@ export class Lease implements AsyncDisposable {
     const clean = standing.state === 'absent' && standing.reason === 'released'
     const reason =
       standing.state === 'unknown' ? 'unavailable' : standing.state === 'absent' ? standing.reason : undefined
-    this.#settleRenewals(this.#notHeld())
+    this.#settleRenewals(() => this.#notHeld())
     this.#tellReleased?.(clean ? { released: true } : { released: false, ...(reason !== undefined && { reason }) })
     if (this.#loss === undefined) this.#client.tell('released', this, { heldMs })
   }
 
-  #settleRenewals(error?: unknown): void {
+  /** Answers those who await a renewal. The error is made only if somebody does. */
+  #settleRenewals(failure?: () => unknown): void {
     const renewing = this.#renewing
     this.#renewing = undefined
     for (const { resolve, reject } of renewing ?? []) {
-      if (error === undefined) resolve()
-      else reject(error)
+      if (failure === undefined) resolve()
+      else reject(failure())
     }
   }
 

@@ -209,7 +209,7 @@ export class Locks implements AsyncDisposable {
     const waitMs = terms.failOnConflict ? 0 : (terms.waitMs ?? Infinity)
     const acquired = await attempt(this.#client, scope, sharing, terms, waitMs)
     if ('lease' in acquired) return acquired.lease
-    throw await refusal(this.#client, scope, acquired.outcome, terms)
+    throw await refusal(this.#client, scope, acquired, terms)
   }
 
   async #tryAcquire(scope: Scope, sharing: Sharing, options: AcquireOptions | undefined): Promise<Lease | null> {
@@ -219,10 +219,10 @@ export class Locks implements AsyncDisposable {
     const waitMs = terms.failOnConflict ? 0 : (terms.waitMs ?? 0)
     const acquired = await attempt(this.#client, scope, sharing, terms, waitMs)
     if ('lease' in acquired) return acquired.lease
-    const { outcome } = acquired
-    if (outcome.type === 'refused' && outcome.standing.reason === 'refused') return null
-    if (outcome.type === 'timeout' && outcome.error === undefined) return null
-    throw await refusal(this.#client, scope, outcome, terms)
+    const { miss } = acquired
+    if (miss.type === 'refused' && miss.standing.reason === 'refused') return null
+    if (miss.type === 'timeout' && miss.error === undefined) return null
+    throw await refusal(this.#client, scope, acquired, terms)
   }
 
   async #run<Result>(

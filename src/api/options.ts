@@ -2,6 +2,7 @@ import { retryPresets, type Backoff } from '../core/backoff.ts'
 import { durationMs, positiveMs, type Duration } from '../core/duration.ts'
 import type { EvictRule, Supports } from '../core/driver.ts'
 import { LeaseholdError } from '../core/errors.ts'
+import type { Patience } from '../core/waiter.ts'
 
 /** Named pairs of ttl and heartbeat, in milliseconds. */
 export const leasePresets = {
@@ -68,7 +69,7 @@ export interface Terms {
   /** Infinity: by hand. */
   readonly heartbeatMs: number
   readonly waitMs: number | undefined
-  readonly signal: AbortSignal | undefined
+  readonly patience: Patience
   readonly priority: number
   readonly maxHoldMs: number | undefined
   readonly graceMs: number
@@ -77,7 +78,6 @@ export interface Terms {
   readonly failOnConflict: boolean
   readonly evict: EvictRule | undefined
   readonly staleMs: number | undefined
-  readonly retry: Backoff | undefined
   readonly reentrant: boolean
   readonly metadata: Readonly<Record<string, unknown>> | undefined
   readonly party: string | undefined
@@ -135,7 +135,11 @@ export function resolveOptions(options: AcquireOptions, supports: Supports, allo
     ttlMs,
     heartbeatMs,
     waitMs: options.wait === undefined ? undefined : durationMs(options.wait, 'wait'),
-    signal: options.signal,
+    patience: {
+      waitMs: Infinity,
+      signal: options.signal,
+      retry: options.retry === undefined ? undefined : resolveRetry(options.retry),
+    },
     priority,
     maxHoldMs,
     graceMs,
@@ -143,7 +147,6 @@ export function resolveOptions(options: AcquireOptions, supports: Supports, allo
     failOnConflict: strategy === 'fail',
     evict,
     staleMs: evict === 'stale' ? staleMs(options, ttlMs, heartbeatMs) : undefined,
-    retry: options.retry === undefined ? undefined : resolveRetry(options.retry),
     reentrant: options.reentrant ?? false,
     metadata: options.metadata,
     party: options.party,

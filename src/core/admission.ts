@@ -64,12 +64,18 @@ class Step {
   readonly #view: KeyView
   readonly #now: number
   /** Those who hold, as decided so far. */
-  #holders: ClaimRecord[] = []
+  #holders: readonly ClaimRecord[] = noRecords
   /** The asking claim, kept out of `changes` until it stands still. */
   #subject: ClaimRecord | undefined
   #subjectBefore: ClaimRecord | undefined
+  /** Holders whose time this step found to be over. */
+  readonly #overdue: ClaimRecord[] = []
   /** Waiters this step has removed or promoted. */
   readonly #left: ClaimRecord[] = []
+  /** Waiters the walk has passed that must go on waiting. */
+  readonly #blocked: ClaimRecord[] = []
+  /** A conversion left a place that somebody the walk has passed may have waited for. */
+  #moved = false
 
   constructor(view: KeyView, now: number) {
     this.#view = view
@@ -99,10 +105,14 @@ class Step {
     const known = this.#find(claim.id)
     if (known !== undefined) return this.#askAgain(known)
     // A late copy of a claim that has ended does not begin it anew.
-    if (this.#left.length > 0 || this.ended?.id === claim.id) return this.#answerAbsent(claim.id)
+    const over = this.#left.length > 0 || this.ended?.id === claim.id || this.#overdueCalled(claim.id) !== undefined
+    if (over) return this.#answerAbsent(claim.id)
     if (claim.replaces !== undefined) {
       const refusal = this.#refuseConversion(claim)
-      if (refusal !== undefined) return refusal
+      if (refusal !== undefined) {
+        this.#promote()
+        return refusal
+      }
     }
     const now = this.#now
     const newcomer: ClaimRecord = {
@@ -117,6 +127,9 @@ class Step {
       lastHeartbeat: now,
       renewalCount: 0,
       expiresAt: now + claim.ttlMs,
+      leaving: undefined,
+      after: undefined,
+      died: undefined,
     }
     this.#subject = newcomer
     const place = this.#applyEvictRule(newcomer)
@@ -132,8 +145,7 @@ class Step {
     if (record === undefined) return this.#answerAbsent(id)
     if (record.state === 'held') {
       const standing = this.#renewHolder(record, ttlMs, fenceFloor, detached)
-      this.#promote()
-      return standing
+      return this.#unlessReplaced(id, standing)
     }
     if (fenceFloor !== undefined) this.lastFence = Math.max(this.lastFence, fenceFloor)
     const now = this.#now
@@ -147,8 +159,8 @@ class Step {
     }
     this.#subjectBefore = record
     this.#subject = renewed
-    if (record.claim.replaces !== undefined && !this.#holds(record.claim.replaces)) return this.#dropSubject('expired')
-    this.#applyEvictRule(renewed)
+    if (record.claim.replaces !== undefined && !this.#holds(record.claim.replaces)) this.#dropSubject('expired')
+    else if (this.#applyEvictRule(renewed) === 'taken') this.#grant(renewed)
     this.#promote()
     return this.#settleSubject(true)
   }
@@ -162,21 +174,22 @@ class Step {
     const now = this.#now
     // In its grace a claim is over for its owner and still blocks others.
     if (now >= record.expiresAt) return { state: 'absent', reason: absentReason(this.#howEnded(record)) }
-    // Who was asked to leave keeps what it was promised and gets no more.
-    if (record.leaving !== undefined) return this.#standingOf(record)
     const fence = Math.max(record.fence, fenceFloor ?? 0)
     this.lastFence = Math.max(this.lastFence, fence)
     const renewed: ClaimRecord = {
       ...record,
       fence,
-      ttlMs,
-      detached: detached ?? record.detached,
-      lastHeartbeat: now,
-      renewalCount: record.renewalCount + 1,
-      expiresAt: this.#capByMaxHold(now + ttlMs, record.acquiredAt, record.claim.maxHoldMs),
+      // Who was asked to leave keeps what it was promised and gets no more.
+      ...(record.leaving === undefined && {
+        ttlMs,
+        detached: detached ?? record.detached,
+        lastHeartbeat: now,
+        renewalCount: record.renewalCount + 1,
+        expiresAt: this.#capByMaxHold(now + ttlMs, record.acquiredAt, record.claim.maxHoldMs),
+      }),
     }
     this.#replaceHolder(record, renewed)
-    this.changes.push({ before: record, after: renewed })
+    this.#change(record, renewed)
     return this.#standingOf(renewed)
   }
 
@@ -204,9 +217,9 @@ class Step {
   /** A claim sent twice: answer as it stands by now. */
   #askAgain(known: ClaimRecord): Standing {
     if (known.state === 'held') {
-      this.#promote()
-      if (this.#now < known.expiresAt) return this.#standingOf(known)
-      return { state: 'absent', reason: absentReason(this.#howEnded(known)) }
+      const over = this.#now >= known.expiresAt
+      const reason = absentReason(this.#howEnded(known))
+      return this.#unlessReplaced(known.claim.id, over ? { state: 'absent', reason } : this.#standingOf(known))
     }
     this.#subjectBefore = known
     this.#subject = known
@@ -214,21 +227,45 @@ class Step {
     return this.#settleSubject(true)
   }
 
+  /** Lets the queue move on. That may put a holder's own conversion in its place: then it no longer holds. */
+  #unlessReplaced(id: string, standing: Standing): Standing {
+    this.#promote()
+    return standing.state === 'held' && !this.#holds(id) ? { state: 'absent', reason: 'unknown' } : standing
+  }
+
   // ---- time
 
   /** Ends holders whose time is over and cuts leases that a clock set back would have stretched. */
   #settleHolders(renewing: string | undefined): void {
-    for (const stored of this.#view.holders()) {
-      const revived = stored.died === true && stored.claim.id === renewing ? withoutDeath(stored) : stored
-      const record = this.#judge(revived)
-      if (this.#now >= record.expiresAt + record.claim.graceMs) {
-        this.#noteEnd(record, this.#howEnded(record))
-        this.changes.push({ before: stored, after: undefined })
-      } else {
-        this.#holders.push(record)
-        if (record !== revived) this.changes.push({ before: stored, after: record })
-      }
+    const stored = this.#view.holders()
+    if (stored.length === 0) return
+    this.#holders = stored
+    for (const holder of stored) {
+      const settled = this.#settle(holder, renewing)
+      if (settled === undefined) this.#holders = this.#holders.filter((one) => one !== holder)
+      else if (settled !== holder) this.#replaceHolder(holder, settled)
     }
+    if (this.#overdue.length === 0) return
+    // Of several ends the latest grant is remembered, in whatever order the store reads them.
+    const last = this.#overdue.reduce((one, other) => (one.fence > other.fence ? one : other))
+    this.#noteEnd(last, this.#howEnded(last))
+  }
+
+  /** The holder as it counts now; undefined if its time is over. */
+  #settle(holder: ClaimRecord, renewing: string | undefined): ClaimRecord | undefined {
+    const revived = holder.died === true && holder.claim.id === renewing ? { ...holder, died: undefined } : holder
+    const record = this.#judge(revived)
+    if (this.#now < record.expiresAt + record.claim.graceMs) {
+      if (record !== revived) this.#change(holder, record)
+      return record
+    }
+    this.#overdue.push(record)
+    this.#change(holder, undefined)
+    return undefined
+  }
+
+  #overdueCalled(id: string): ClaimRecord | undefined {
+    return this.#overdue.find((record) => record.claim.id === id)
   }
 
   /** The record as it counts now: a dead process's lease ends, one with more than its ttl left is cut to its ttl. */
@@ -236,10 +273,12 @@ class Step {
     const now = this.#now
     if (record.died === true && record.expiresAt > now) return { ...record, expiresAt: now }
     if (record.expiresAt - now <= record.ttlMs) return record
+    const acquiredAt = Math.min(record.acquiredAt, now)
+    const end = now + record.ttlMs
     return {
       ...record,
-      expiresAt: now + record.ttlMs,
-      acquiredAt: Math.min(record.acquiredAt, now),
+      expiresAt: record.state === 'held' ? this.#capByMaxHold(end, acquiredAt, record.claim.maxHoldMs) : end,
+      acquiredAt,
       lastHeartbeat: Math.min(record.lastHeartbeat, now),
     }
   }
@@ -256,30 +295,61 @@ class Step {
 
   // ---- letting in
 
-  /** Walks the queue and grants whatever conflicts with no holder and with nobody ahead. */
+  /** Walks the queue, the asking claim in its place, and grants what conflicts with no holder and nobody ahead. */
   #promote(): void {
-    if (this.#heldAlone()) return
-    const blocked: ClaimRecord[] = []
-    for (const stored of this.#waiters()) {
-      const waiter = stored === this.#subject ? stored : this.#judge(stored)
-      const verdict = this.#judgeWaiter(waiter, blocked)
-      if (verdict === 'grant') {
-        this.#grant(waiter, stored)
-        if (this.#heldAlone()) return
-      } else if (verdict === 'wait') {
-        blocked.push(waiter)
-        // Nobody behind can pass: do not even read them.
-        if (holdsUpEverybody(waiter.claim)) return
-      } else {
-        this.#dropWaiter(stored, verdict)
-      }
-    }
+    do {
+      this.#moved = false
+      this.#blocked.length = 0
+      this.#walk()
+    } while (this.#moved)
   }
 
-  #judgeWaiter(waiter: ClaimRecord, blocked: readonly ClaimRecord[]): 'grant' | 'wait' | AbsentReason {
+  #walk(): void {
+    if (this.#heldAlone()) return
+    const subject = this.#subject
+    let newcomer = subject?.state === 'waiting' ? subject : undefined
+    // At most the asking claim has left before the first walk begins, and a walk passes nobody twice.
+    const left = this.#left.length > 1 ? new Set(this.#left.map(({ claim }) => claim.id)) : undefined
+    const gone = this.#left[0]?.claim.id
+    for (const stored of this.#view.waiters()) {
+      if (newcomer !== undefined && compareRank(newcomer, stored) <= 0) {
+        if (this.#offer(newcomer) === 'stop') return
+        newcomer = undefined
+      }
+      const { id } = stored.claim
+      if (id === gone || id === subject?.claim.id || left?.has(id) === true) continue
+      if (this.#offer(stored) === 'stop') return
+    }
+    if (newcomer !== undefined) this.#offer(newcomer)
+  }
+
+  /** Looks at the next in line. `stop`: nobody behind can be let in, so do not even read them. */
+  #offer(stored: ClaimRecord): 'stop' | 'go on' {
+    const waiter = stored === this.#subject ? stored : this.#judge(stored)
+    const verdict = this.#judgeWaiter(waiter)
+    if (verdict === 'grant') {
+      this.#grant(waiter)
+      return this.#heldAlone() ? 'stop' : 'go on'
+    }
+    if (verdict === 'wait' && !waiter.claim.wait) {
+      // Who would not wait is gone again, and holds up nobody behind.
+      this.#dropSubject('refused')
+      return 'go on'
+    }
+    if (verdict === 'wait') {
+      this.#blocked.push(waiter)
+      // Cut once and for all: cut anew at every look, a dead waiter would live until the clock has caught up.
+      if (waiter !== stored) this.#change(stored, waiter)
+      return holdsUpEverybody(waiter.claim) ? 'stop' : 'go on'
+    }
+    this.#dropWaiter(stored, verdict)
+    return 'go on'
+  }
+
+  #judgeWaiter(waiter: ClaimRecord): 'grant' | 'wait' | AbsentReason {
     if (this.#now >= waiter.expiresAt) return 'expired'
     if (waiter.claim.replaces !== undefined && !this.#holds(waiter.claim.replaces)) return 'expired'
-    if (blocked.some((ahead) => standsInTheWay(ahead.claim, waiter.claim))) return 'wait'
+    if (this.#blocked.some((ahead) => standsInTheWay(ahead.claim, waiter.claim))) return 'wait'
     const room = roomFor(waiter.claim, this.#holders)
     return room === 'none' ? 'wait' : room === 'mismatch' ? 'mismatch' : 'grant'
   }
@@ -290,11 +360,12 @@ class Step {
     return first !== undefined && first.claim.mode === 'exclusive' && first.claim.range === undefined
   }
 
-  #grant(waiter: ClaimRecord, stored?: ClaimRecord): void {
+  #grant(waiter: ClaimRecord): void {
     const now = this.#now
     if (waiter.claim.replaces !== undefined) {
       const replaced = this.#holders.find((holder) => holder.claim.id === waiter.claim.replaces)
       if (replaced !== undefined) this.#removeHolder(replaced)
+      this.#moved = this.#blocked.length > 0
     }
     this.lastFence = nextFence(this.lastFence, this.#view.fenceFloor)
     const after = this.#successionFor(waiter)
@@ -305,15 +376,15 @@ class Step {
       acquiredAt: now,
       // Promotion does not restart the lease: a waiter that died must not block for longer than it was told.
       expiresAt: this.#capByMaxHold(waiter.expiresAt, now, waiter.claim.maxHoldMs),
-      ...(after !== undefined && { after }),
+      after,
     }
-    this.#holders.push(granted)
+    this.#holders = [...this.#holders, granted]
     if (this.#subject?.claim.id === waiter.claim.id) {
       this.#subject = granted
       return
     }
     this.#left.push(waiter)
-    this.changes.push({ before: stored ?? waiter, after: granted })
+    this.#change(waiter, granted)
     this.news.push({ record: granted, standing: this.#standingOf(granted) })
   }
 
@@ -372,7 +443,7 @@ class Step {
   #askToLeave(holder: ClaimRecord): void {
     const leaving: ClaimRecord = { ...holder, leaving: 'preempted' }
     this.#replaceHolder(holder, leaving)
-    this.changes.push({ before: holder, after: leaving })
+    this.#change(holder, leaving)
     this.news.push({ record: leaving, standing: this.#standingOf(leaving) })
   }
 
@@ -385,7 +456,7 @@ class Step {
   #noteEnd(record: ClaimRecord, how: Succession['how'], detail?: string): void {
     const { id, runner } = record.claim
     const until = this.#now + record.ttlMs
-    this.ended = { id, how, fence: record.fence, runner, until, told: false, ...(detail !== undefined && { detail }) }
+    this.ended = { id, how, fence: record.fence, runner, until, told: false, detail }
   }
 
   // ---- conversions
@@ -396,11 +467,12 @@ class Step {
     for (const waiter of this.#view.waiters()) {
       // Conversions stand first, so the first other claim ends the search.
       if (waiter.claim.replaces === undefined) break
-      const alive = this.#now < waiter.expiresAt && waiter.died !== true && this.#holds(waiter.claim.replaces)
-      if (alive && overlaps(waiter.claim, claim)) {
-        // Each would wait for the other to give up what it holds, unless this one fits beside all that is held.
-        if (roomFor(claim, this.#holders) !== 'room') return { state: 'absent', reason: 'deadlock' }
-      }
+      if (this.#now >= waiter.expiresAt || waiter.died === true) continue
+      const held = this.#holders.find((holder) => holder.claim.id === waiter.claim.replaces)
+      if (held === undefined || this.#now >= held.expiresAt) continue
+      // Each would wait for the other to give up what it holds, unless this one fits beside all that is held.
+      const meet = overlaps(waiter.claim, claim) || overlaps(held.claim, claim)
+      if (meet && roomFor(claim, this.#holders) !== 'room') return { state: 'absent', reason: 'deadlock' }
     }
     return undefined
   }
@@ -411,33 +483,21 @@ class Step {
 
   // ---- the draft
 
+  #change(before: ClaimRecord | undefined, after: ClaimRecord | undefined): void {
+    this.changes.push({ before, after })
+  }
+
   #find(id: string): ClaimRecord | undefined {
     for (const holder of this.#holders) if (holder.claim.id === id) return holder
     const stored = this.#view.find(id)
     if (stored === undefined || stored.state === 'held') return undefined
     const waiter = this.#judge(stored)
-    if (this.#now < waiter.expiresAt) return waiter
+    if (this.#now < waiter.expiresAt) {
+      if (waiter !== stored) this.#change(stored, waiter)
+      return waiter
+    }
     this.#removeWaiter(stored)
     return undefined
-  }
-
-  /** The waiters as decided so far, with the asking claim in its place. */
-  *#waiters(): Iterable<ClaimRecord> {
-    let newcomer = this.#subject?.state === 'waiting' ? this.#subject : undefined
-    // At most the asking claim has left before the walk begins, and the walk passes nobody twice.
-    const gone = this.#left[0]?.claim.id
-    for (const waiter of this.#view.waiters()) {
-      if (waiter.claim.id === gone) continue
-      if (newcomer !== undefined && compareRank(newcomer, waiter) <= 0) {
-        yield newcomer
-        const same = newcomer.claim.id === waiter.claim.id
-        newcomer = undefined
-        if (same) continue
-      }
-      // A subject granted out of turn is no longer in the queue.
-      if (waiter.claim.id !== this.#subject?.claim.id) yield waiter
-    }
-    if (newcomer !== undefined) yield newcomer
   }
 
   #dropWaiter(stored: ClaimRecord, reason: AbsentReason): void {
@@ -451,22 +511,21 @@ class Step {
 
   #dropReason: AbsentReason | undefined
 
-  #dropSubject(reason: AbsentReason): Standing {
+  #dropSubject(reason: AbsentReason): void {
     const before = this.#subjectBefore
     if (before !== undefined) this.#removeWaiter(before)
     this.#subject = undefined
     this.#dropReason = reason
-    return { state: 'absent', reason }
   }
 
   #removeWaiter(stored: ClaimRecord): void {
     this.#left.push(stored)
-    this.changes.push({ before: stored, after: undefined })
+    this.#change(stored, undefined)
   }
 
   #removeHolder(record: ClaimRecord): void {
     this.#holders = this.#holders.filter((holder) => holder !== record)
-    this.changes.push({ before: record, after: undefined })
+    this.#change(record, undefined)
   }
 
   #replaceHolder(record: ClaimRecord, by: ClaimRecord): void {
@@ -478,7 +537,7 @@ class Step {
     const subject = this.#subject
     if (subject === undefined) return { state: 'absent', reason: this.#dropReason ?? 'unknown' }
     if (subject.state === 'waiting' && !mayWait) return { state: 'absent', reason: 'refused' }
-    if (subject !== this.#subjectBefore) this.changes.push({ before: this.#subjectBefore, after: subject })
+    if (subject !== this.#subjectBefore) this.#change(this.#subjectBefore, subject)
     return this.#standingOf(subject)
   }
 
@@ -490,13 +549,7 @@ class Step {
       const ahead = this.#ahead(record)
       return { state: 'waiting', ahead, ttlMs, againMs: ahead > 0 ? ttlMs : this.#againMs(record, ttlMs) }
     }
-    return {
-      state: 'held',
-      fence: record.fence,
-      ttlMs,
-      ...(record.leaving !== undefined && { leaving: record.leaving }),
-      ...(record.after !== undefined && { after: record.after }),
-    }
+    return { state: 'held', fence: record.fence, ttlMs, leaving: record.leaving, after: record.after }
   }
 
   #ahead(record: ClaimRecord): number {
@@ -522,13 +575,17 @@ class Step {
   #answerAbsent(id: string): Standing {
     const { ended } = this
     const expired = this.#left[0]?.claim.id === id
+    const overdue = this.#overdueCalled(id)
     this.#promote()
+    if (overdue !== undefined) return { state: 'absent', reason: absentReason(this.#howEnded(overdue)) }
     if (expired) return { state: 'absent', reason: 'expired' }
     if (ended?.id !== id) return { state: 'absent', reason: 'unknown' }
     const reason = absentReason(ended.how)
     return ended.detail === undefined ? { state: 'absent', reason } : { state: 'absent', reason, detail: ended.detail }
   }
 }
+
+const noRecords: readonly ClaimRecord[] = []
 
 /** Whether a claim can join those who hold. Mismatch: they share by another limit. */
 function roomFor(claim: Claim, holders: Iterable<ClaimRecord>): 'room' | 'none' | 'mismatch' {
@@ -542,11 +599,6 @@ function roomFor(claim: Claim, holders: Iterable<ClaimRecord>): 'room' | 'none' 
   }
   if (mismatch) return 'mismatch'
   return claim.limit !== undefined && sharing >= claim.limit ? 'none' : 'room'
-}
-
-function withoutDeath(record: ClaimRecord): ClaimRecord {
-  const { died: _, ...alive } = record
-  return alive
 }
 
 /** Whether no claim at all can overtake this one while it waits. */

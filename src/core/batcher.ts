@@ -2,12 +2,14 @@ import type { LockDriver, Request, Standing } from './driver.ts'
 import type { Environment } from './environment.ts'
 import { LeaseholdError } from './errors.ts'
 
-/** Called once with the answer, and with the time just before its request was sent. Must not throw. */
-export type Answered = (standing: Standing, sentAt: number) => void
+/** Whoever made a request. `answered` is called once, with the times just before it was sent and when the answer came. */
+export interface Requester {
+  answered(request: Request, standing: Standing, sentAt: number, at: number): void
+}
 
 interface Pending {
   readonly request: Request
-  readonly answered: Answered
+  readonly requester: Requester
 }
 
 /** The most requests of one `send`: larger batches would hold up those of others in the store. */
@@ -33,8 +35,8 @@ export class Batcher {
   }
 
   /** Sends the request with the next batch its key allows. */
-  submit(request: Request, answered: Answered): void {
-    this.#gathered.push({ request, answered })
+  submit(request: Request, requester: Requester): void {
+    this.#gathered.push({ request, requester })
     this.#flushSoon()
   }
 
@@ -85,8 +87,12 @@ export class Batcher {
       standings = batch.map(() => ({ state: 'unknown', error }))
     }
     this.#underWay -= 1
+    const at = this.#environment.now()
     for (const { request } of batch) this.#free(keyOf(request))
-    for (const [index, { answered }] of batch.entries()) answered(checked(standings[index]), sentAt)
+    for (let index = 0; index < batch.length; index += 1) {
+      const { request, requester } = batch[index] as Pending
+      requester.answered(request, checked(standings[index]), sentAt, at)
+    }
     if (this.#underWay === 0 && this.#gathered.length === 0) {
       this.#idle?.()
       this.#idle = undefined
@@ -154,5 +160,5 @@ function malformed(what: string): LeaseholdError {
 
 /** One request by itself, with its answer. */
 export function submitOnce(batcher: Batcher, request: Request): Promise<Standing> {
-  return new Promise((resolve) => batcher.submit(request, resolve))
+  return new Promise((resolve) => batcher.submit(request, { answered: (_, standing) => resolve(standing) }))
 }

@@ -19,18 +19,18 @@ export interface ClaimRecord {
   /** Expired for its owner from this instant on; for others only after its grace. */
   readonly expiresAt: number
   /** Why its owner was asked to leave. */
-  readonly leaving?: string
+  readonly leaving?: string | undefined
   /** Whom it took over from. */
-  readonly after?: Succession
+  readonly after?: Succession | undefined
   /** The store has seen its process end: it counts as expired. Set by a driver as it reads, kept through a grace. */
-  readonly died?: boolean
+  readonly died?: boolean | undefined
 }
 
 /** How the last unclean end of a key came about: a hint for its owner and its successor, kept for one ttl. */
 export interface Ended {
   readonly id: string
   readonly how: Succession['how']
-  readonly detail?: string
+  readonly detail?: string | undefined
   readonly fence: number
   readonly runner: Runner
   readonly until: number
@@ -59,14 +59,14 @@ export function listed(record: ClaimRecord): ListedClaim {
     id: claim.id,
     state: record.state,
     mode: claim.mode,
-    ...(claim.limit !== undefined && { limit: claim.limit }),
-    ...(claim.range !== undefined && { range: claim.range }),
+    limit: claim.limit,
+    range: claim.range,
     priority: claim.priority,
     fence: record.fence,
     ttlMs: record.ttlMs,
     graceMs: claim.graceMs,
-    ...(claim.maxHoldMs !== undefined && { maxHoldMs: claim.maxHoldMs }),
-    ...(record.leaving !== undefined && { leaving: record.leaving }),
+    maxHoldMs: claim.maxHoldMs,
+    leaving: record.leaving,
     enteredAt: record.enteredAt,
     acquiredAt: record.acquiredAt,
     lastHeartbeat: record.lastHeartbeat,

@@ -3,8 +3,8 @@ import type { Mode, Range } from './driver.ts'
 /** The part of a claim that decides whom it can share a key with. */
 export interface Wanted {
   readonly mode: Mode
-  readonly limit?: number
-  readonly range?: Range
+  readonly limit?: number | undefined
+  readonly range?: Range | undefined
 }
 
 /** Whether two claims touch the same bytes. A claim without a range touches all of them. */

@@ -26,9 +26,9 @@ export interface Runner {
   /** The client (one `connect`) inside the process. */
   readonly client: string
   /** Claims of one party never wait for each other on purpose; see deadlock detection. */
-  readonly party?: string
+  readonly party?: string | undefined
   /** What the caller and the runner say about themselves. JSON only. */
-  readonly metadata?: Readonly<Record<string, unknown>>
+  readonly metadata?: Readonly<Record<string, unknown>> | undefined
 }
 
 /**
@@ -47,25 +47,25 @@ export interface Claim {
   readonly key: string
   readonly mode: Mode
   /** Most shared holders at once; absent: no limit. Only with mode `shared`. */
-  readonly limit?: number
+  readonly limit?: number | undefined
   /** Absent: the whole key, which overlaps every range. */
-  readonly range?: Range
+  readonly range?: Range | undefined
   /** The id of a held claim whose place this one takes when granted: how a lease is upgraded or downgraded. */
-  readonly replaces?: string
+  readonly replaces?: string | undefined
   /** Higher goes first. A whole number from -1000 to 1000. */
   readonly priority: number
   /** False: answer `refused` rather than queue. */
   readonly wait: boolean
-  readonly evict?: EvictRule
+  readonly evict?: EvictRule | undefined
   /** With `evict: 'stale'`: how long a holder must have been silent. */
-  readonly staleMs?: number
+  readonly staleMs?: number | undefined
   readonly ttlMs: number
   /** How long after an unclean end the claim goes on blocking others. */
   readonly graceMs: number
   /** The longest the claim may be held, renewed or not. */
-  readonly maxHoldMs?: number
+  readonly maxHoldMs?: number | undefined
   /** True: the claim is meant to outlive its process, so a store that sees the process die must not end it early. */
-  readonly detached?: boolean
+  readonly detached?: boolean | undefined
   readonly runner: Runner
 }
 
@@ -82,8 +82,8 @@ export type Request =
       readonly key: string
       readonly id: string
       readonly ttlMs: number
-      readonly fenceFloor?: number
-      readonly detached?: boolean
+      readonly fenceFloor?: number | undefined
+      readonly detached?: boolean | undefined
     }
   /** Ends a claim, held or waiting, and promotes whoever that lets in. */
   | { readonly op: 'release'; readonly key: string; readonly id: string }
@@ -124,9 +124,9 @@ export type Standing =
       /** What is left, by the store's clock, when it answered. */
       readonly ttlMs: number
       /** Set once the holder has been asked to leave, with the reason: renewing no longer extends the lease. */
-      readonly leaving?: string
+      readonly leaving?: string | undefined
       /** Who was here before, if that claim ended uncleanly. */
-      readonly after?: Succession
+      readonly after?: Succession | undefined
     }
   | {
       readonly state: 'waiting'
@@ -170,15 +170,15 @@ export interface ListedClaim {
   readonly id: string
   readonly state: 'held' | 'waiting'
   readonly mode: Mode
-  readonly limit?: number
-  readonly range?: Range
+  readonly limit?: number | undefined
+  readonly range?: Range | undefined
   readonly priority: number
   /** 0 while waiting. */
   readonly fence: number
   readonly ttlMs: number
   readonly graceMs: number
-  readonly maxHoldMs?: number
-  readonly leaving?: string
+  readonly maxHoldMs?: number | undefined
+  readonly leaving?: string | undefined
   readonly enteredAt: number
   /** 0 while waiting. */
   readonly acquiredAt: number
@@ -202,7 +202,7 @@ export interface ListQuery {
   /** Where the last page ended. */
   readonly after?: string
   /** Keys a page, 1 to 1000. */
-  readonly limit?: number
+  readonly limit?: number | undefined
 }
 
 export interface KeyPage {

@@ -1,4 +1,4 @@
-import { randomUUID } from 'node:crypto'
+import { randomBytes } from 'node:crypto'
 import { uptime } from 'node:os'
 import { performance } from 'node:perf_hooks'
 
@@ -24,7 +24,7 @@ export interface Environment {
   defer(action: () => void): void
   /** From 0 up to, not including, 1. */
   random(): number
-  /** An unguessable name: 122 random bits or more. */
+  /** An unguessable name: 128 random bits. */
   id(): string
 }
 
@@ -42,6 +42,21 @@ export function monotonicMs(): number {
   return performance.now() + threadStartMs
 }
 
+/** Unguessable names of 32 hex digits. Randomness is fetched for many at a time: asking for it is what takes long. */
+function randomIds(): () => string {
+  const idBytes = 16
+  let pool = Buffer.alloc(0)
+  let used = 0
+  return () => {
+    if (used === pool.length) {
+      pool = randomBytes(256 * idBytes)
+      used = 0
+    }
+    used += idBytes
+    return pool.toString('hex', used - idBytes, used)
+  }
+}
+
 /** Reading the uptime opens a file: once in this many milliseconds is enough. */
 const uptimeEveryMs = 5
 
@@ -49,8 +64,7 @@ const uptimeEveryMs = 5
  * A clock that also counts sleep. The monotonic clock stops while the machine sleeps and the uptime does not, so the lead
  * of the second is the sleep: a lease is over when either says so. The wall clock has no say: it may be set.
  */
-export function sleepProofClock(monotonic: () => number, uptimeMs: () => number): () => number {
-  const leadAtStart = uptimeMs() - monotonic()
+export function sleepProofClock(monotonic: () => number, uptimeMs: () => number, leadAtStart: number): () => number {
   let asleepMs = 0
   let readAt = -Infinity
   return () => {
@@ -63,9 +77,14 @@ export function sleepProofClock(monotonic: () => number, uptimeMs: () => number)
   }
 }
 
+/** By how much the uptime leads the monotonic clock: a second thread must start from the first one's to agree with it. */
+export function clockLead(): number {
+  return uptime() * 1000 - monotonicMs()
+}
+
 /** The real surroundings. */
-export function systemEnvironment(): Environment {
-  const now = sleepProofClock(monotonicMs, () => uptime() * 1000)
+export function systemEnvironment(lead = clockLead()): Environment {
+  const now = sleepProofClock(monotonicMs, () => uptime() * 1000, lead)
   return {
     now,
     wall: () => Date.now(),
@@ -79,6 +98,6 @@ export function systemEnvironment(): Environment {
     // Micro-tasks may ask for more; the next tick comes when they are done.
     defer: (action) => queueMicrotask(() => process.nextTick(action)),
     random: Math.random,
-    id: randomUUID,
+    id: randomIds(),
   }
 }

@@ -43,8 +43,6 @@ export interface Life {
   readonly lastError: unknown
   readonly inJeopardy: boolean
   readonly leaving: string | undefined
-  /** A pushed grant that must be confirmed first, since little of its lease may be left. */
-  readonly pushed: Extract<Standing, { state: 'held' }> | undefined
 }
 
 export type Event =
@@ -67,7 +65,7 @@ export type Event =
 
 export type Effect =
   | { readonly type: 'send'; readonly request: Request }
-  | { readonly type: 'granted'; readonly fence: number; readonly after: Succession | undefined }
+  | { readonly type: 'granted'; readonly fence: number; readonly after: Succession | undefined; readonly at: number }
   | { readonly type: 'queued'; readonly ahead: number }
   /** Not granted, and no claim is left behind. */
   | { readonly type: 'refused'; readonly standing: Extract<Standing, { state: 'absent' }> }
@@ -112,7 +110,6 @@ export function begin(claim: Claim, terms: LifeTerms, at: number): Stepped {
     lastError: undefined,
     inJeopardy: false,
     leaving: undefined,
-    pushed: undefined,
   }
   return [life, [{ type: 'send', request: { op: 'claim', claim } }]]
 }
@@ -149,86 +146,96 @@ export function step(life: Life, event: Event): Stepped {
     case 'release':
       return letGo(life, event.at)
     case 'renew':
-      return life.phase === 'held' ? renewNow({ ...life, ttlMs: event.ttlMs }, event.at) : [life, nothing]
+      return life.phase === 'held' ? renewNow(withTtl(life, event.ttlMs)) : [life, nothing]
     case 'heartbeat':
-      return [scheduleRenewal({ ...life, heartbeatMs: event.everyMs }, event.at), nothing]
+      return beatEvery(life, event.everyMs, event.at)
   }
 }
 
 // ---- answers
 
 function answered(life: Life, event: Extract<Event, { type: 'answer' }>): Stepped {
-  const { standing, sentAt, at } = event
+  const { sentAt } = event
   if (life.phase !== 'asking' && life.phase !== 'waiting' && life.phase !== 'held') return [life, nothing]
   // Older news: a later request has been answered already.
-  if (sentAt < life.sentAt) return [life, nothing]
-  const landed: Life = { ...life, inFlight: false }
-  let stepped: Stepped
-  switch (standing.state) {
-    case 'held':
-      stepped = life.phase === 'held' ? renewed(landed, standing, sentAt, at) : granted(landed, standing, sentAt, at)
-      break
-    case 'waiting':
-      // A grant that was pushed meanwhile is newer than this.
-      stepped = life.phase === 'held' ? [scheduleRenewal(landed, at), nothing] : queued(landed, standing, event)
-      break
-    case 'absent':
-      stepped = ended(landed, standing)
-      break
-    case 'unknown':
-      stepped = failed(landed, standing.error, event)
-      break
-  }
-  const [next, effects] = stepped
-  if (!next.askAgain || next.inFlight || (next.phase !== 'held' && next.phase !== 'waiting')) return stepped
-  const [asked, more] = renewNow({ ...next, askAgain: false }, at)
+  if (sentAt < life.sentAt) return [{ ...life, inFlight: false }, nothing]
+  const [next, effects] = landed(life, event)
+  if (!next.askAgain || next.inFlight || (next.phase !== 'held' && next.phase !== 'waiting')) return [next, effects]
+  const [asked, more] = renewNow({ ...next, askAgain: false })
   return [asked, [...effects, ...more]]
 }
 
-function granted(life: Life, standing: Extract<Standing, { state: 'held' }>, sentAt: number, at: number): Stepped {
-  const deadline = trustedUntil(sentAt, standing.ttlMs)
-  if (at >= deadline) {
+/** What an answer to a claim or a renewal means: it is no longer on its way. */
+function landed(life: Life, event: Extract<Event, { type: 'answer' }>): Stepped {
+  const { standing, sentAt, at } = event
+  switch (standing.state) {
+    case 'held':
+      if (life.phase === 'held') return renewed(life, standing, sentAt, at)
+      return granted(life, standing, sentAt, at, {
+        deadline: trustedUntil(sentAt, standing.ttlMs),
+        inFlight: false,
+      })
+    case 'waiting':
+      // A grant that was pushed meanwhile is newer than this.
+      return life.phase === 'held' ? [{ ...life, inFlight: false }, nothing] : queued(life, standing, event)
+    case 'absent':
+      return ended(life, standing)
+    case 'unknown':
+      return failed(life, standing.error, event)
+  }
+}
+
+function granted(
+  life: Life,
+  standing: Extract<Standing, { state: 'held' }>,
+  sentAt: number,
+  at: number,
+  lease: { readonly deadline: number; readonly inFlight: boolean },
+): Stepped {
+  if (at >= lease.deadline) {
     // The answer took as long as the lease: nobody must see this grant.
     const error = new LeaseholdError('UNAVAILABLE', `The store took ${Math.round(at - sentAt)} ms to answer.`, {
       reason: 'no-answer',
     })
     return clearAway(life, at, { type: 'failed', error })
   }
+  const { leaving } = standing
   const held: Life = {
     ...life,
     phase: 'held',
     fence: standing.fence,
     sentAt,
-    deadline,
+    deadline: lease.deadline,
+    nextAt: leaving === undefined ? holderBeat(life, sentAt, at) : Infinity,
+    inFlight: lease.inFlight,
     failures: 0,
-    pushed: undefined,
-    leaving: standing.leaving,
+    leaving,
   }
-  const effects: Effect[] = [{ type: 'granted', fence: standing.fence, after: standing.after }]
-  if (standing.leaving !== undefined) {
-    effects.push({ type: 'leaving', reason: standing.leaving, leftMs: deadline - at })
-  }
-  return [scheduleRenewal(held, at), effects]
+  const effects: Effect[] = [{ type: 'granted', fence: standing.fence, after: standing.after, at }]
+  if (leaving !== undefined) effects.push({ type: 'leaving', reason: leaving, leftMs: held.deadline - at })
+  return [held, effects]
 }
 
 function renewed(life: Life, standing: Extract<Standing, { state: 'held' }>, sentAt: number, at: number): Stepped {
   const deadline = trustedUntil(sentAt, standing.ttlMs)
-  const asked = standing.leaving !== undefined && life.leaving === undefined
+  const leaving = standing.leaving ?? life.leaving
   const next: Life = {
     ...life,
     fence: Math.max(life.fence, standing.fence),
     sentAt,
     // A holder that was asked to leave is promised no more than it has.
-    deadline: standing.leaving === undefined ? deadline : Math.min(deadline, life.deadline),
+    deadline: leaving === undefined ? deadline : Math.min(deadline, life.deadline),
+    nextAt: leaving === undefined ? holderBeat(life, sentAt, at) : Infinity,
+    inFlight: false,
     failures: 0,
     lastError: undefined,
-    leaving: standing.leaving ?? life.leaving,
-    inJeopardy: false,
+    leaving,
+    inJeopardy: leaving !== undefined && life.inJeopardy,
   }
-  if (at >= next.deadline) return lose(next, next.leaving ?? 'expired', undefined)
-  const effects: Effect[] = standing.leaving === undefined ? [{ type: 'renewed' }] : []
-  if (asked) effects.push({ type: 'leaving', reason: standing.leaving, leftMs: next.deadline - at })
-  return [scheduleRenewal(next, at), effects]
+  if (at >= next.deadline) return lose(next, leaving ?? 'expired', undefined)
+  if (leaving === undefined) return [next, [{ type: 'renewed' }]]
+  if (life.leaving !== undefined) return [next, nothing]
+  return [next, [{ type: 'leaving', reason: leaving, leftMs: next.deadline - at }]]
 }
 
 function queued(
@@ -244,12 +251,11 @@ function queued(
     phase: 'waiting',
     sentAt,
     deadline: trustedUntil(sentAt, standing.ttlMs),
+    nextAt: Math.min(waiterBeat(life, sentAt, at), at + Math.min(standing.againMs, pollMs)),
+    inFlight: false,
     failures: polls,
-    pushed: undefined,
   }
-  const next = scheduleRenewal(waiting, at)
-  const nextAt = Math.min(next.nextAt, at + Math.min(standing.againMs, pollMs))
-  return [{ ...next, nextAt }, [{ type: 'queued', ahead: standing.ahead }]]
+  return [waiting, [{ type: 'queued', ahead: standing.ahead }]]
 }
 
 function ended(life: Life, standing: Extract<Standing, { state: 'absent' }>): Stepped {
@@ -263,7 +269,8 @@ function failed(life: Life, error: unknown, event: Extract<Event, { type: 'answe
   // Try again well inside what is left; the deadline stands whatever happens.
   const backoff = { attempts: Infinity, minMs: 20, maxMs: Math.max(20, life.ttlMs / 10), factor: 2, jitter: 0.3 }
   const nextAt = event.at + pauseMs(backoff, failures, event.roll)
-  return [{ ...life, failures, lastError: error, nextAt }, [{ type: 'renewal-failed', error }]]
+  const next = { ...life, inFlight: false, failures, lastError: error, nextAt }
+  return [next, [{ type: 'renewal-failed', error }]]
 }
 
 function releaseAnswered(life: Life, event: Extract<Event, { type: 'release-answer' }>): Stepped {
@@ -283,15 +290,16 @@ function releaseAnswered(life: Life, event: Extract<Event, { type: 'release-answ
 function heard(life: Life, event: Extract<Event, { type: 'heard' }>): Stepped {
   const { news, at } = event
   if (life.phase !== 'asking' && life.phase !== 'waiting' && life.phase !== 'held') return [life, nothing]
-  if (news === 'ask') return life.phase === 'asking' ? [life, nothing] : renewNow(life, at)
+  if (news === 'ask') return life.phase === 'asking' ? [life, nothing] : renewNow(life)
   if (news.state === 'absent') return ended(life, news)
   if (news.state !== 'held') return [life, nothing]
   if (life.phase === 'held') return heardLeaving(life, news, at)
-  // The grant was given after our last answered request reached the store, with what was left of that lease.
-  const ttlMs = Math.min(news.ttlMs, life.ttlMs)
-  const leftMs = trustedUntil(life.sentAt, ttlMs) - at
-  if (life.phase === 'asking' || leftMs > ttlMs / 3) return granted(life, { ...news, ttlMs }, life.sentAt, at)
-  return renewNow({ ...life, pushed: news }, at)
+  // However late the news: the grant came after our last request, and its lease ends when that request said.
+  const { maxHoldMs } = life.claim
+  const deadline = Math.min(life.deadline, maxHoldMs === undefined ? Infinity : trustedUntil(life.sentAt, maxHoldMs))
+  if (deadline - at > life.ttlMs / 3) return granted(life, news, life.sentAt, at, { deadline, inFlight: life.inFlight })
+  // Little of it may be left: renew first, and tell the owner when that is answered.
+  return life.phase === 'asking' ? [{ ...life, askAgain: true }, nothing] : renewNow(life)
 }
 
 function heardLeaving(life: Life, news: Extract<Standing, { state: 'held' }>, at: number): Stepped {
@@ -320,11 +328,11 @@ function ticked(life: Life, at: number): Stepped {
       if (at >= life.deadline) {
         return clearAway(life, at, { type: 'refused', standing: { state: 'absent', reason: 'expired' } })
       }
-      return at >= life.nextAt && !life.inFlight ? renewNow(life, at) : [life, nothing]
+      return at >= life.nextAt && !life.inFlight ? renewNow(life) : [life, nothing]
     case 'held':
       return tickedWhileHeld(life, at)
     case 'releasing':
-      return at >= life.nextAt && !life.inFlight ? sendRelease(life) : [life, nothing]
+      return at >= life.nextAt && !life.inFlight ? releaseAgain(life) : [life, nothing]
     case 'lost':
     case 'over':
       return [life, nothing]
@@ -344,7 +352,7 @@ function tickedWhileHeld(life: Life, at: number): Stepped {
     next = { ...life, inJeopardy: true }
   }
   if (at < next.nextAt || next.inFlight) return [next, effects]
-  const [renewing, more] = renewNow(next, at)
+  const [renewing, more] = renewNow(next)
   return [renewing, [...effects, ...more]]
 }
 
@@ -353,19 +361,36 @@ function jeopardyAt(life: Life): number {
   return life.deadline - life.ttlMs / 3
 }
 
-/** Sets the next heartbeat, on a common beat so that many leases share a batch. */
-function scheduleRenewal(life: Life, at: number): Life {
-  if (life.heartbeatMs === Infinity || life.leaving !== undefined) {
-    // A waiter must keep its place whatever its owner wants to do later by hand.
-    if (life.phase !== 'waiting') return { ...life, nextAt: Infinity }
-  }
-  const everyMs = life.heartbeatMs === Infinity ? life.ttlMs / 3 : life.heartbeatMs
-  const beatMs = Math.min(250, Math.max(1, everyMs / 40))
-  const dueAt = life.sentAt + everyMs * (0.9 + 0.1 * life.spread)
-  return { ...life, nextAt: Math.max(at, Math.floor(dueAt / beatMs) * beatMs) }
+function beatEvery(life: Life, everyMs: number, at: number): Stepped {
+  const changed: Life = { ...life, heartbeatMs: everyMs }
+  if (life.phase !== 'held' || life.leaving !== undefined) return [changed, nothing]
+  return [{ ...changed, nextAt: holderBeat(changed, life.sentAt, at) }, nothing]
 }
 
-function renewNow(life: Life, _at: number): Stepped {
+/** When to renew a lease that was given or renewed at `sentAt`; never, if its holder does that by hand. */
+function holderBeat(life: Life, sentAt: number, at: number): number {
+  return life.heartbeatMs === Infinity ? Infinity : nextBeat(life.heartbeatMs, life.spread, sentAt, at)
+}
+
+/** A waiter keeps its place by itself, whatever its owner wants to do by hand once it holds. */
+function waiterBeat(life: Life, sentAt: number, at: number): number {
+  return nextBeat(Math.min(life.heartbeatMs, life.ttlMs / 3), life.spread, sentAt, at)
+}
+
+/** Renewals fall on a common beat, so that many share a batch, and a little early, each by its own amount. */
+export function nextBeat(everyMs: number, spread: number, sentAt: number, at: number): number {
+  const beatMs = Math.min(250, Math.max(1, everyMs / 40))
+  const dueAt = sentAt + everyMs * (0.9 + 0.1 * spread)
+  return Math.max(at, Math.floor(dueAt / beatMs) * beatMs)
+}
+
+/** A heartbeat that leaves no room for a failure under the new ttl is quickened. */
+function withTtl(life: Life, ttlMs: number): Life {
+  const tooSlow = life.heartbeatMs !== Infinity && life.heartbeatMs > ttlMs / 2
+  return { ...life, ttlMs, heartbeatMs: tooSlow ? ttlMs / 3 : life.heartbeatMs }
+}
+
+function renewNow(life: Life): Stepped {
   if (life.inFlight) return [{ ...life, askAgain: true }, nothing]
   const { key, id } = life.claim
   return [{ ...life, inFlight: true }, [{ type: 'send', request: { op: 'renew', key, id, ttlMs: life.ttlMs } }]]
@@ -394,12 +419,13 @@ function letGo(life: Life, at: number): Stepped {
 
 /** Releases by id, and goes on trying for as long as the store may keep the claim. */
 function clearAway(life: Life, at: number, effect?: Effect): Stepped {
-  const until = at + life.ttlMs + life.claim.graceMs
-  const [releasing, effects] = sendRelease({ ...life, phase: 'releasing', failures: 0, deadline: until })
-  return [releasing, effect === undefined ? effects : [effect, ...effects]]
+  const deadline = at + life.ttlMs + life.claim.graceMs
+  const releasing: Life = { ...life, phase: 'releasing', failures: 0, deadline, inFlight: true, nextAt: Infinity }
+  const release = releaseRequest(life)
+  return [releasing, effect === undefined ? [release] : [effect, release]]
 }
 
-function sendRelease(life: Life): Stepped {
+function releaseAgain(life: Life): Stepped {
   return [{ ...life, inFlight: true, nextAt: Infinity }, [releaseRequest(life)]]
 }
 

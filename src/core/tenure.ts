@@ -1,6 +1,6 @@
 import type { Alarm, Sleeper } from './alarm.ts'
-import type { Batcher } from './batcher.ts'
-import type { Claim, Standing } from './driver.ts'
+import type { Batcher, Requester } from './batcher.ts'
+import type { Claim, Request, Standing } from './driver.ts'
 import type { Environment } from './environment.ts'
 import { begin, step, wakeAt, type Effect, type Event, type Life, type LifeTerms, type Stepped } from './life.ts'
 
@@ -14,18 +14,22 @@ export interface Office {
   /** Acquisitions without an outcome yet. */
   readonly waiters: Set<{ close(): void }>
   /** Renews held claims while this thread is blocked; see `heartbeat-thread.ts`. */
-  readonly thread?: HeartbeatThread
+  readonly thread: HeartbeatThread | undefined
+}
+
+export interface WatchedClaim {
+  readonly key: string
+  readonly id: string
+  readonly ttlMs: number
+  readonly heartbeatMs: number
+  /** When the request was sent that gave the claim its present end. */
+  readonly sentAt: number
 }
 
 /** A second place to renew from, for when this one is blocked. */
 export interface HeartbeatThread {
-  readonly running: boolean
-  watch(claim: {
-    readonly key: string
-    readonly id: string
-    readonly ttlMs: number
-    readonly heartbeatMs: number
-  }): void
+  /** Renews this claim from now on, instead of as it was told before. */
+  watch(claim: WatchedClaim): void
   unwatch(id: string): void
   /** Hands over, now, the answers that came while this thread was busy. */
   drain(): void
@@ -33,14 +37,17 @@ export interface HeartbeatThread {
 }
 
 /** Told of everything but sends. Must not throw. */
-export type Observer = (effect: Exclude<Effect, { type: 'send' }>) => void
+export interface Observer {
+  observe(effect: Exclude<Effect, { type: 'send' }>): void
+}
 
 /** The thin runtime of one claim: turns the effects of `life.ts` into sends and alarms, and their answers into events. */
-export class Tenure implements Sleeper {
+export class Tenure implements Sleeper, Requester {
   alarmAt = Infinity
   alarmSlot = -1
   readonly #office: Office
   #life: Life
+  /** Whoever waits for the claim, then whoever holds it. */
   observer: Observer
 
   private constructor(office: Office, observer: Observer, life: Life) {
@@ -50,8 +57,8 @@ export class Tenure implements Sleeper {
   }
 
   /** Sends a claim and follows it to its end. */
-  static begin(office: Office, claim: Claim, terms: LifeTerms, observer: Observer): Tenure {
-    const stepped = begin(claim, terms, office.environment.now())
+  static begin(office: Office, claim: Claim, terms: LifeTerms, observer: Observer, at: number): Tenure {
+    const stepped = begin(claim, terms, at)
     const tenure = new Tenure(office, observer, stepped[0])
     office.tenures.set(claim.id, tenure)
     tenure.#carryOut(stepped)
@@ -91,15 +98,22 @@ export class Tenure implements Sleeper {
     this.#dispatch({ type: 'heard', at: this.#office.environment.now(), news })
   }
 
-  /** An answer to a renewal, from wherever it was sent. */
-  answer(standing: Standing, sentAt: number): void {
-    const { environment } = this.#office
-    this.#dispatch({ type: 'answer', at: environment.now(), sentAt, standing, roll: environment.random() })
+  /** An answer to one of the claim's requests, from wherever it was sent. */
+  answered(request: Request, standing: Standing, sentAt: number, at: number): void {
+    const roll = standing.state === 'held' ? 0 : this.#office.environment.random()
+    if (request.op === 'release') this.#dispatch({ type: 'release-answer', at, standing, roll })
+    else this.#dispatch({ type: 'answer', at, sentAt, standing, roll })
+  }
+
+  /** The answer to a renewal that another thread sent. */
+  renewedElsewhere(standing: Standing, sentAt: number): void {
+    this.#dispatch({ type: 'answer', at: this.#office.environment.now(), sentAt, standing, roll: 0 })
   }
 
   /** Judges the deadline by the clock now, without waiting for the alarm. */
   check(): void {
-    this.wake(this.#office.environment.now())
+    const now = this.#office.environment.now()
+    if (now >= this.#life.deadline) this.wake(now)
   }
 
   wake(now: number): void {
@@ -122,18 +136,7 @@ export class Tenure implements Sleeper {
   }
 
   #perform(effect: Effect): void {
-    if (effect.type !== 'send') {
-      this.observer(effect)
-      return
-    }
-    const { request } = effect
-    const { batcher, environment } = this.#office
-    if (request.op === 'release') {
-      batcher.submit(request, (standing) => {
-        this.#dispatch({ type: 'release-answer', at: environment.now(), standing, roll: environment.random() })
-      })
-    } else {
-      batcher.submit(request, (standing, sentAt) => this.answer(standing, sentAt))
-    }
+    if (effect.type === 'send') this.#office.batcher.submit(effect.request, this)
+    else this.observer.observe(effect)
   }
 }

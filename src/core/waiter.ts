@@ -1,131 +1,109 @@
 import type { Sleeper } from './alarm.ts'
 import { adaptivePolling, pauseMs, retryPresets, type Backoff } from './backoff.ts'
-import type { Claim, Standing, Succession } from './driver.ts'
+import type { Claim, Standing } from './driver.ts'
 import { worthRetrying } from './errors.ts'
 import type { Effect, LifeTerms } from './life.ts'
 import { Tenure, type Office } from './tenure.ts'
 
-/** One acquisition: what to claim and for how long to try. */
-export interface Wish {
-  /** A claim with a fresh id: an id that was answered absent is never claimed again. */
-  readonly newClaim: () => Claim
-  readonly terms: LifeTerms
+/** For how long to try, and how. */
+export interface Patience {
   /** 0: do not wait. Infinity: as long as it takes. */
   readonly waitMs: number
   readonly signal: AbortSignal | undefined
   /** Set by the caller; absent: ask as long as `waitMs` allows, and try a store that fails ten times. */
   readonly retry: Backoff | undefined
-  /** Told each time the place in the queue is heard of. */
-  readonly queued: (ahead: number) => void
 }
 
-/** How an acquisition ended. Contention is an outcome, not an error. */
-export type Outcome =
-  | {
-      readonly type: 'granted'
-      readonly tenure: Tenure
-      readonly fence: number
-      readonly after: Succession | undefined
-      readonly attempts: number
-      readonly waitedMs: number
-    }
-  | {
-      readonly type: 'refused'
-      readonly standing: Extract<Standing, { state: 'absent' }>
-      readonly attempts: number
-      readonly waitedMs: number
-    }
-  | {
-      readonly type: 'timeout'
-      readonly ahead: number | undefined
-      /** Why the store could not be asked, if that is what used up the time. */
-      readonly error: unknown
-      readonly attempts: number
-      readonly waitedMs: number
-    }
-  | { readonly type: 'aborted' | 'closed'; readonly attempts: number; readonly waitedMs: number }
-  | { readonly type: 'failed'; readonly error: unknown; readonly attempts: number; readonly waitedMs: number }
+/** What a claim became. */
+export type Grant = Extract<Effect, { type: 'granted' }>
+
+/** How an acquisition ended without a lease. Contention is an outcome, not an error. */
+export type Miss =
+  | { readonly type: 'refused'; readonly standing: Extract<Standing, { state: 'absent' }> }
+  /** `error`: why the store could not be asked, if that is what used up the time. */
+  | { readonly type: 'timeout'; readonly ahead: number | undefined; readonly error: unknown }
+  | { readonly type: 'aborted' }
+  | { readonly type: 'closed' }
+  | { readonly type: 'failed'; readonly error: unknown }
 
 /**
  * Follows one acquisition over as many attempts as it takes. Each attempt is a claim with a life of its own; a queueing
- * store needs one, others are asked again with a growing pause. Ends in exactly one outcome and leaves no claim behind.
+ * store needs one, others are asked again with a growing pause. Calls exactly one of `granted` and `missed`, once, and
+ * leaves no claim behind in the second case. What to claim is the subclass's business.
  */
-export class Waiter implements Sleeper {
+export abstract class Waiter implements Sleeper {
   alarmAt = Infinity
   alarmSlot = -1
+  /** Claims sent so far. */
+  attempts = 0
   readonly #office: Office
-  readonly #wish: Wish
-  readonly #done: (outcome: Outcome) => void
+  readonly #patience: Patience
   readonly #since: number
   readonly #until: number
   #tenure: Tenure | undefined
-  #attempts = 0
   #failures = 0
   #ahead: number | undefined
   #error: unknown
   /** When the next attempt is due, while pausing between two. */
   #pauseUntil = Infinity
   #over = false
+  #abort: (() => void) | undefined
 
-  private constructor(office: Office, wish: Wish, done: (outcome: Outcome) => void) {
+  constructor(office: Office, patience: Patience) {
     this.#office = office
-    this.#wish = wish
-    this.#done = done
+    this.#patience = patience
     this.#since = office.environment.now()
     // A call that does not wait is bounded by the life of its one claim.
-    this.#until = wish.waitMs === 0 ? Infinity : this.#since + wish.waitMs
+    this.#until = patience.waitMs === 0 ? Infinity : this.#since + patience.waitMs
   }
 
-  /** Tries until there is an outcome and calls `done` with it, once. `done` must not throw. */
-  static start(office: Office, wish: Wish, done: (outcome: Outcome) => void): void {
-    const waiter = new Waiter(office, wish, done)
-    if (wish.signal?.aborted === true) return waiter.#finish({ type: 'aborted', ...waiter.#effort() })
-    wish.signal?.addEventListener('abort', waiter.#abort)
-    office.waiters.add(waiter)
-    office.alarm.hold()
-    waiter.#attempt()
+  /** A claim with a fresh id: an id that was answered absent is never claimed again. */
+  protected abstract newClaim(): Claim
+  protected abstract readonly terms: LifeTerms
+  /** The place in the queue was heard of. Must not throw, like the two below. */
+  protected abstract queued(ahead: number): void
+  protected abstract granted(tenure: Tenure, grant: Grant): void
+  protected abstract missed(miss: Miss): void
+
+  /** When it began. */
+  protected get since(): number {
+    return this.#since
+  }
+
+  start(): void {
+    const { signal } = this.#patience
+    this.#office.waiters.add(this)
+    this.#office.alarm.hold()
+    if (signal?.aborted === true) return this.#miss({ type: 'aborted' })
+    if (signal !== undefined) {
+      this.#abort = (): void => this.#giveUp({ type: 'aborted' })
+      signal.addEventListener('abort', this.#abort)
+    }
+    this.#attempt(this.#since)
   }
 
   /** Gives up because the client is closing. */
   close(): void {
-    this.#giveUp({ type: 'closed', ...this.#effort() })
+    this.#giveUp({ type: 'closed' })
   }
 
   wake(now: number): void {
-    if (now >= this.#until) {
-      this.#giveUp({ type: 'timeout', ahead: this.#ahead, error: this.#error, ...this.#effort() })
-    } else if (now >= this.#pauseUntil) {
-      this.#attempt()
-    } else {
-      this.#setAlarm()
-    }
+    if (now >= this.#until) this.#giveUp({ type: 'timeout', ahead: this.#ahead, error: this.#error })
+    else if (now >= this.#pauseUntil) this.#attempt(now)
+    else this.#setAlarm()
   }
 
-  readonly #abort = (): void => this.#giveUp({ type: 'aborted', ...this.#effort() })
-
-  #attempt(): void {
-    this.#pauseUntil = Infinity
-    this.#attempts += 1
-    this.#setAlarm()
-    const claim = this.#wish.newClaim()
-    this.#tenure = Tenure.begin(this.#office, claim, this.#wish.terms, (effect) => this.#observe(effect))
-  }
-
-  #observe(effect: Exclude<Effect, { type: 'send' }>): void {
+  /** Told what becomes of the present attempt. */
+  observe(effect: Exclude<Effect, { type: 'send' }>): void {
     if (this.#over) return
     switch (effect.type) {
       case 'granted':
-        return this.#finish({
-          type: 'granted',
-          tenure: this.#tenure as Tenure,
-          fence: effect.fence,
-          after: effect.after,
-          ...this.#effort(),
-        })
+        this.#end()
+        return this.granted(this.#tenure as Tenure, effect)
       case 'queued':
         this.#ahead = effect.ahead
         this.#error = undefined
-        return this.#wish.queued(effect.ahead)
+        return this.queued(effect.ahead)
       case 'refused':
         return this.#refused(effect.standing)
       case 'failed':
@@ -138,27 +116,34 @@ export class Waiter implements Sleeper {
     }
   }
 
+  #attempt(now: number): void {
+    this.#pauseUntil = Infinity
+    this.attempts += 1
+    this.#setAlarm()
+    this.#tenure = Tenure.begin(this.#office, this.newClaim(), this.terms, this, now)
+  }
+
   #refused(standing: Extract<Standing, { state: 'absent' }>): void {
-    const { waitMs, retry } = this.#wish
+    const { waitMs, retry } = this.#patience
     const mayAskAgain = standing.reason === 'refused' || standing.reason === 'expired' || standing.reason === 'unknown'
-    if (waitMs === 0 || !mayAskAgain) return this.#finish({ type: 'refused', standing, ...this.#effort() })
-    if (standing.reason === 'refused') this.#wish.queued(0)
+    if (waitMs === 0 || !mayAskAgain) return this.#miss({ type: 'refused', standing })
+    if (standing.reason === 'refused') this.queued(0)
     this.#tryAgain(retry ?? adaptivePolling)
   }
 
   #failed(error: unknown): void {
     this.#error = error
-    const { waitMs, retry } = this.#wish
+    const { waitMs, retry } = this.#patience
     const attemptsMax = (retry ?? retryPresets.standard).attempts
-    if (waitMs === 0 || !worthRetrying(error) || this.#attempts >= attemptsMax) {
-      return this.#finish({ type: 'failed', error, ...this.#effort() })
+    if (waitMs === 0 || !worthRetrying(error) || this.attempts >= attemptsMax) {
+      return this.#miss({ type: 'failed', error })
     }
     this.#tryAgain(retry ?? retryPresets.standard)
   }
 
   #tryAgain(backoff: Backoff): void {
-    if (this.#attempts >= backoff.attempts) {
-      return this.#finish({ type: 'timeout', ahead: this.#ahead, error: this.#error, ...this.#effort() })
+    if (this.attempts >= backoff.attempts) {
+      return this.#miss({ type: 'timeout', ahead: this.#ahead, error: this.#error })
     }
     const { environment } = this.#office
     this.#failures += 1
@@ -171,23 +156,22 @@ export class Waiter implements Sleeper {
   }
 
   /** Ends without a lease: whatever was claimed is released by its id, granted or not. */
-  #giveUp(outcome: Outcome): void {
+  #giveUp(miss: Miss): void {
     if (this.#over) return
-    const tenure = this.#tenure
-    this.#finish(outcome)
-    tenure?.release()
+    this.#miss(miss)
+    this.#tenure?.release()
   }
 
-  #finish(outcome: Outcome): void {
+  #miss(miss: Miss): void {
+    this.#end()
+    this.missed(miss)
+  }
+
+  #end(): void {
     this.#over = true
     const { alarm, waiters } = this.#office
     alarm.set(this, Infinity)
     if (waiters.delete(this)) alarm.unhold()
-    this.#wish.signal?.removeEventListener('abort', this.#abort)
-    this.#done(outcome)
-  }
-
-  #effort(): { readonly attempts: number; readonly waitedMs: number } {
-    return { attempts: this.#attempts, waitedMs: this.#office.environment.now() - this.#since }
+    if (this.#abort !== undefined) this.#patience.signal?.removeEventListener('abort', this.#abort)
   }
 }
