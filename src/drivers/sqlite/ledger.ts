@@ -53,7 +53,7 @@ export class Ledger {
     const row = this.#statements.glance.get(key) ?? {}
     const counters = (this.#counters ??= this.#readCounters(row))
     const glance: Glance = {
-      held: row['held'] === 1,
+      holders: row['holders'] as number,
       awaited: row['awaited'] === 1,
       remembered: row['remembered'] === 1,
     }
