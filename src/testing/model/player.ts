@@ -8,6 +8,8 @@ import { NewsLog } from './news-log.ts'
 
 /** More than a store mints in one script: a floor this far up is above every fence it can have given. */
 const fenceLeap = 1_000_000
+/** Past every fence a script has lifted a driver to: a store may have one counter for all its keys, and so for all scripts. */
+let highestFloor = 2 ** 52
 
 /** Plays one script on a driver and on the model, and finds the first difference. */
 export class Player {
@@ -98,9 +100,10 @@ export class Player {
         const renewal = { op: 'renew', key, id, ttlMs: this.#endMs(step.ttl) } as const
         if (step.fenceLift === undefined) return alike(renewal)
         // Above all that a clock can make a store mint within this script, on whatever key.
-        const highest = Math.max(2 ** 52, this.#highestFence())
+        const highest = Math.max(highestFloor, this.#highestFence())
         const forModel = Math.max(this.#floors.forModel, this.#model.lastFence(key)) + fenceLeap + step.fenceLift
         this.#floors = { forModel, forDriver: highest + fenceLeap + step.fenceLift }
+        highestFloor = this.#floors.forDriver
         return {
           forModel: { ...renewal, fenceFloor: this.#floors.forModel },
           forDriver: { ...renewal, fenceFloor: this.#floors.forDriver },
