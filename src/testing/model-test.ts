@@ -12,7 +12,7 @@ export interface ModelTestOptions {
   readonly commandsMax?: number
   /** Stops beginning new scripts after this long. Default: 20 seconds. */
   readonly timeLimitMs?: number
-  /** The first random number. Default: another one every time, printed on failure. */
+  /** Where chance begins. Default: always the same, so that a suite that passed passes again. */
   readonly seed?: number
 }
 
@@ -66,7 +66,7 @@ export async function compareWithModel(harness: Harness, options: ModelTestOptio
     const details = await fc.check(property, {
       numRuns: runs,
       interruptAfterTimeLimit: timeLimitMs,
-      ...(options.seed !== undefined && { seed: options.seed }),
+      seed: options.seed ?? 1,
       ...replayed(process.env['LEASEHOLD_REPLAY']),
     })
     return { runs: played, commands, counterexample: details.failed ? tell(details) : undefined }

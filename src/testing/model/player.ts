@@ -8,6 +8,8 @@ import { NewsLog } from './news-log.ts'
 
 /** More than a store mints in one script: a floor this far up is above every fence it can have given. */
 const fenceLeap = 1_000_000
+/** Past every fence a script has lifted a driver to: a store may have one counter for all its keys, and so for all scripts. */
+let highestFloor = 2 ** 52
 
 /** Plays one script on a driver and on the model, and finds the first difference. */
 export class Player {
@@ -21,6 +23,8 @@ export class Player {
   readonly #claims = new Map<string, Claim>()
   readonly #news: NewsLog
   readonly #startedAt = performance.now()
+  /** The last fence floors given: the next ones are above. */
+  #floors = { forModel: 0, forDriver: 0 }
 
   constructor(bench: Bench, drivers: readonly LockDriver[], terms: Terms, prefix: string) {
     this.#bench = bench
@@ -95,8 +99,15 @@ export class Player {
       case 'renew': {
         const renewal = { op: 'renew', key, id, ttlMs: this.#endMs(step.ttl) } as const
         if (step.fenceLift === undefined) return alike(renewal)
-        const forModel = { ...renewal, fenceFloor: this.#model.lastFence(key) + step.fenceLift }
-        return { forModel, forDriver: { ...renewal, fenceFloor: this.#highestFence() + fenceLeap + step.fenceLift } }
+        // Above all that a clock can make a store mint within this script, on whatever key.
+        const highest = Math.max(highestFloor, this.#highestFence())
+        const forModel = Math.max(this.#floors.forModel, this.#model.lastFence(key)) + fenceLeap + step.fenceLift
+        this.#floors = { forModel, forDriver: highest + fenceLeap + step.fenceLift }
+        highestFloor = this.#floors.forDriver
+        return {
+          forModel: { ...renewal, fenceFloor: this.#floors.forModel },
+          forDriver: { ...renewal, fenceFloor: this.#floors.forDriver },
+        }
       }
       case 'release':
         return alike({ op: 'release', key, id })
@@ -216,7 +227,7 @@ export class Player {
   }
 
   #highestFence(): number {
-    return Math.max(0, ...[...this.#comparisons.values()].map(({ fences }) => fences.highest))
+    return Math.max(this.#floors.forDriver, ...[...this.#comparisons.values()].map(({ fences }) => fences.highest))
   }
 
   /**
