@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import { Alarm, type Sleeper } from '../../src/core/alarm.ts'
-import { fakeTime, seededRandom } from '../../src/testing/fake-time.ts'
+import { fakeTime } from '../../src/testing/fake-time.ts'
+import { seededRandom } from '../../src/testing/random.ts'
 
 class Dreamer implements Sleeper {
   alarmAt = Infinity
