@@ -171,7 +171,7 @@ function changes({ before, after, verdict }: Turn): string[] {
     else store.set(id, next)
   }
   const ids = (records: Iterable<ClaimRecord>) =>
-    JSON.stringify([...records].map((one) => [one.claim.id, one]).toSorted())
+    JSON.stringify([...records].toSorted((one, other) => one.claim.id.localeCompare(other.claim.id)))
   if (ids(store.values()) !== ids([...after.holders, ...after.waiters])) wrong.push('the changes lead elsewhere')
   const ordered = inOrder(after.waiters)
   if (after.waiters.some((waiter, place) => waiter !== ordered[place])) wrong.push('the waiters are out of order')
