@@ -1,0 +1,185 @@
+import {
+  closeSync,
+  constants,
+  fstatSync,
+  ftruncateSync,
+  openSync,
+  readSync,
+  readdirSync,
+  rmSync,
+  statSync,
+  watch,
+  writeSync,
+} from 'node:fs'
+import path from 'node:path'
+import { readBellLine, writeBellLine, type BellNews } from './bell-line.ts'
+import type { Notice } from './ledger.ts'
+import { parseOwner, type Owner } from './owner.ts'
+
+/** A file that has grown past this is emptied by its owner. */
+const bellBytesMax = 256 * 1024
+const readBytes = 16 * 1024
+/** How often the file is looked at where it cannot be watched: while somebody waits, and otherwise. */
+const pollWaitingMs = 15
+const pollIdleMs = 500
+/** Leftovers looked at, at most, by one opening. */
+const leftoversMax = 1000
+/** Another boot may be another machine on a shared disk, whose processes cannot be seen from here. */
+const foreignBellKeptMs = 86_400_000
+
+/** Tells when a file has changed. Throws where the system has no watchers left. */
+export type WatchFile = (file: string, changed: () => void, failed: () => void) => { close(): void }
+
+/** `fs.watch`, in a way that keeps no process alive. */
+export const watchFile: WatchFile = (file, changed, failed) => {
+  const watcher = watch(file, { persistent: false }, changed)
+  watcher.on('error', failed)
+  return watcher
+}
+
+export interface BellOptions {
+  readonly file: string
+  readonly watch: WatchFile
+  heard(news: BellNews): void
+  /** Some lines may have been lost: ask the store. */
+  missed(): void
+  /** Whether any claim waits for news. */
+  isAwaited(): boolean
+}
+
+/** The file in which others leave news for one driver: a hint that costs the hearer no look at the database. */
+export class Bell {
+  readonly #options: BellOptions
+  readonly #descriptor: number
+  readonly #buffer = Buffer.alloc(readBytes)
+  #offset = 0
+  #rest: Buffer = Buffer.alloc(0)
+  #watcher: { close(): void } | undefined
+  #poll: NodeJS.Timeout | undefined
+  #closed = false
+
+  constructor(options: BellOptions) {
+    this.#options = options
+    this.#descriptor = openSync(options.file, 'wx+', 0o600)
+    try {
+      this.#watcher = options.watch(
+        options.file,
+        () => this.listen(),
+        () => this.#fallBack(),
+      )
+    } catch {
+      this.#fallBack()
+    }
+  }
+
+  /** Call when a claim begins to wait: a bell that is polled must be polled more often then. */
+  awaited(): void {
+    if (this.#watcher === undefined) this.#pollSoon(pollWaitingMs)
+  }
+
+  /** Passes on what has come since. Never throws: it runs in timers and callbacks. */
+  listen(): void {
+    if (this.#closed) return
+    try {
+      this.#read()
+    } catch {
+      this.#options.missed()
+    }
+  }
+
+  close(): void {
+    if (this.#closed) return
+    this.#closed = true
+    this.#watcher?.close()
+    clearTimeout(this.#poll)
+    closeSync(this.#descriptor)
+    rmSync(this.#options.file, { force: true })
+  }
+
+  /** inotify allows few watchers a user: look at the file instead. */
+  #fallBack(): void {
+    this.#watcher?.close()
+    this.#watcher = undefined
+    if (!this.#closed) this.#pollSoon(pollWaitingMs)
+  }
+
+  #pollSoon(delayMs: number): void {
+    clearTimeout(this.#poll)
+    this.#poll = setTimeout(() => {
+      this.listen()
+      if (!this.#closed) this.#pollSoon(this.#options.isAwaited() ? pollWaitingMs : pollIdleMs)
+    }, delayMs).unref()
+  }
+
+  #read(): void {
+    const { size } = fstatSync(this.#descriptor)
+    if (size < this.#offset) {
+      this.#rewind()
+      return
+    }
+    while (this.#offset < size) {
+      const length = readSync(this.#descriptor, this.#buffer, 0, readBytes, this.#offset)
+      if (length === 0) break
+      this.#offset += length
+      this.#split(this.#buffer.subarray(0, length))
+      if (this.#closed) return
+    }
+    if (this.#offset <= bellBytesMax) return
+    // A line written between the last read and this is lost, so everybody asks.
+    ftruncateSync(this.#descriptor)
+    this.#rewind()
+  }
+
+  #rewind(): void {
+    this.#offset = 0
+    this.#rest = Buffer.alloc(0)
+    this.#options.missed()
+  }
+
+  /** A line may come in two pieces: the last one waits for its end. */
+  #split(piece: Buffer): void {
+    const bytes = this.#rest.length === 0 ? piece : Buffer.concat([this.#rest, piece])
+    let from = 0
+    for (let end = bytes.indexOf(10); end >= 0; end = bytes.indexOf(10, from)) {
+      const news = readBellLine(bytes.toString('utf8', from, end))
+      from = end + 1
+      if (news !== undefined) this.#options.heard(news)
+    }
+    this.#rest = Buffer.from(bytes.subarray(from))
+  }
+}
+
+/** Leaves news at the bells of their owners. Never fails: who is not reached asks in time. */
+export function ringBells(directory: string, notices: readonly Notice[]): void {
+  const lines = new Map<string, string>()
+  for (const notice of notices) lines.set(notice.owner, (lines.get(notice.owner) ?? '') + writeBellLine(notice))
+  for (const [owner, text] of lines) {
+    // The name comes out of the database: it must not lead anywhere else.
+    if (parseOwner(owner) === undefined) continue
+    try {
+      const descriptor = openSync(path.join(directory, owner), constants.O_WRONLY | constants.O_APPEND)
+      try {
+        writeSync(descriptor, text)
+      } finally {
+        closeSync(descriptor)
+      }
+    } catch {
+      // Its owner has gone, or the disk is full.
+    }
+  }
+}
+
+/** Removes bells that nobody hears: of a dead process, or of another boot and not rung for a day. */
+export function removeDeadBells(directory: string, isGone: (owner: Owner) => boolean, boot: string): void {
+  try {
+    for (const name of readdirSync(directory).slice(0, leftoversMax)) {
+      const owner = parseOwner(name)
+      const bell = path.join(directory, name)
+      if (owner === undefined) continue
+      const dead = owner.boot === boot ? isGone(owner) : Date.now() - statSync(bell).mtimeMs > foreignBellKeptMs
+      if (dead) rmSync(bell, { force: true })
+    }
+  } catch {
+    // Leftovers harm nobody.
+  }
+}

@@ -1,0 +1,185 @@
+import type { ClaimRecord } from '../../core/claim-record.ts'
+import type { Claim, Succession } from '../../core/driver.ts'
+import type { Row, Value } from './database.ts'
+
+/** A claim as the file has it, in the names and the clock of the file. */
+export interface ClaimRow {
+  readonly state: 'held' | 'waiting'
+  readonly claim: Claim
+  /** For a waiter its arrival, for a holder the fence it was granted with. */
+  readonly order: number
+  readonly fence: number
+  readonly owner: string
+  readonly ttlMs: number
+  readonly detached: boolean
+  readonly enteredAt: number
+  readonly acquiredAt: number
+  readonly lastHeartbeat: number
+  readonly renewalCount: number
+  readonly expiresAt: number
+  readonly died: boolean
+  readonly leaving: string | undefined
+  readonly succession: Succession | undefined
+}
+
+/** No priority is lower or higher than this. */
+const priorityMax = 1000
+
+/** A waiter's place in the order of `compareRank`, but for its arrival: lower goes first. */
+export function bandOf({ replaces, priority }: Claim): number {
+  return (replaces === undefined ? 4 * priorityMax : 0) + priorityMax - priority
+}
+
+/** Reads a row of `holders` or `waiters`. */
+export function decodeRow(row: Row, state: 'held' | 'waiting'): ClaimRow {
+  const held = state === 'held'
+  const lastHeartbeat = row['last_heartbeat'] as number
+  return {
+    state,
+    claim: JSON.parse(row['claim'] as string) as Claim,
+    order: row[held ? 'granted' : 'arrival'] as number,
+    fence: held ? (row['fence'] as number) : 0,
+    owner: row['owner'] as string,
+    ttlMs: row['ttl_ms'] as number,
+    detached: row['detached'] === 1,
+    enteredAt: row['entered_at'] as number,
+    // Granted by another boot: it was still waiting at its last heartbeat, so it has been held since then at most.
+    acquiredAt: held ? (row['acquired_at'] as number) || lastHeartbeat : 0,
+    lastHeartbeat,
+    renewalCount: row['renewal_count'] as number,
+    expiresAt: row['expires_at'] as number,
+    died: held && row['died'] === 1,
+    leaving: held ? ((row['leaving'] as string | null) ?? undefined) : undefined,
+    succession: held && row['succession'] != null ? (JSON.parse(row['succession'] as string) as Succession) : undefined,
+  }
+}
+
+/** The row as `admit` sees it: `shiftMs` moves the times of another boot's clock onto the observer's. */
+export function recordOf(row: ClaimRow, died: boolean, shiftMs = 0): ClaimRecord {
+  return {
+    claim: row.claim,
+    state: row.state,
+    order: row.order,
+    fence: row.fence,
+    ttlMs: row.ttlMs,
+    detached: row.detached,
+    enteredAt: row.enteredAt + shiftMs,
+    acquiredAt: row.state === 'held' ? row.acquiredAt + shiftMs : 0,
+    lastHeartbeat: row.lastHeartbeat + shiftMs,
+    renewalCount: row.renewalCount,
+    expiresAt: row.expiresAt + shiftMs,
+    ...(row.leaving !== undefined && { leaving: row.leaving }),
+    ...(row.succession !== undefined && { after: row.succession }),
+    ...(died && { died }),
+  }
+}
+
+/** What to store for a record whose times are of `owner`'s clock. */
+export function rowOf(record: ClaimRecord, owner: string): ClaimRow {
+  return {
+    state: record.state,
+    claim: record.claim,
+    order: record.order,
+    fence: record.fence,
+    owner,
+    ttlMs: record.ttlMs,
+    detached: record.detached,
+    enteredAt: record.enteredAt,
+    acquiredAt: record.acquiredAt,
+    lastHeartbeat: record.lastHeartbeat,
+    renewalCount: record.renewalCount,
+    expiresAt: record.expiresAt,
+    died: record.died ?? false,
+    leaving: record.leaving,
+    succession: record.after,
+  }
+}
+
+/**
+ * What to store for a record of another boot that its owner did not send: the step taken (granted, asked to leave), and
+ * the lease exactly as its owner wrote it.
+ */
+export function foreignRowOf(record: ClaimRecord, stored: ClaimRow): ClaimRow {
+  return {
+    ...stored,
+    state: record.state,
+    fence: record.fence,
+    // Our clock cannot say when, in the terms of the owner's.
+    acquiredAt: stored.state === 'held' ? stored.acquiredAt : 0,
+    leaving: record.leaving,
+    succession: record.after,
+  }
+}
+
+/** The values of a new row of `holders`, in the order of its columns. */
+export function newHolderValues(row: ClaimRow): Value[] {
+  return [
+    row.claim.key,
+    row.claim.id,
+    row.fence,
+    row.fence,
+    row.owner,
+    row.ttlMs,
+    Number(row.detached),
+    row.enteredAt,
+    row.acquiredAt,
+    row.lastHeartbeat,
+    row.renewalCount,
+    row.expiresAt,
+    Number(row.died),
+    row.leaving ?? null,
+    row.succession === undefined ? null : JSON.stringify(row.succession),
+    JSON.stringify(row.claim),
+  ]
+}
+
+/** The values for `updateHolder`: key, id, and all that can change while a claim is held. */
+export function holderValues(row: ClaimRow): Value[] {
+  return [
+    row.claim.key,
+    row.claim.id,
+    row.fence,
+    row.owner,
+    row.ttlMs,
+    Number(row.detached),
+    row.acquiredAt,
+    row.lastHeartbeat,
+    row.renewalCount,
+    row.expiresAt,
+    Number(row.died),
+    row.leaving ?? null,
+    row.succession === undefined ? null : JSON.stringify(row.succession),
+  ]
+}
+
+/** The values of a new row of `waiters`, in the order of its columns. */
+export function newWaiterValues(row: ClaimRow): Value[] {
+  return [
+    row.claim.key,
+    row.claim.id,
+    bandOf(row.claim),
+    row.order,
+    row.owner,
+    row.ttlMs,
+    Number(row.detached),
+    row.enteredAt,
+    row.lastHeartbeat,
+    row.renewalCount,
+    row.expiresAt,
+    JSON.stringify(row.claim),
+  ]
+}
+
+/** The values for `updateWaiter`: key, id, and all that can change while a claim waits. */
+export function waiterValues(row: ClaimRow): Value[] {
+  return [
+    row.claim.key,
+    row.claim.id,
+    row.owner,
+    row.ttlMs,
+    Number(row.detached),
+    row.lastHeartbeat,
+    row.renewalCount,
+    row.expiresAt,
+  ]
+}

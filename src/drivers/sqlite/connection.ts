@@ -1,0 +1,75 @@
+import { openDatabase, type Database } from './database.ts'
+import schema from './schema.sql.generated.ts'
+import { prepareStatements, type Statements } from './statements.ts'
+import {
+  applicationId,
+  createStoreFile,
+  formatVersion,
+  refuseNetworkFileSystem,
+  refuseStrangers,
+} from './store-file.ts'
+import type { SqliteSurroundings } from './surroundings.ts'
+
+/** Pages in the log before they are carried over into the file. Seldom enough to be cheap, often enough to be short. */
+const checkpointEveryPages = 1000
+
+/** An open lock file and its prepared statements. */
+export interface Connection {
+  readonly database: Database
+  readonly statements: Statements
+}
+
+/** What of the surroundings matters for opening a file. */
+type Place = Pick<SqliteSurroundings, 'fileSystemType' | 'binding'>
+
+/** Opens the file, and makes it a lock file first if it is new. Throws what SQLite throws; SQLITE_BUSY among it. */
+export function connect(file: string, place: Place, checkFileSystem: boolean): Connection {
+  createStoreFile(file)
+  if (checkFileSystem) refuseNetworkFileSystem(file, place.fileSystemType(file))
+  refuseStrangers(file)
+  const database = openDatabase(file, place.binding)
+  try {
+    // Waiting for others is ours to do, without blocking the event loop.
+    database.exec('pragma busy_timeout = 0')
+    createTables(database)
+    const mode = database.query('pragma journal_mode = wal').get()?.['journal_mode']
+    if (mode !== 'wal') throw new Error(`SQLite cannot keep a log beside this file (journal mode ${String(mode)})`)
+    database.exec(`pragma synchronous = normal; pragma wal_autocheckpoint = ${checkpointEveryPages}`)
+    return { database, statements: prepareStatements(database) }
+  } catch (error) {
+    database.close()
+    throw error
+  }
+}
+
+/** All in one transaction, before the log is turned on: the marks then stand in the file itself, for all to see. */
+function createTables(database: Database): void {
+  if (isMarked(database)) return
+  database.exec('begin immediate')
+  try {
+    // Another process may have been quicker.
+    if (!isMarked(database)) {
+      database.exec(`${schema}
+        insert into counters (one, fence, arrival, boot) values (1, 0, 0, '');
+        pragma application_id = ${applicationId};
+        pragma user_version = ${formatVersion};`)
+    }
+    database.exec('commit')
+  } catch (error) {
+    rollBack(database)
+    throw error
+  }
+}
+
+function isMarked(database: Database): boolean {
+  return database.query('pragma application_id').get()?.['application_id'] === applicationId
+}
+
+/** SQLite may have rolled back by itself. */
+export function rollBack(database: Database): void {
+  try {
+    database.exec('rollback')
+  } catch {
+    // Then there is nothing to roll back.
+  }
+}

@@ -1,0 +1,90 @@
+import { LeaseholdError, messageOf } from '../../core/errors.ts'
+
+/** Primary result codes of SQLite that are told apart here. */
+const codes = {
+  SQLITE_ERROR: 1,
+  SQLITE_PERM: 3,
+  SQLITE_BUSY: 5,
+  SQLITE_LOCKED: 6,
+  SQLITE_READONLY: 8,
+  SQLITE_IOERR: 10,
+  SQLITE_CORRUPT: 11,
+  SQLITE_FULL: 13,
+  SQLITE_CANTOPEN: 14,
+  SQLITE_PROTOCOL: 15,
+  SQLITE_NOTADB: 26,
+} as const
+
+/** The primary result code of an error, whichever binding threw it. Undefined: SQLite did not. */
+export function sqliteCode(error: unknown): number | undefined {
+  if (typeof error !== 'object' || error === null) return undefined
+  const { errcode, rawCode, code } = error as { errcode?: unknown; rawCode?: unknown; code?: unknown }
+  const number = typeof errcode === 'number' ? errcode : rawCode
+  // Extended codes keep the primary one in their low byte.
+  if (typeof number === 'number' && number !== 0) return number & 0xff
+  if (typeof code !== 'string' || !code.startsWith('SQLITE_')) return undefined
+  for (const [name, value] of Object.entries(codes)) if (code === name || code.startsWith(`${name}_`)) return value
+  return codes.SQLITE_ERROR
+}
+
+/** Whether somebody else has the file just now: trying again is all it takes. */
+export function isBusy(error: unknown): boolean {
+  const code = sqliteCode(error)
+  return code === codes.SQLITE_BUSY || code === codes.SQLITE_LOCKED || code === codes.SQLITE_PROTOCOL
+}
+
+/** Whether a failed COMMIT with this error surely wrote nothing. */
+export function wroteNothing(error: unknown): boolean {
+  const code = sqliteCode(error)
+  return isBusy(error) || code === codes.SQLITE_FULL || code === codes.SQLITE_READONLY
+}
+
+/** The error a user sees for whatever went wrong with `file`: what happened, and what to do. */
+export function faultOf(error: unknown, file: string): LeaseholdError {
+  if (error instanceof LeaseholdError) return error
+  const { reason, advice } = explain(error)
+  return new LeaseholdError('UNAVAILABLE', `${file}: ${messageOf(error)}. ${advice}`, { reason, cause: error })
+}
+
+function explain(error: unknown): { reason: string; advice: string } {
+  const fileSystem = explainFileSystem((error as NodeJS.ErrnoException | null)?.code)
+  if (fileSystem !== undefined) return fileSystem
+  if (isBusy(error)) return { reason: 'busy', advice: 'Other processes kept the lock file busy; try again.' }
+  switch (sqliteCode(error)) {
+    case codes.SQLITE_READONLY:
+    case codes.SQLITE_PERM:
+      return readOnly
+    case codes.SQLITE_CANTOPEN:
+      return { reason: 'read-only', advice: 'Make sure that the file and its directory exist and may be written to.' }
+    case codes.SQLITE_FULL:
+      return full
+    case codes.SQLITE_CORRUPT:
+    case codes.SQLITE_NOTADB:
+      return {
+        reason: 'corrupt',
+        advice: 'The lock file is damaged. Stop its users and move it away: a new one continues with higher fences.',
+      }
+    case codes.SQLITE_IOERR:
+      return { reason: 'io', advice: 'The disk could not be read or written.' }
+    default:
+      return { reason: 'sqlite', advice: 'Nothing was changed.' }
+  }
+}
+
+const readOnly = {
+  reason: 'read-only',
+  advice: 'Locks cannot be kept where nothing may be written: choose another file.',
+}
+const full = {
+  reason: 'full',
+  advice: 'The disk is full. Make room; locks that are held live on until their ttl ends.',
+}
+
+function explainFileSystem(code: string | undefined): { reason: string; advice: string } | undefined {
+  if (code === 'EACCES' || code === 'EPERM' || code === 'EROFS') return readOnly
+  if (code === 'ENOSPC' || code === 'EDQUOT') return full
+  if (code === 'ENOTDIR' || code === 'EISDIR' || code === 'ELOOP' || code === 'ENAMETOOLONG' || code === 'ENOENT') {
+    return { reason: 'configuration', advice: 'The path does not name a file that can be made.' }
+  }
+  return undefined
+}

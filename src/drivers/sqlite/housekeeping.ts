@@ -1,0 +1,20 @@
+import type { Connection } from './connection.ts'
+import type { Ledger } from './ledger.ts'
+
+/** Keys settled by one opening, at most. */
+const keysPerOpening = 100
+
+/**
+ * Lets go of what nobody will ask for again: claims of crashed processes under names used once, endings and sightings
+ * that no longer matter. Runs inside the caller's transaction, with bounded work.
+ */
+export function tidy({ database, statements }: Connection, ledger: Ledger, boot: string, now: number): void {
+  database.command('delete from ended where boot <> ? or until <= ?').run(boot, now)
+  database.exec(`
+    delete from sightings where not exists (select 1 from holders where key = sightings.key and id = sightings.id)
+      and not exists (select 1 from waiters where key = sightings.key and id = sightings.id)`)
+  for (const row of statements.overdueKeys.all(`${boot}_`, now, keysPerOpening)) {
+    // Releasing nothing makes the rule look at the key: it ends what is over and lets the next one in.
+    ledger.carryOut({ op: 'release', key: row['key'] as string, id: '' })
+  }
+}

@@ -1,0 +1,106 @@
+import type { KeyView } from '../../core/admission.ts'
+import type { ClaimRecord, Ended } from '../../core/claim-record.ts'
+import { bandOf, decodeRow, type ClaimRow } from './claim-row.ts'
+import type { Row } from './database.ts'
+import type { Observer } from './observer.ts'
+import type { Statements } from './statements.ts'
+
+/** What the file has of a key, by a single look. */
+export interface Glance {
+  readonly held: boolean
+  readonly awaited: boolean
+  readonly remembered: boolean
+}
+
+/** The store-wide numbers, as this transaction has them so far. */
+export interface Counters {
+  readonly fence: number
+  readonly arrival: number
+}
+
+/** Waiters are read in pages that grow: mostly only the first is wanted. */
+const firstPage = 2
+const pageGrowth = 8
+const pageMax = 512
+
+/** A key's claims in the file, read only as far as the rule asks. Good for one request. */
+export class SqliteKeyView implements KeyView {
+  readonly lastFence: number
+  /** Whoever reads the counters lifts them where some may have been lost. */
+  readonly fenceFloor = 0
+  readonly ended: Ended | undefined
+  readonly #key: string
+  readonly #glance: Glance
+  readonly #statements: Statements
+  readonly #observer: Observer
+  readonly #lastArrival: number
+  readonly #rows = new Map<string, ClaimRow>()
+  #holders: ClaimRecord[] | undefined
+
+  constructor(
+    key: string,
+    glance: Glance,
+    counters: Counters,
+    ended: Ended | undefined,
+    statements: Statements,
+    observer: Observer,
+  ) {
+    this.#key = key
+    this.#glance = glance
+    this.#statements = statements
+    this.#observer = observer
+    this.#lastArrival = counters.arrival
+    this.lastFence = counters.fence
+    this.ended = ended
+  }
+
+  holders(): readonly ClaimRecord[] {
+    if (this.#holders === undefined) {
+      const rows = this.#glance.held ? this.#statements.holdersOf.all(this.#key) : []
+      this.#holders = rows.map((row) => this.#see(row, 'held'))
+    }
+    return this.#holders
+  }
+
+  *waiters(): Iterable<ClaimRecord> {
+    if (!this.#glance.awaited) return
+    let band = -1
+    let arrival = -1
+    for (let size = firstPage; ; size = Math.min(size * pageGrowth, pageMax)) {
+      const page = this.#statements.waitersAfter.all(this.#key, band, arrival, size)
+      for (const row of page) yield this.#see(row, 'waiting')
+      const last = page.at(-1)
+      if (last === undefined || page.length < size) return
+      band = last['band'] as number
+      arrival = last['arrival'] as number
+    }
+  }
+
+  find(id: string): ClaimRecord | undefined {
+    const holder = this.holders().find(({ claim }) => claim.id === id)
+    if (holder !== undefined || !this.#glance.awaited) return holder
+    const row = this.#statements.waiterOf.get(this.#key, id)
+    return row === undefined ? undefined : this.#see(row, 'waiting')
+  }
+
+  ahead(record: ClaimRecord): number {
+    if (!this.#glance.awaited) return 0
+    const row = this.#statements.waitersBefore.get(this.#key, bandOf(record.claim), record.order)
+    return row?.['ahead'] as number
+  }
+
+  nextOrder(): number {
+    return this.#lastArrival + 1
+  }
+
+  /** The claim as the file had it when it was read through this view. */
+  row(id: string): ClaimRow | undefined {
+    return this.#rows.get(id)
+  }
+
+  #see(raw: Row, state: 'held' | 'waiting'): ClaimRecord {
+    const row = decodeRow(raw, state)
+    this.#rows.set(row.claim.id, row)
+    return this.#observer.see(row)
+  }
+}

@@ -1,0 +1,140 @@
+import { admit, type Change, type Verdict } from '../../core/admission.ts'
+import { keyOf } from '../../core/batcher.ts'
+import type { Ended } from '../../core/claim-record.ts'
+import type { Request, Standing } from '../../core/driver.ts'
+import { fenceFloor } from '../../core/fence.ts'
+import {
+  foreignRowOf,
+  holderValues,
+  newHolderValues,
+  newWaiterValues,
+  rowOf,
+  waiterValues,
+  type ClaimRow,
+} from './claim-row.ts'
+import { SqliteKeyView, type Counters, type Glance } from './key-view.ts'
+import type { Observer } from './observer.ts'
+import type { Statements } from './statements.ts'
+
+/** News of somebody's claim, and whose bell to ring with it. */
+export interface Notice {
+  readonly owner: string
+  readonly key: string
+  readonly id: string
+  readonly standing: Standing
+}
+
+/** Who writes: the driver's stamp, its boot and its wall clock. */
+export interface Writer {
+  readonly owner: string
+  readonly boot: string
+  wall(): number
+}
+
+/** One transaction's work: carries requests out one after the other, on top of what the earlier ones wrote. */
+export class Ledger {
+  readonly notices: Notice[] = []
+  readonly #statements: Statements
+  readonly #observer: Observer
+  readonly #writer: Writer
+  #counters: Counters | undefined
+  #countersChanged = false
+
+  constructor(statements: Statements, observer: Observer, writer: Writer) {
+    this.#statements = statements
+    this.#observer = observer
+    this.#writer = writer
+  }
+
+  carryOut(request: Request): Standing {
+    const key = keyOf(request)
+    const row = this.#statements.glance.get(key) ?? {}
+    const counters = (this.#counters ??= this.#readCounters(row))
+    const glance: Glance = {
+      held: row['held'] === 1,
+      awaited: row['awaited'] === 1,
+      remembered: row['remembered'] === 1,
+    }
+    const ended = glance.remembered ? this.#readEnded(key) : undefined
+    const view = new SqliteKeyView(key, glance, counters, ended, this.#statements, this.#observer)
+    const verdict = admit(view, request, this.#observer.now)
+    const asking = request.op === 'claim' ? request.claim.id : request.op === 'renew' ? request.id : undefined
+    for (const change of verdict.changes) this.#apply(change, view, asking)
+    this.#writeEnded(key, verdict, ended, glance.remembered)
+    this.#count(verdict, counters)
+    for (const { record, standing } of verdict.news) {
+      const { id } = record.claim
+      const owner = view.row(id)?.owner
+      if (owner !== undefined) this.notices.push({ owner, key, id, standing })
+    }
+    return verdict.standing
+  }
+
+  /** Writes the counters down, once a transaction. */
+  finish(): void {
+    if (!this.#countersChanged || this.#counters === undefined) return
+    const { fence, arrival } = this.#counters
+    this.#statements.setCounters.run(fence, arrival, this.#writer.boot)
+  }
+
+  #readCounters(row: Readonly<Record<string, unknown>>): Counters {
+    const fence = row['fence'] as number
+    const arrival = row['arrival'] as number
+    if (row['boot'] === this.#writer.boot) return { fence, arrival }
+    // Another boot wrote last. A power cut may have taken its last commits, so begin past every fence it can have minted.
+    this.#countersChanged = true
+    return { fence: Math.max(fence, fenceFloor(this.#writer.wall())), arrival }
+  }
+
+  /** Fences and arrivals used so far. */
+  #count({ lastFence, changes }: Verdict, counters: Counters): void {
+    let { arrival } = counters
+    for (const { before, after } of changes) if (before === undefined && after !== undefined) arrival = after.order
+    if (lastFence === counters.fence && arrival === counters.arrival) return
+    this.#counters = { fence: lastFence, arrival }
+    this.#countersChanged = true
+  }
+
+  #apply({ before, after }: Change, view: SqliteKeyView, asking: string | undefined): void {
+    const statements = this.#statements
+    if (before !== undefined && before.state !== after?.state) {
+      const { key, id } = before.claim
+      if (before.state === 'held') statements.deleteHolder.run(key, id)
+      else statements.deleteWaiter.run(key, id)
+      const stored = view.row(id)
+      if (after === undefined && stored !== undefined && this.#observer.isForeign(stored)) {
+        statements.deleteSightings.run(key, id)
+      }
+    }
+    if (after === undefined) return
+    const row = this.#rowFor(after, view.row(after.claim.id), asking)
+    const stays = before?.state === after.state
+    if (after.state === 'held') {
+      if (stays) statements.updateHolder.run(...holderValues(row))
+      else statements.insertHolder.run(...newHolderValues(row))
+    } else if (stays) statements.updateWaiter.run(...waiterValues(row))
+    else statements.insertWaiter.run(...newWaiterValues(row))
+  }
+
+  #rowFor(record: NonNullable<Change['after']>, stored: ClaimRow | undefined, asking: string | undefined): ClaimRow {
+    // Who claims or renews puts its own stamp on the claim; whatever others do to it leaves the stamp alone.
+    if (stored === undefined || record.claim.id === asking) return rowOf(record, this.#writer.owner)
+    return this.#observer.isForeign(stored) ? foreignRowOf(record, stored) : rowOf(record, stored.owner)
+  }
+
+  /** An ending noted under another boot is forgotten: its time cannot be compared with ours. */
+  #readEnded(key: string): Ended | undefined {
+    const row = this.#statements.endedOf.get(key)
+    if (row === undefined || row['boot'] !== this.#writer.boot) return undefined
+    return JSON.parse(row['details'] as string) as Ended
+  }
+
+  #writeEnded(key: string, { ended }: Verdict, before: Ended | undefined, remembered: boolean): void {
+    if (ended === before && (ended !== undefined || !remembered)) return
+    if (ended === undefined) this.#statements.deleteEnded.run(key)
+    else {
+      this.#statements.setEnded.run(key, this.#writer.boot, ended.until, JSON.stringify(ended))
+      this.#statements.forgetEnded.run(this.#observer.now)
+    }
+  }
+}

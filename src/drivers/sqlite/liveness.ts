@@ -1,0 +1,82 @@
+import { readFileSync, readlinkSync } from 'node:fs'
+import type { Owner, ProcessIdentity } from './owner.ts'
+
+/** What a look at the process table can bring. Replaced in tests. */
+export interface ProcessProbe {
+  /** The text of /proc/PID/stat; undefined where there is none to read. */
+  stat(pid: number): string | undefined
+  /** False only if the system says that no such process exists. */
+  exists(pid: number): boolean
+}
+
+const systemProbe: ProcessProbe = {
+  stat(pid) {
+    try {
+      return readFileSync(`/proc/${pid}/stat`, 'latin1')
+    } catch {
+      return undefined
+    }
+  },
+  exists(pid) {
+    try {
+      process.kill(pid, 0)
+      return true
+    } catch (error) {
+      // EPERM: it exists and belongs to somebody else.
+      return (error as NodeJS.ErrnoException).code !== 'ESRCH'
+    }
+  },
+}
+
+/** State and start time of a process, from /proc/PID/stat. */
+export interface ProcessStat {
+  readonly state: string
+  readonly started: number
+}
+
+/** Reads a line of /proc/PID/stat. The command name may hold spaces and brackets: count from the last one. */
+export function parseStat(text: string): ProcessStat | undefined {
+  const fields = text
+    .slice(text.lastIndexOf(')') + 1)
+    .trim()
+    .split(/\s+/)
+  const [state] = fields
+  // Field 22 of the line; the first after the name is field 3.
+  const started = Number(fields[22 - 3])
+  if (state === undefined || !Number.isSafeInteger(started) || started <= 0) return undefined
+  return { state, started }
+}
+
+/** This process, as another one will find it. */
+export function ownProcess(): ProcessIdentity {
+  const { pid } = process
+  try {
+    const text = readFileSync('/proc/self/stat', 'latin1')
+    const stat = parseStat(text)
+    // A /proc of another pid namespace (a chroot, say) knows us by another number: believe nothing it says.
+    if (stat !== undefined && Number.parseInt(text, 10) === pid) {
+      const namespace = /\d+/.exec(readlinkSync('/proc/self/ns/pid'))?.[0] ?? ''
+      return { namespace, pid, started: stat.started }
+    }
+  } catch {
+    // No /proc: macOS, Windows.
+  }
+  // Only Linux has pid namespaces; elsewhere one number names them all.
+  return { namespace: process.platform === 'linux' ? '' : '0', pid, started: 0 }
+}
+
+/**
+ * Whether the process behind a stamp has surely ended, seen from `observer`. A stamp of another boot or another pid
+ * namespace proves nothing, and neither does a process table that will not answer.
+ */
+export function isGone(owner: Owner, observer: Owner, probe: ProcessProbe = systemProbe): boolean {
+  if (owner.boot !== observer.boot || owner.namespace !== observer.namespace || owner.namespace === '') return false
+  if (owner.pid === observer.pid && owner.started === observer.started) return false
+  const text = owner.started > 0 ? probe.stat(owner.pid) : undefined
+  // A hidden /proc looks like an empty one, so ask the kernel before calling anybody dead.
+  if (text === undefined) return !probe.exists(owner.pid)
+  const stat = parseStat(text)
+  if (stat === undefined) return false
+  // Another start time: the number has been given to a new process.
+  return stat.started !== owner.started || stat.state === 'Z' || stat.state === 'X'
+}

@@ -1,0 +1,36 @@
+import { randomBytes } from 'node:crypto'
+
+/** Which process this is, as far as the machine can tell processes apart. */
+export interface ProcessIdentity {
+  /** The pid namespace; empty where it is not known, and then the stamp proves nothing elsewhere. */
+  readonly namespace: string
+  readonly pid: number
+  /** When it started, in the kernel's ticks since boot; 0 where that is not known. */
+  readonly started: number
+}
+
+/** The liveness stamp of a claim: which driver of which process last claimed or renewed it. */
+export interface Owner extends ProcessIdentity {
+  readonly boot: string
+  /** Two drivers in one process differ by this. */
+  readonly serial: string
+}
+
+const pattern = /^([A-Za-z0-9.+-]+)_(\d*)_(\d+)_(\d+)_([0-9a-f]{16})$/
+
+/** A fresh owner for one driver. */
+export function newOwner(boot: string, process: ProcessIdentity): Owner {
+  return { boot, ...process, serial: randomBytes(8).toString('hex') }
+}
+
+/** The owner as stored with each claim, which is also the name of its bell file. */
+export function ownerName({ boot, namespace, pid, started, serial }: Owner): string {
+  return `${boot}_${namespace}_${pid}_${started}_${serial}`
+}
+
+/** Reads a stored owner. Undefined: not one of ours, so it proves nothing and has no bell. */
+export function parseOwner(name: string): Owner | undefined {
+  const [, boot, namespace, pid, started, serial] = pattern.exec(name) ?? []
+  if (boot === undefined || serial === undefined) return undefined
+  return { boot, namespace: namespace ?? '', pid: Number(pid), started: Number(started), serial }
+}

@@ -1,0 +1,112 @@
+import type { Command, Database, Query } from './database.ts'
+
+const holderColumns = `key, id, granted, fence, owner, ttl_ms, detached, entered_at, acquired_at, last_heartbeat,
+  renewal_count, expires_at, died, leaving, succession, claim`
+const waiterColumns = `key, id, band, arrival, owner, ttl_ms, detached, entered_at, last_heartbeat, renewal_count,
+  expires_at, claim`
+
+/** Every statement the driver runs, prepared once per connection. */
+export interface Statements {
+  readonly begin: Command
+  readonly beginReading: Command
+  readonly commit: Command
+  readonly rollback: Command
+  /** The counters, and which tables have rows of this key: all there is to know of an idle one. */
+  readonly glance: Query
+  readonly counters: Query
+  readonly setCounters: Command
+  readonly holdersOf: Query
+  readonly insertHolder: Command
+  readonly updateHolder: Command
+  readonly deleteHolder: Command
+  readonly waiterOf: Query
+  readonly waitersAfter: Query
+  readonly waitersBefore: Query
+  readonly insertWaiter: Command
+  readonly updateWaiter: Command
+  readonly deleteWaiter: Command
+  readonly endedOf: Query
+  readonly setEnded: Command
+  readonly deleteEnded: Command
+  readonly forgetEnded: Command
+  readonly sightingOf: Query
+  readonly setSighting: Command
+  readonly deleteSightings: Command
+  readonly dataVersion: Query
+  readonly ownersOf: Query
+  readonly keysAfter: Query
+  readonly overdueKeys: Query
+}
+
+export function prepareStatements(database: Database): Statements {
+  const query = (sql: string) => database.query(sql)
+  const command = (sql: string) => database.command(sql)
+  return {
+    begin: command('begin immediate'),
+    beginReading: command('begin'),
+    commit: command('commit'),
+    rollback: command('rollback'),
+
+    glance: query(`
+      select fence, arrival, boot,
+        exists (select 1 from holders where key = ?1) as held,
+        exists (select 1 from waiters where key = ?1) as awaited,
+        exists (select 1 from ended where key = ?1) as remembered
+      from counters`),
+    counters: query('select fence, arrival, boot from counters'),
+    setCounters: command('update counters set fence = ?, arrival = ?, boot = ?'),
+
+    holdersOf: query(`select ${holderColumns} from holders where key = ? order by granted`),
+    insertHolder: command(`insert into holders (${holderColumns}) values (${marks(16)})`),
+    updateHolder: command(`
+      update holders set fence = ?3, owner = ?4, ttl_ms = ?5, detached = ?6, acquired_at = ?7, last_heartbeat = ?8,
+        renewal_count = ?9, expires_at = ?10, died = ?11, leaving = ?12, succession = ?13
+      where key = ?1 and id = ?2`),
+    deleteHolder: command('delete from holders where key = ? and id = ?'),
+
+    waiterOf: query(`select ${waiterColumns} from waiters where key = ? and id = ?`),
+    waitersAfter: query(`
+      select ${waiterColumns} from waiters where key = ?1 and (band, arrival) > (?2, ?3)
+      order by band, arrival limit ?4`),
+    waitersBefore: query(`select count(*) as ahead from waiters where key = ?1 and (band, arrival) < (?2, ?3)`),
+    insertWaiter: command(`insert into waiters (${waiterColumns}) values (${marks(12)})`),
+    updateWaiter: command(`
+      update waiters set owner = ?3, ttl_ms = ?4, detached = ?5, last_heartbeat = ?6, renewal_count = ?7,
+        expires_at = ?8
+      where key = ?1 and id = ?2`),
+    deleteWaiter: command('delete from waiters where key = ? and id = ?'),
+
+    endedOf: query('select boot, until, details from ended where key = ?'),
+    setEnded: command('replace into ended (key, boot, until, details) values (?, ?, ?, ?)'),
+    deleteEnded: command('delete from ended where key = ?'),
+    // A few at a time, in passing.
+    forgetEnded: command('delete from ended where key in (select key from ended where until <= ? limit 4)'),
+
+    sightingOf: query('select renewal_count, seen_at from sightings where key = ? and id = ? and boot = ?'),
+    setSighting: command('replace into sightings (key, id, boot, renewal_count, seen_at) values (?, ?, ?, ?, ?)'),
+    deleteSightings: command('delete from sightings where key = ? and id = ?'),
+
+    dataVersion: query('pragma data_version'),
+    // Holders, and the first few waiters: a dead one there holds up those behind it.
+    ownersOf: query(`
+      select owner from holders where key = ?1 and detached = 0
+      union
+      select owner from (select owner from waiters where key = ?1 and detached = 0 order by band, arrival limit 4)`),
+    // The byte ff is in no text, so it ends the range of keys that begin with ?2.
+    keysAfter: query(`
+      select key from holders where key > ?1 and key >= ?2 and key < ?2 || cast(x'ff' as text)
+      union
+      select key from waiters where key > ?1 and key >= ?2 and key < ?2 || cast(x'ff' as text)
+      order by key limit ?3`),
+    // Of another boot, or over by this one's clock. Read once an opening, to let go of names nobody asks for again.
+    overdueKeys: query(`
+      select key from holders where expires_at <= ?2 or substr(owner, 1, length(?1)) <> ?1
+      union
+      select key from waiters where expires_at <= ?2 or substr(owner, 1, length(?1)) <> ?1
+      limit ?3`),
+  }
+}
+
+function marks(count: number): string {
+  return Array.from({ length: count }, () => '?').join(', ')
+}

@@ -1,0 +1,99 @@
+/** What is looked at before SQLite may touch a file: a stranger's file must never be written to. */
+import { closeSync, mkdirSync, openSync, readSync } from 'node:fs'
+import path from 'node:path'
+import { LeaseholdError } from '../../core/errors.ts'
+
+/** Marks the file as ours, in the field SQLite's header has for that: "LsHd". */
+export const applicationId = 0x4c734864
+
+/** The format of the tables. A file of a newer one is refused. */
+export const formatVersion = 1
+
+const headerBytes = 100
+const magic = 'SQLite format 3\0'
+const versionOffset = 60
+const applicationOffset = 68
+
+/** File systems on which locks between machines, or shared memory, cannot be relied upon. */
+const networkFileSystems = new Map([
+  [0x6969, 'NFS'],
+  [0x517b, 'SMB'],
+  [0xfe534d42, 'SMB 2'],
+  [0xff534d42, 'CIFS'],
+  [0x01021997, '9p'],
+  [0x65735546, 'FUSE'],
+  [0x5346414f, 'AFS'],
+  [0x6b414653, 'AFS'],
+  [0x73757245, 'Coda'],
+  [0x564c, 'NCP'],
+  [0x00c36400, 'Ceph'],
+  [0x0bd00bd0, 'Lustre'],
+  [0x47504653, 'GPFS'],
+  [0x7461636f, 'OCFS2'],
+  [0x01161970, 'GFS2'],
+  [0x013111a8, 'IBRIX'],
+])
+
+/** Makes the directory and an empty file that only this user can read, where they are missing. */
+export function createStoreFile(file: string): void {
+  mkdirSync(path.dirname(file), { recursive: true, mode: 0o700 })
+  closeSync(openSync(file, 'a', 0o600))
+}
+
+/** The directory of the bells of a store. Claims are secrets, so it is for this user alone. */
+export function createBellDirectory(file: string): string {
+  const directory = bellDirectory(file)
+  mkdirSync(directory, { recursive: true, mode: 0o700 })
+  return directory
+}
+
+export function bellDirectory(file: string): string {
+  return `${file}.bells`
+}
+
+/** Throws UNAVAILABLE with reason `network-file-system` if the type, as of statfs(2), is that of one. */
+export function refuseNetworkFileSystem(file: string, type: number): void {
+  // Some systems give the type as a signed number.
+  const name = networkFileSystems.get(type >>> 0)
+  if (name === undefined) return
+  throw new LeaseholdError(
+    'UNAVAILABLE',
+    `${file} is on a network file system (${name}), where SQLite cannot keep processes on several machines apart. ` +
+      'Choose a local file, or a store for several machines; or, if one machine alone uses it, set networkFileSystem: true.',
+    { reason: 'network-file-system' },
+  )
+}
+
+/**
+ * Throws unless the file is empty or one of ours. Reads the header itself: SQLite would first replay a log that may
+ * lie beside a stranger's database.
+ */
+export function refuseStrangers(file: string): void {
+  const header = Buffer.alloc(headerBytes)
+  const descriptor = openSync(file, 'r')
+  let length: number
+  try {
+    length = readSync(descriptor, header, 0, headerBytes, 0)
+  } finally {
+    closeSync(descriptor)
+  }
+  if (length === 0) return
+  if (length < headerBytes || header.toString('latin1', 0, magic.length) !== magic) {
+    throw refusal('foreign', `${file} is not a SQLite database.`)
+  }
+  if (header.readUInt32BE(applicationOffset) !== applicationId) {
+    throw refusal('foreign', `${file} is a SQLite database of another program.`)
+  }
+  const version = header.readUInt32BE(versionOffset)
+  if (version > formatVersion) {
+    throw new LeaseholdError(
+      'UNAVAILABLE',
+      `${file} has format ${version}; this version of Leasehold knows ${formatVersion} at most. Update Leasehold.`,
+      { reason: 'newer-format' },
+    )
+  }
+}
+
+function refusal(reason: string, what: string): LeaseholdError {
+  return new LeaseholdError('UNAVAILABLE', `${what} It was left as it is. Choose another file for locks.`, { reason })
+}

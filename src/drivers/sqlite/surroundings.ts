@@ -1,0 +1,40 @@
+import { statfsSync } from 'node:fs'
+import path from 'node:path'
+import { monotonicMs } from '../../core/environment.ts'
+import { watchFile, type WatchFile } from './bell.ts'
+import { bootIdentity } from './boot.ts'
+import type { Binding } from './database.ts'
+import { isGone, ownProcess } from './liveness.ts'
+import type { Owner, ProcessIdentity } from './owner.ts'
+
+/** The store's time. `now` is shared by all processes of a boot and never goes back; `wall` is milliseconds since 1970. */
+export interface SqliteClock {
+  now(): number
+  wall(): number
+}
+
+/** All that the driver takes from the machine, so that a test can play reboots, containers and second machines. */
+export interface SqliteSurroundings {
+  readonly clock: SqliteClock
+  /** Names the run of `clock`: see `bootIdentity`. */
+  readonly boot: string
+  readonly process: ProcessIdentity
+  isGone(owner: Owner, observer: Owner): boolean
+  /** The type of the file system, as of statfs(2). */
+  fileSystemType(file: string): number
+  readonly watch: WatchFile
+  /** Absent: the first at hand. */
+  readonly binding?: Binding | undefined
+}
+
+/** The real ones. */
+export function systemSurroundings(): SqliteSurroundings {
+  return {
+    clock: { now: monotonicMs, wall: () => Date.now() },
+    boot: bootIdentity(),
+    process: ownProcess(),
+    isGone,
+    fileSystemType: (file) => statfsSync(path.dirname(file)).type,
+    watch: watchFile,
+  }
+}
