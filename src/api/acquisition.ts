@@ -74,7 +74,7 @@ class Acquisition extends Waiter {
     this.#resolve = resolve
     this.#key = storeKey(client.namespace, scope.key)
     this.terms = {
-      heartbeatMs: terms.heartbeatMs,
+      heartbeatMs: client.ownHeartbeatMs(terms.heartbeatMs, terms.ttlMs),
       polling: driver.supports.push ? undefined : adaptivePolling,
       spread: environment.random(),
     }

@@ -5,7 +5,9 @@ import type { Environment } from '../core/environment.ts'
 import { LeaseholdError } from '../core/errors.ts'
 import { Events, type EventName, type LockEvents } from '../core/events.ts'
 import { describeScope, type Scope } from '../core/scope.ts'
+import type { HeldName } from '../core/runner-name.ts'
 import type { HeartbeatThread, Office, Tenure } from '../core/tenure.ts'
+import { startHeartbeatThread } from './heartbeat-thread.ts'
 import type { Lease } from './lease.ts'
 import type { Logger } from './logger.ts'
 import { Counters } from './counters.ts'
@@ -23,8 +25,9 @@ export class Client {
   readonly leases = new Set<Lease>()
   readonly counters = new Counters()
   readonly events: Events
-  readonly office: Office
+  readonly office: Office & { thread: HeartbeatThread | undefined }
   readonly #logger: Logger | undefined
+  readonly #runnerName: HeldName | undefined
   readonly #listening: Disposable | undefined
   #closing: Promise<void> | undefined
 
@@ -35,15 +38,16 @@ export class Client {
     readonly namespace: string
     readonly allowForce: boolean
     readonly logger: Logger | undefined
-    readonly thread: HeartbeatThread | undefined
+    readonly runnerName: HeldName | undefined
   }) {
-    const { driver, environment, thread } = setup
+    const { driver, environment } = setup
     this.driver = driver
     this.environment = environment
     this.runner = setup.runner
     this.namespace = setup.namespace
     this.allowForce = setup.allowForce
     this.#logger = setup.logger
+    this.#runnerName = setup.runnerName
     this.events = new Events((message) => this.log('warn', message))
     this.office = {
       environment,
@@ -51,9 +55,27 @@ export class Client {
       alarm: new Alarm(environment),
       tenures: new Map<string, Tenure>(),
       waiters: new Set(),
-      ...(thread !== undefined && { thread }),
+      thread: undefined,
     }
     this.#listening = driver.listen?.((_key, id, news) => this.office.tenures.get(id)?.hear(news))
+  }
+
+  /** Renews from another thread from now on. */
+  async startThread(url: string): Promise<void> {
+    this.office.thread = await startHeartbeatThread(url, ({ id, sentAt, standing }) => {
+      const tenure = this.office.tenures.get(id)
+      if (sentAt === undefined) tenure?.hear(standing)
+      else tenure?.renewedElsewhere(standing, sentAt)
+    })
+  }
+
+  /**
+   * How often this thread renews a claim. With a heartbeat thread it only steps in when that has failed: each renewal
+   * there puts this one off.
+   */
+  ownHeartbeatMs(heartbeatMs: number, ttlMs: number): number {
+    if (this.office.thread === undefined || heartbeatMs === Infinity) return heartbeatMs
+    return Math.max(heartbeatMs, ttlMs / 2)
   }
 
   get closed(): boolean {
@@ -109,6 +131,7 @@ export class Client {
     this.office.tenures.clear()
     await this.office.thread?.close()
     await this.driver.close()
+    this.#runnerName?.release()
   }
 
   /** Waits for work, but not for ever: what is left ends by its ttl. */

@@ -1,39 +1,48 @@
-import type { LockDriver } from '../core/driver.ts'
+import { join } from 'node:path'
+import { newRunnerId } from '../core/runner.ts'
+import { takeRunnerName, type HeldName } from '../core/runner-name.ts'
+import { systemEnvironment } from '../core/environment.ts'
 import { LeaseholdError } from '../core/errors.ts'
+import { driverFor, splitUrl } from './connect-driver.ts'
 import { openLocks, type LocksOptions } from './create-locks.ts'
 import type { Locks } from './locks.ts'
 
-export type ConnectOptions = LocksOptions
+export interface ConnectOptions extends LocksOptions {
+  /**
+   * A stable name for this process. Its runner id is kept in the user's state directory, so that after a restart
+   * `onConflict: 'reclaim'` takes its own locks back at once. A name has one live process: a second one is refused.
+   */
+  readonly runner?: string
+  /** Renews from a thread of its own, over a second connection: leases survive a blocked event loop. */
+  readonly heartbeatThread?: boolean
+}
 
-/** Connects to the store a URL names: `memory:`, `memory:NAME`, `sqlite:FILE` … and opens its locks. */
+/** Connects to the store a URL names, `memory:`, `memory:NAME`, `sqlite:FILE` …, and opens its locks. */
 export async function connect(url: string, options: ConnectOptions = {}): Promise<Locks> {
-  return openLocks({ ...options, driver: await driverFor(url) })
-}
-
-/** The driver for a URL. A driver's code is loaded only when it is asked for. */
-export async function driverFor(url: string): Promise<LockDriver> {
-  const [scheme, rest] = splitUrl(url)
-  switch (scheme) {
-    case 'memory': {
-      const { memory } = await import('../drivers/memory.ts')
-      return memory(rest === '' ? {} : { name: rest })
-    }
-    case 'sqlite': {
-      const { sqlite } = await import('../drivers/sqlite.ts')
-      return sqlite(rest === '' ? {} : { file: rest })
-    }
-    default:
-      throw new LeaseholdError(
-        'INVALID',
-        `There is no store for ${JSON.stringify(`${scheme}:`)}. Use memory: or sqlite:FILE.`,
-      )
+  const { runner, heartbeatThread = false, ...rest } = options
+  if (heartbeatThread && splitUrl(url).scheme === 'memory') {
+    throw new LeaseholdError('INVALID', 'A memory store lives in one thread: heartbeatThread cannot renew there.')
+  }
+  const driver = await driverFor(url)
+  const name = runner === undefined ? undefined : await holdName(runner)
+  try {
+    return await openLocks({
+      ...rest,
+      driver,
+      runnerName: name,
+      threadUrl: heartbeatThread ? url : undefined,
+    })
+  } catch (error) {
+    name?.release()
+    throw error
   }
 }
 
-function splitUrl(url: string): [scheme: string, rest: string] {
-  const match = typeof url === 'string' ? /^([a-z][a-z0-9+.-]*):(.*)$/s.exec(url) : null
-  if (match === null) {
-    throw new LeaseholdError('INVALID', `${JSON.stringify(url)} is not the URL of a store. Use, say, sqlite:locks.db.`)
-  }
-  return [match[1] as string, match[2] as string]
+async function holdName(name: string): Promise<HeldName> {
+  const { processWatch } = await import('../core/process-watch.ts')
+  const { stateDirectory } = await import('../core/state-directory.ts')
+  const environment = systemEnvironment()
+  return takeRunnerName(join(stateDirectory(), 'runners'), name, processWatch(), () =>
+    newRunnerId(environment, process.pid),
+  )
 }

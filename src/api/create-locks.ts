@@ -2,7 +2,7 @@ import type { LockDriver } from '../core/driver.ts'
 import { systemEnvironment, type Environment } from '../core/environment.ts'
 import { describeRunner } from '../core/runner.ts'
 import { checkNamespace } from '../core/scope.ts'
-import type { HeartbeatThread } from '../core/tenure.ts'
+import type { HeldName } from '../core/runner-name.ts'
 import { Client } from './client.ts'
 import { Locks } from './locks.ts'
 import type { Logger } from './logger.ts'
@@ -28,20 +28,20 @@ export interface CreateLocksOptions extends LocksOptions {
 
 /** Locks over a driver you made yourself. Closing them closes the driver. */
 export async function createLocks(options: CreateLocksOptions): Promise<Locks> {
-  return openLocks(options)
+  return openLocks({ ...options, runnerName: undefined, threadUrl: undefined })
 }
 
 /** @internal What `connect` adds: a persisted runner id, and a thread that renews. */
 export interface OpenLocksOptions extends CreateLocksOptions {
-  readonly runnerId?: string
-  readonly thread?: HeartbeatThread
+  readonly runnerName: HeldName | undefined
+  readonly threadUrl: string | undefined
 }
 
 /** @internal */
 export async function openLocks(options: OpenLocksOptions): Promise<Locks> {
   const { driver, environment = systemEnvironment(), defaults = {} } = options
   const namespace = checkNamespace(options.namespace ?? 'default')
-  const runner = describeRunner(environment, options.runnerId, options.metadata)
+  const runner = describeRunner(environment, options.runnerName?.id, options.metadata)
   await driver.open()
   const client = new Client({
     driver,
@@ -50,7 +50,8 @@ export async function openLocks(options: OpenLocksOptions): Promise<Locks> {
     namespace,
     allowForce: options.allowForce ?? false,
     logger: options.logger,
-    thread: options.thread,
+    runnerName: options.runnerName,
   })
+  if (options.threadUrl !== undefined) await client.startThread(options.threadUrl)
   return new Locks(client, defaults)
 }

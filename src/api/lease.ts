@@ -63,6 +63,7 @@ export class Lease implements AsyncDisposable, Observer {
     this.#heartbeatMs = terms.heartbeatMs
     tenure.observer = this
     client.leases.add(this)
+    if (terms.heartbeatMs !== Infinity) this.#beatElsewhere()
   }
 
   /** The key the store knows this lock by. */
@@ -124,7 +125,9 @@ export class Lease implements AsyncDisposable, Observer {
     await new Promise<void>((resolve, reject) => {
       this.#renewing ??= []
       this.#renewing.push({ resolve, reject })
+      const changed = ttlMs !== this.#tenure.life.ttlMs
       this.#tenure.renew(ttlMs)
+      if (changed && this.heartbeating) this.#beatElsewhere()
     })
   }
 
@@ -134,12 +137,14 @@ export class Lease implements AsyncDisposable, Observer {
     if (every !== undefined) this.#heartbeatMs = checkHeartbeat(positiveMs(every, 'heartbeat'), ttlMs)
     else if (this.#heartbeatMs === Infinity) this.#heartbeatMs = ttlMs / 3
     if (!this.held) throw this.#notHeld()
-    this.#tenure.setHeartbeat(this.#heartbeatMs)
+    this.#tenure.setHeartbeat(this.#client.ownHeartbeatMs(this.#heartbeatMs, ttlMs))
+    this.#beatElsewhere()
   }
 
   /** Renews no more by itself. The lease runs out unless `renew` is called. */
   stopHeartbeat(): void {
     this.#tenure.setHeartbeat(Infinity)
+    this.#client.office.thread?.unwatch(this.#tenure.life.claim.id)
   }
 
   /** Says that the work is getting on; with the `progress` option the lease is renewed only while this is called. */
@@ -164,6 +169,7 @@ export class Lease implements AsyncDisposable, Observer {
       this.#tellReleased = resolve
     })
     this.#client.leases.delete(this)
+    this.#client.office.thread?.unwatch(this.#tenure.life.claim.id)
     this.#tenure.release()
     // A lost lease is only tidied up after: there is nothing to wait for.
     if (this.#loss !== undefined) this.#tellReleased?.({ released: false, reason: 'lost' })
@@ -209,6 +215,14 @@ export class Lease implements AsyncDisposable, Observer {
     }
   }
 
+  /** Lets the heartbeat thread, if there is one, renew this lease. */
+  #beatElsewhere(): void {
+    const { thread } = this.#client.office
+    if (thread === undefined) return
+    const { claim, ttlMs, sentAt } = this.#tenure.life
+    thread.watch({ key: claim.key, id: claim.id, ttlMs, heartbeatMs: this.#heartbeatMs, sentAt })
+  }
+
   #onRenewed(): void {
     this.#renewals += 1
     this.#settleRenewals()
@@ -232,6 +246,7 @@ export class Lease implements AsyncDisposable, Observer {
       reason: why,
     })
     this.#client.leases.delete(this)
+    this.#client.office.thread?.unwatch(this.#tenure.life.claim.id)
     this.#settleRenewals(() => this.#notHeld())
     this.#tellReleased?.({ released: false, reason: 'lost' })
     this.#client.tell('lost', this, { reason: why, heldMs: this.heldMs })

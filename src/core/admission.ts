@@ -68,10 +68,14 @@ class Step {
   /** The asking claim, kept out of `changes` until it stands still. */
   #subject: ClaimRecord | undefined
   #subjectBefore: ClaimRecord | undefined
+  /** Holders whose time this step found to be over. */
+  readonly #overdue: ClaimRecord[] = []
   /** Waiters this step has removed or promoted. */
   readonly #left: ClaimRecord[] = []
   /** Waiters the walk has passed that must go on waiting. */
   readonly #blocked: ClaimRecord[] = []
+  /** A conversion left a place that somebody the walk has passed may have waited for. */
+  #moved = false
 
   constructor(view: KeyView, now: number) {
     this.#view = view
@@ -101,10 +105,14 @@ class Step {
     const known = this.#find(claim.id)
     if (known !== undefined) return this.#askAgain(known)
     // A late copy of a claim that has ended does not begin it anew.
-    if (this.#left.length > 0 || this.ended?.id === claim.id) return this.#answerAbsent(claim.id)
+    const over = this.#left.length > 0 || this.ended?.id === claim.id || this.#overdueCalled(claim.id) !== undefined
+    if (over) return this.#answerAbsent(claim.id)
     if (claim.replaces !== undefined) {
       const refusal = this.#refuseConversion(claim)
-      if (refusal !== undefined) return refusal
+      if (refusal !== undefined) {
+        this.#promote()
+        return refusal
+      }
     }
     const now = this.#now
     const newcomer: ClaimRecord = {
@@ -137,8 +145,7 @@ class Step {
     if (record === undefined) return this.#answerAbsent(id)
     if (record.state === 'held') {
       const standing = this.#renewHolder(record, ttlMs, fenceFloor, detached)
-      this.#promote()
-      return standing
+      return this.#unlessReplaced(id, standing)
     }
     if (fenceFloor !== undefined) this.lastFence = Math.max(this.lastFence, fenceFloor)
     const now = this.#now
@@ -152,8 +159,8 @@ class Step {
     }
     this.#subjectBefore = record
     this.#subject = renewed
-    if (record.claim.replaces !== undefined && !this.#holds(record.claim.replaces)) return this.#dropSubject('expired')
-    this.#applyEvictRule(renewed)
+    if (record.claim.replaces !== undefined && !this.#holds(record.claim.replaces)) this.#dropSubject('expired')
+    else if (this.#applyEvictRule(renewed) === 'taken') this.#grant(renewed)
     this.#promote()
     return this.#settleSubject(true)
   }
@@ -167,18 +174,19 @@ class Step {
     const now = this.#now
     // In its grace a claim is over for its owner and still blocks others.
     if (now >= record.expiresAt) return { state: 'absent', reason: absentReason(this.#howEnded(record)) }
-    // Who was asked to leave keeps what it was promised and gets no more.
-    if (record.leaving !== undefined) return this.#standingOf(record)
     const fence = Math.max(record.fence, fenceFloor ?? 0)
     this.lastFence = Math.max(this.lastFence, fence)
     const renewed: ClaimRecord = {
       ...record,
       fence,
-      ttlMs,
-      detached: detached ?? record.detached,
-      lastHeartbeat: now,
-      renewalCount: record.renewalCount + 1,
-      expiresAt: this.#capByMaxHold(now + ttlMs, record.acquiredAt, record.claim.maxHoldMs),
+      // Who was asked to leave keeps what it was promised and gets no more.
+      ...(record.leaving === undefined && {
+        ttlMs,
+        detached: detached ?? record.detached,
+        lastHeartbeat: now,
+        renewalCount: record.renewalCount + 1,
+        expiresAt: this.#capByMaxHold(now + ttlMs, record.acquiredAt, record.claim.maxHoldMs),
+      }),
     }
     this.#replaceHolder(record, renewed)
     this.#change(record, renewed)
@@ -209,14 +217,20 @@ class Step {
   /** A claim sent twice: answer as it stands by now. */
   #askAgain(known: ClaimRecord): Standing {
     if (known.state === 'held') {
-      this.#promote()
-      if (this.#now < known.expiresAt) return this.#standingOf(known)
-      return { state: 'absent', reason: absentReason(this.#howEnded(known)) }
+      const over = this.#now >= known.expiresAt
+      const reason = absentReason(this.#howEnded(known))
+      return this.#unlessReplaced(known.claim.id, over ? { state: 'absent', reason } : this.#standingOf(known))
     }
     this.#subjectBefore = known
     this.#subject = known
     this.#promote()
     return this.#settleSubject(true)
+  }
+
+  /** Lets the queue move on. That may put a holder's own conversion in its place: then it no longer holds. */
+  #unlessReplaced(id: string, standing: Standing): Standing {
+    this.#promote()
+    return standing.state === 'held' && !this.#holds(id) ? { state: 'absent', reason: 'unknown' } : standing
   }
 
   // ---- time
@@ -231,6 +245,10 @@ class Step {
       if (settled === undefined) this.#holders = this.#holders.filter((one) => one !== holder)
       else if (settled !== holder) this.#replaceHolder(holder, settled)
     }
+    if (this.#overdue.length === 0) return
+    // Of several ends the latest grant is remembered, in whatever order the store reads them.
+    const last = this.#overdue.reduce((one, other) => (one.fence > other.fence ? one : other))
+    this.#noteEnd(last, this.#howEnded(last))
   }
 
   /** The holder as it counts now; undefined if its time is over. */
@@ -241,9 +259,13 @@ class Step {
       if (record !== revived) this.#change(holder, record)
       return record
     }
-    this.#noteEnd(record, this.#howEnded(record))
+    this.#overdue.push(record)
     this.#change(holder, undefined)
     return undefined
+  }
+
+  #overdueCalled(id: string): ClaimRecord | undefined {
+    return this.#overdue.find((record) => record.claim.id === id)
   }
 
   /** The record as it counts now: a dead process's lease ends, one with more than its ttl left is cut to its ttl. */
@@ -251,10 +273,12 @@ class Step {
     const now = this.#now
     if (record.died === true && record.expiresAt > now) return { ...record, expiresAt: now }
     if (record.expiresAt - now <= record.ttlMs) return record
+    const acquiredAt = Math.min(record.acquiredAt, now)
+    const end = now + record.ttlMs
     return {
       ...record,
-      expiresAt: now + record.ttlMs,
-      acquiredAt: Math.min(record.acquiredAt, now),
+      expiresAt: record.state === 'held' ? this.#capByMaxHold(end, acquiredAt, record.claim.maxHoldMs) : end,
+      acquiredAt,
       lastHeartbeat: Math.min(record.lastHeartbeat, now),
     }
   }
@@ -273,10 +297,19 @@ class Step {
 
   /** Walks the queue, the asking claim in its place, and grants what conflicts with no holder and nobody ahead. */
   #promote(): void {
+    do {
+      this.#moved = false
+      this.#blocked.length = 0
+      this.#walk()
+    } while (this.#moved)
+  }
+
+  #walk(): void {
     if (this.#heldAlone()) return
     const subject = this.#subject
     let newcomer = subject?.state === 'waiting' ? subject : undefined
-    // At most the asking claim has left before the walk begins, and the walk passes nobody twice.
+    // At most the asking claim has left before the first walk begins, and a walk passes nobody twice.
+    const left = this.#left.length > 1 ? new Set(this.#left.map(({ claim }) => claim.id)) : undefined
     const gone = this.#left[0]?.claim.id
     for (const stored of this.#view.waiters()) {
       if (newcomer !== undefined && compareRank(newcomer, stored) <= 0) {
@@ -284,7 +317,7 @@ class Step {
         newcomer = undefined
       }
       const { id } = stored.claim
-      if (id === gone || id === subject?.claim.id) continue
+      if (id === gone || id === subject?.claim.id || left?.has(id) === true) continue
       if (this.#offer(stored) === 'stop') return
     }
     if (newcomer !== undefined) this.#offer(newcomer)
@@ -298,8 +331,15 @@ class Step {
       this.#grant(waiter)
       return this.#heldAlone() ? 'stop' : 'go on'
     }
+    if (verdict === 'wait' && !waiter.claim.wait) {
+      // Who would not wait is gone again, and holds up nobody behind.
+      this.#dropSubject('refused')
+      return 'go on'
+    }
     if (verdict === 'wait') {
       this.#blocked.push(waiter)
+      // Cut once and for all: cut anew at every look, a dead waiter would live until the clock has caught up.
+      if (waiter !== stored) this.#change(stored, waiter)
       return holdsUpEverybody(waiter.claim) ? 'stop' : 'go on'
     }
     this.#dropWaiter(stored, verdict)
@@ -325,6 +365,7 @@ class Step {
     if (waiter.claim.replaces !== undefined) {
       const replaced = this.#holders.find((holder) => holder.claim.id === waiter.claim.replaces)
       if (replaced !== undefined) this.#removeHolder(replaced)
+      this.#moved = this.#blocked.length > 0
     }
     this.lastFence = nextFence(this.lastFence, this.#view.fenceFloor)
     const after = this.#successionFor(waiter)
@@ -426,11 +467,12 @@ class Step {
     for (const waiter of this.#view.waiters()) {
       // Conversions stand first, so the first other claim ends the search.
       if (waiter.claim.replaces === undefined) break
-      const alive = this.#now < waiter.expiresAt && waiter.died !== true && this.#holds(waiter.claim.replaces)
-      if (alive && overlaps(waiter.claim, claim)) {
-        // Each would wait for the other to give up what it holds, unless this one fits beside all that is held.
-        if (roomFor(claim, this.#holders) !== 'room') return { state: 'absent', reason: 'deadlock' }
-      }
+      if (this.#now >= waiter.expiresAt || waiter.died === true) continue
+      const held = this.#holders.find((holder) => holder.claim.id === waiter.claim.replaces)
+      if (held === undefined || this.#now >= held.expiresAt) continue
+      // Each would wait for the other to give up what it holds, unless this one fits beside all that is held.
+      const meet = overlaps(waiter.claim, claim) || overlaps(held.claim, claim)
+      if (meet && roomFor(claim, this.#holders) !== 'room') return { state: 'absent', reason: 'deadlock' }
     }
     return undefined
   }
@@ -450,7 +492,10 @@ class Step {
     const stored = this.#view.find(id)
     if (stored === undefined || stored.state === 'held') return undefined
     const waiter = this.#judge(stored)
-    if (this.#now < waiter.expiresAt) return waiter
+    if (this.#now < waiter.expiresAt) {
+      if (waiter !== stored) this.#change(stored, waiter)
+      return waiter
+    }
     this.#removeWaiter(stored)
     return undefined
   }
@@ -466,12 +511,11 @@ class Step {
 
   #dropReason: AbsentReason | undefined
 
-  #dropSubject(reason: AbsentReason): Standing {
+  #dropSubject(reason: AbsentReason): void {
     const before = this.#subjectBefore
     if (before !== undefined) this.#removeWaiter(before)
     this.#subject = undefined
     this.#dropReason = reason
-    return { state: 'absent', reason }
   }
 
   #removeWaiter(stored: ClaimRecord): void {
@@ -531,7 +575,9 @@ class Step {
   #answerAbsent(id: string): Standing {
     const { ended } = this
     const expired = this.#left[0]?.claim.id === id
+    const overdue = this.#overdueCalled(id)
     this.#promote()
+    if (overdue !== undefined) return { state: 'absent', reason: absentReason(this.#howEnded(overdue)) }
     if (expired) return { state: 'absent', reason: 'expired' }
     if (ended?.id !== id) return { state: 'absent', reason: 'unknown' }
     const reason = absentReason(ended.how)

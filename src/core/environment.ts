@@ -64,8 +64,7 @@ const uptimeEveryMs = 5
  * A clock that also counts sleep. The monotonic clock stops while the machine sleeps and the uptime does not, so the lead
  * of the second is the sleep: a lease is over when either says so. The wall clock has no say: it may be set.
  */
-export function sleepProofClock(monotonic: () => number, uptimeMs: () => number): () => number {
-  const leadAtStart = uptimeMs() - monotonic()
+export function sleepProofClock(monotonic: () => number, uptimeMs: () => number, leadAtStart: number): () => number {
   let asleepMs = 0
   let readAt = -Infinity
   return () => {
@@ -78,9 +77,14 @@ export function sleepProofClock(monotonic: () => number, uptimeMs: () => number)
   }
 }
 
+/** By how much the uptime leads the monotonic clock: a second thread must start from the first one's to agree with it. */
+export function clockLead(): number {
+  return uptime() * 1000 - monotonicMs()
+}
+
 /** The real surroundings. */
-export function systemEnvironment(): Environment {
-  const now = sleepProofClock(monotonicMs, () => uptime() * 1000)
+export function systemEnvironment(lead = clockLead()): Environment {
+  const now = sleepProofClock(monotonicMs, () => uptime() * 1000, lead)
   return {
     now,
     wall: () => Date.now(),

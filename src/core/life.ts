@@ -146,7 +146,7 @@ export function step(life: Life, event: Event): Stepped {
     case 'release':
       return letGo(life, event.at)
     case 'renew':
-      return life.phase === 'held' ? renewNow({ ...life, ttlMs: event.ttlMs }) : [life, nothing]
+      return life.phase === 'held' ? renewNow(withTtl(life, event.ttlMs)) : [life, nothing]
     case 'heartbeat':
       return beatEvery(life, event.everyMs, event.at)
   }
@@ -378,10 +378,16 @@ function waiterBeat(life: Life, sentAt: number, at: number): number {
 }
 
 /** Renewals fall on a common beat, so that many share a batch, and a little early, each by its own amount. */
-function nextBeat(everyMs: number, spread: number, sentAt: number, at: number): number {
+export function nextBeat(everyMs: number, spread: number, sentAt: number, at: number): number {
   const beatMs = Math.min(250, Math.max(1, everyMs / 40))
   const dueAt = sentAt + everyMs * (0.9 + 0.1 * spread)
   return Math.max(at, Math.floor(dueAt / beatMs) * beatMs)
+}
+
+/** A heartbeat that leaves no room for a failure under the new ttl is quickened. */
+function withTtl(life: Life, ttlMs: number): Life {
+  const tooSlow = life.heartbeatMs !== Infinity && life.heartbeatMs > ttlMs / 2
+  return { ...life, ttlMs, heartbeatMs: tooSlow ? ttlMs / 3 : life.heartbeatMs }
 }
 
 function renewNow(life: Life): Stepped {

@@ -14,18 +14,22 @@ export interface Office {
   /** Acquisitions without an outcome yet. */
   readonly waiters: Set<{ close(): void }>
   /** Renews held claims while this thread is blocked; see `heartbeat-thread.ts`. */
-  readonly thread?: HeartbeatThread
+  readonly thread: HeartbeatThread | undefined
+}
+
+export interface WatchedClaim {
+  readonly key: string
+  readonly id: string
+  readonly ttlMs: number
+  readonly heartbeatMs: number
+  /** When the request was sent that gave the claim its present end. */
+  readonly sentAt: number
 }
 
 /** A second place to renew from, for when this one is blocked. */
 export interface HeartbeatThread {
-  readonly running: boolean
-  watch(claim: {
-    readonly key: string
-    readonly id: string
-    readonly ttlMs: number
-    readonly heartbeatMs: number
-  }): void
+  /** Renews this claim from now on, instead of as it was told before. */
+  watch(claim: WatchedClaim): void
   unwatch(id: string): void
   /** Hands over, now, the answers that came while this thread was busy. */
   drain(): void
@@ -99,6 +103,11 @@ export class Tenure implements Sleeper, Requester {
     const roll = standing.state === 'held' ? 0 : this.#office.environment.random()
     if (request.op === 'release') this.#dispatch({ type: 'release-answer', at, standing, roll })
     else this.#dispatch({ type: 'answer', at, sentAt, standing, roll })
+  }
+
+  /** The answer to a renewal that another thread sent. */
+  renewedElsewhere(standing: Standing, sentAt: number): void {
+    this.#dispatch({ type: 'answer', at: this.#office.environment.now(), sentAt, standing, roll: 0 })
   }
 
   /** Judges the deadline by the clock now, without waiting for the alarm. */

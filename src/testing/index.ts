@@ -1,1 +1,4 @@
-export { version } from '../index.ts'
+export type { Bench, Harness } from './bench.ts'
+export { conformance } from './conformance.ts'
+export { compareWithModel, modelTest } from './model-test.ts'
+export type { Counterexample, ModelTestOptions, ModelTestResult } from './model-test.ts'

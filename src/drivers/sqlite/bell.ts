@@ -14,7 +14,7 @@ import {
 import path from 'node:path'
 import { readBellLine, writeBellLine, type BellNews } from './bell-line.ts'
 import type { Notice } from './ledger.ts'
-import { parseOwner, type Owner } from './owner.ts'
+import { parseOwner, type Owner } from '../../core/owner.ts'
 
 /** A file that has grown past this is emptied by its owner. */
 const bellBytesMax = 256 * 1024

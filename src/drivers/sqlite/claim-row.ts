@@ -6,7 +6,7 @@ import type { Row, Value } from './database.ts'
 export interface ClaimRow {
   readonly state: 'held' | 'waiting'
   readonly claim: Claim
-  /** For a waiter its arrival, for a holder the fence it was granted with. */
+  /** For a waiter its arrival, for a holder its turn. */
   readonly order: number
   readonly fence: number
   readonly owner: string
@@ -37,7 +37,7 @@ export function decodeRow(row: Row, state: 'held' | 'waiting'): ClaimRow {
   return {
     state,
     claim: JSON.parse(row['claim'] as string) as Claim,
-    order: row[held ? 'granted' : 'arrival'] as number,
+    order: row[held ? 'turn' : 'arrival'] as number,
     fence: held ? (row['fence'] as number) : 0,
     owner: row['owner'] as string,
     ttlMs: row['ttl_ms'] as number,
@@ -112,11 +112,11 @@ export function foreignRowOf(record: ClaimRecord, stored: ClaimRow): ClaimRow {
 }
 
 /** The values of a new row of `holders`, in the order of its columns. */
-export function newHolderValues(row: ClaimRow): Value[] {
+export function newHolderValues(row: ClaimRow, turn: number): Value[] {
   return [
     row.claim.key,
     row.claim.id,
-    row.fence,
+    turn,
     row.fence,
     row.owner,
     row.ttlMs,

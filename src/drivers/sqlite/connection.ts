@@ -50,7 +50,7 @@ function createTables(database: Database): void {
     // Another process may have been quicker.
     if (!isMarked(database)) {
       database.exec(`${schema}
-        insert into counters (one, fence, arrival, boot) values (1, 0, 0, '');
+        insert into counters (one, fence, sequence, boot) values (1, 0, 0, '');
         pragma application_id = ${applicationId};
         pragma user_version = ${formatVersion};`)
     }

@@ -15,7 +15,8 @@ export interface Glance {
 /** The store-wide numbers, as this transaction has them so far. */
 export interface Counters {
   readonly fence: number
-  readonly arrival: number
+  /** The last arrival or turn. */
+  readonly sequence: number
 }
 
 /** Waiters are read in pages that grow: mostly only the first is wanted. */
@@ -33,7 +34,7 @@ export class SqliteKeyView implements KeyView {
   readonly #glance: Glance
   readonly #statements: Statements
   readonly #observer: Observer
-  readonly #lastArrival: number
+  readonly #lastSequence: number
   readonly #rows = new Map<string, ClaimRow>()
   #holders: ClaimRecord[] | undefined
 
@@ -49,7 +50,7 @@ export class SqliteKeyView implements KeyView {
     this.#glance = glance
     this.#statements = statements
     this.#observer = observer
-    this.#lastArrival = counters.arrival
+    this.#lastSequence = counters.sequence
     this.lastFence = counters.fence
     this.ended = ended
   }
@@ -90,7 +91,7 @@ export class SqliteKeyView implements KeyView {
   }
 
   nextOrder(): number {
-    return this.#lastArrival + 1
+    return this.#lastSequence + 1
   }
 
   /** The claim as the file had it when it was read through this view. */

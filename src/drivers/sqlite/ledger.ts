@@ -12,7 +12,8 @@ import {
   waiterValues,
   type ClaimRow,
 } from './claim-row.ts'
-import { SqliteKeyView, type Counters, type Glance } from './key-view.ts'
+import type { Row } from './database.ts'
+import { SqliteKeyView, type Glance } from './key-view.ts'
 import type { Observer } from './observer.ts'
 import type { Statements } from './statements.ts'
 
@@ -37,7 +38,8 @@ export class Ledger {
   readonly #statements: Statements
   readonly #observer: Observer
   readonly #writer: Writer
-  #counters: Counters | undefined
+  /** Read with the first key, written once at the end. */
+  #counters: { fence: number; sequence: number } | undefined
   #countersChanged = false
 
   constructor(statements: Statements, observer: Observer, writer: Writer) {
@@ -59,9 +61,12 @@ export class Ledger {
     const view = new SqliteKeyView(key, glance, counters, ended, this.#statements, this.#observer)
     const verdict = admit(view, request, this.#observer.now)
     const asking = request.op === 'claim' ? request.claim.id : request.op === 'renew' ? request.id : undefined
-    for (const change of verdict.changes) this.#apply(change, view, asking)
+    for (const change of verdict.changes) this.#apply(change, view, asking, counters)
     this.#writeEnded(key, verdict, ended, glance.remembered)
-    this.#count(verdict, counters)
+    if (verdict.lastFence !== counters.fence) {
+      counters.fence = verdict.lastFence
+      this.#countersChanged = true
+    }
     for (const { record, standing } of verdict.news) {
       const { id } = record.claim
       const owner = view.row(id)?.owner
@@ -73,29 +78,25 @@ export class Ledger {
   /** Writes the counters down, once a transaction. */
   finish(): void {
     if (!this.#countersChanged || this.#counters === undefined) return
-    const { fence, arrival } = this.#counters
-    this.#statements.setCounters.run(fence, arrival, this.#writer.boot)
+    const { fence, sequence } = this.#counters
+    this.#statements.setCounters.run(fence, sequence, this.#writer.boot)
   }
 
-  #readCounters(row: Readonly<Record<string, unknown>>): Counters {
+  #readCounters(row: Row): { fence: number; sequence: number } {
     const fence = row['fence'] as number
-    const arrival = row['arrival'] as number
-    if (row['boot'] === this.#writer.boot) return { fence, arrival }
+    const sequence = row['sequence'] as number
+    if (row['boot'] === this.#writer.boot) return { fence, sequence }
     // Another boot wrote last. A power cut may have taken its last commits, so begin past every fence it can have minted.
     this.#countersChanged = true
-    return { fence: Math.max(fence, fenceFloor(this.#writer.wall())), arrival }
+    return { fence: Math.max(fence, fenceFloor(this.#writer.wall())), sequence }
   }
 
-  /** Fences and arrivals used so far. */
-  #count({ lastFence, changes }: Verdict, counters: Counters): void {
-    let { arrival } = counters
-    for (const { before, after } of changes) if (before === undefined && after !== undefined) arrival = after.order
-    if (lastFence === counters.fence && arrival === counters.arrival) return
-    this.#counters = { fence: lastFence, arrival }
-    this.#countersChanged = true
-  }
-
-  #apply({ before, after }: Change, view: SqliteKeyView, asking: string | undefined): void {
+  #apply(
+    { before, after }: Change,
+    view: SqliteKeyView,
+    asking: string | undefined,
+    counters: { sequence: number },
+  ): void {
     const statements = this.#statements
     if (before !== undefined && before.state !== after?.state) {
       const { key, id } = before.claim
@@ -111,9 +112,18 @@ export class Ledger {
     const stays = before?.state === after.state
     if (after.state === 'held') {
       if (stays) statements.updateHolder.run(...holderValues(row))
-      else statements.insertHolder.run(...newHolderValues(row))
+      else statements.insertHolder.run(...newHolderValues(row, this.#count(counters)))
     } else if (stays) statements.updateWaiter.run(...waiterValues(row))
-    else statements.insertWaiter.run(...newWaiterValues(row))
+    else {
+      statements.insertWaiter.run(...newWaiterValues(row))
+      this.#count(counters)
+    }
+  }
+
+  #count(counters: { sequence: number }): number {
+    this.#countersChanged = true
+    counters.sequence += 1
+    return counters.sequence
   }
 
   #rowFor(record: NonNullable<Change['after']>, stored: ClaimRow | undefined, asking: string | undefined): ClaimRow {

@@ -1,6 +1,6 @@
 import type { ClaimRecord } from '../../core/claim-record.ts'
 import { recordOf, type ClaimRow } from './claim-row.ts'
-import { ownerName, parseOwner, type Owner } from './owner.ts'
+import { ownerName, parseOwner, type Owner } from '../../core/owner.ts'
 import type { Statements } from './statements.ts'
 
 /**

@@ -4,18 +4,19 @@
 
 -- One row. A single fence counter serves every key, so the file does not grow with the names ever used.
 create table counters (
-  one     integer primary key check (one = 1),
-  fence   integer not null,
-  arrival integer not null,
+  one      integer primary key check (one = 1),
+  fence    integer not null,
+  -- Numbers arrivals and grants.
+  sequence integer not null,
   -- The boot that last wrote: another one may have lost the end of the log and lifts the fence to the wall clock.
-  boot    text    not null
+  boot     text    not null
 );
 
 create table holders (
   key            text    not null,
   id             text    not null,
-  -- The fence at the grant: holders are read in the order of their grants, also when a fence was lifted since.
-  granted        integer not null,
+  -- From `sequence`: those who hold are read in the order in which they came to.
+  turn           integer not null,
   fence          integer not null,
   owner          text    not null,
   ttl_ms         integer not null,

@@ -1,6 +1,6 @@
 import type { Command, Database, Query } from './database.ts'
 
-const holderColumns = `key, id, granted, fence, owner, ttl_ms, detached, entered_at, acquired_at, last_heartbeat,
+const holderColumns = `key, id, turn, fence, owner, ttl_ms, detached, entered_at, acquired_at, last_heartbeat,
   renewal_count, expires_at, died, leaving, succession, claim`
 const waiterColumns = `key, id, band, arrival, owner, ttl_ms, detached, entered_at, last_heartbeat, renewal_count,
   expires_at, claim`
@@ -13,7 +13,6 @@ export interface Statements {
   readonly rollback: Command
   /** The counters, and which tables have rows of this key: all there is to know of an idle one. */
   readonly glance: Query
-  readonly counters: Query
   readonly setCounters: Command
   readonly holdersOf: Query
   readonly insertHolder: Command
@@ -48,15 +47,14 @@ export function prepareStatements(database: Database): Statements {
     rollback: command('rollback'),
 
     glance: query(`
-      select fence, arrival, boot,
+      select fence, sequence, boot,
         exists (select 1 from holders where key = ?1) as held,
         exists (select 1 from waiters where key = ?1) as awaited,
         exists (select 1 from ended where key = ?1) as remembered
       from counters`),
-    counters: query('select fence, arrival, boot from counters'),
-    setCounters: command('update counters set fence = ?, arrival = ?, boot = ?'),
+    setCounters: command('update counters set fence = ?, sequence = ?, boot = ?'),
 
-    holdersOf: query(`select ${holderColumns} from holders where key = ? order by granted`),
+    holdersOf: query(`select ${holderColumns} from holders where key = ? order by turn`),
     insertHolder: command(`insert into holders (${holderColumns}) values (${marks(16)})`),
     updateHolder: command(`
       update holders set fence = ?3, owner = ?4, ttl_ms = ?5, detached = ?6, acquired_at = ?7, last_heartbeat = ?8,

@@ -2,10 +2,10 @@ import { statfsSync } from 'node:fs'
 import path from 'node:path'
 import { monotonicMs } from '../../core/environment.ts'
 import { watchFile, type WatchFile } from './bell.ts'
-import { bootIdentity } from './boot.ts'
+import { bootIdentity } from '../../core/boot.ts'
 import type { Binding } from './database.ts'
-import { isGone, ownProcess } from './liveness.ts'
-import type { Owner, ProcessIdentity } from './owner.ts'
+import { isGone, ownProcess } from '../../core/liveness.ts'
+import type { Owner, ProcessIdentity } from '../../core/owner.ts'
 
 /** The store's time. `now` is shared by all processes of a boot and never goes back; `wall` is milliseconds since 1970. */
 export interface SqliteClock {

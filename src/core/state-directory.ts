@@ -9,7 +9,11 @@ export function defaultFile(
   return path.join(stateDirectory(environment, platform), 'locks.sqlite')
 }
 
-function stateDirectory(environment: NodeJS.ProcessEnv, platform: NodeJS.Platform): string {
+/** Where this user's programs keep what they remember. */
+export function stateDirectory(
+  environment: NodeJS.ProcessEnv = process.env,
+  platform: NodeJS.Platform = process.platform,
+): string {
   const { LEASEHOLD_STATE_DIR, XDG_STATE_HOME, LOCALAPPDATA } = environment
   if (LEASEHOLD_STATE_DIR) return path.resolve(LEASEHOLD_STATE_DIR)
   // The XDG rule: a relative path is to be ignored.

@@ -1,0 +1,72 @@
+import { MessageChannel, receiveMessageOnPort, Worker, type MessagePort } from 'node:worker_threads'
+import type { Standing } from '../core/driver.ts'
+import { clockLead } from '../core/environment.ts'
+import type { HeartbeatThread, WatchedClaim } from '../core/tenure.ts'
+
+/** What the thread reports: the answer to a renewal it sent, or news it heard. */
+export interface Report {
+  readonly id: string
+  readonly key: string
+  /** When the renewal was sent, on the clock both threads share; absent for news. */
+  readonly sentAt?: number
+  readonly standing: Standing
+}
+
+export type Order =
+  | { readonly type: 'watch'; readonly claim: WatchedClaim }
+  | { readonly type: 'unwatch'; readonly id: string }
+  | { readonly type: 'close' }
+
+export interface WorkerSetup {
+  readonly url: string
+  readonly clockLead: number
+  readonly port: MessagePort
+}
+
+/** Starts a thread that renews held claims over a connection of its own, however long this thread is blocked. */
+export async function startHeartbeatThread(url: string, report: (report: Report) => void): Promise<HeartbeatThread> {
+  const { port1: port, port2 } = new MessageChannel()
+  const workerData: WorkerSetup = { url, clockLead: clockLead(), port: port2 }
+  const worker = new Worker(new URL('./heartbeat-worker.js', import.meta.url), { workerData, transferList: [port2] })
+  await new Promise<void>((resolve, reject) => {
+    worker.once('message', () => resolve())
+    worker.once('error', reject)
+  })
+  // The thread lives as long as the client and not a moment longer than the process wants to.
+  worker.unref()
+  // After a long block there are many reports: only the newest of each claim still says how it stands.
+  const drain = (first?: Report): void => {
+    const newest = new Map<string, Report>()
+    if (first !== undefined) newest.set(first.id, first)
+    for (let next = receiveMessageOnPort(port); next !== undefined; next = receiveMessageOnPort(port)) {
+      const message = next.message as Report
+      newest.set(message.id, message)
+    }
+    for (const message of newest.values()) report(message)
+  }
+  port.on('message', drain)
+  port.unref()
+  let running = true
+  const ended = new Promise<void>((resolve) => {
+    worker.once('exit', () => {
+      running = false
+      resolve()
+    })
+  })
+  // Renewals then come from this thread again: a claim not renewed for half its ttl is renewed from here.
+  worker.on('error', () => {})
+  const order = (message: Order): void => {
+    if (running) port.postMessage(message)
+  }
+  return {
+    watch: (claim) => order({ type: 'watch', claim }),
+    unwatch: (id) => order({ type: 'unwatch', id }),
+    drain,
+    async close() {
+      worker.ref()
+      order({ type: 'close' })
+      await ended
+      port.close()
+    },
+  }
+}

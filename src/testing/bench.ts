@@ -1,0 +1,44 @@
+import type { LockDriver } from '../core/driver.ts'
+
+/** One fresh store, with as many drivers on it as a test wants. */
+export interface Bench {
+  /** A new driver on the same store, already opened: another client, as if in another process. */
+  driver(): Promise<LockDriver>
+  /** Moves the store's time on. A store whose clock cannot be moved waits instead. */
+  advance(ms: number): Promise<void>
+  /** Restarts the store with its data. Drivers made before may be dead afterwards. */
+  restart?(): Promise<void>
+  /** Restarts the store without its data. Drivers made before may be dead afterwards. */
+  empty?(): Promise<void>
+  /** Closes the drivers and throws the store away. */
+  close(): Promise<void>
+}
+
+/** How a driver's author lends a store to the tests of `leasehold/testing`. */
+export interface Harness {
+  open(): Promise<Bench>
+  /**
+   * The step in which the tests count time. A store that waits instead of moving its clock wants it short, yet well
+   * above the time a request takes. No ttl is shorter than this. Default: 1000.
+   */
+  readonly tickMs?: number
+  /** How far times told by the store may be off. Default: 0, for a clock that only `advance` moves. */
+  readonly toleranceMs?: number
+  /** How long pushed news may take. Default: 1000. */
+  readonly newsWithinMs?: number
+}
+
+/** The harness with its defaults filled in. */
+export interface Terms {
+  readonly tickMs: number
+  readonly toleranceMs: number
+  readonly newsWithinMs: number
+}
+
+export function termsOf(harness: Harness): Terms {
+  return {
+    tickMs: harness.tickMs ?? 1000,
+    toleranceMs: harness.toleranceMs ?? 0,
+    newsWithinMs: harness.newsWithinMs ?? 1000,
+  }
+}

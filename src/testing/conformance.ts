@@ -1,0 +1,81 @@
+/**
+ * The suite every driver runs: each promise of the contract in `core/driver.ts` as tests titled as facts.
+ *
+ * ```ts
+ * conformance('mine', {
+ *   async open() {
+ *     const clock = { time: 0 }
+ *     const store = await startStore(clock)
+ *     return {
+ *       driver: async () => { const driver = mine(store); await driver.open(); return driver },
+ *       advance: async (ms) => void (clock.time += ms),
+ *       close: () => store.stop(),
+ *     }
+ *   },
+ * })
+ * ```
+ */
+import { describe, test } from 'vitest'
+import type { Supports } from '../core/driver.ts'
+import type { Harness } from './bench.ts'
+import { batches } from './conformance/batches.ts'
+import { conversion } from './conformance/conversion.ts'
+import { eviction } from './conformance/eviction.ts'
+import { exclusion } from './conformance/exclusion.ts'
+import { isMet, type BenchCan, type Fact } from './conformance/fact.ts'
+import { fences } from './conformance/fences.ts'
+import { listening } from './conformance/listening.ts'
+import { listing } from './conformance/listing.ts'
+import { opening } from './conformance/opening.ts'
+import { order } from './conformance/order.ts'
+import { repetition } from './conformance/repetition.ts'
+import { Stage } from './conformance/stage.ts'
+import { storeTime } from './conformance/store-time.ts'
+import { succession } from './conformance/succession.ts'
+
+const promises: Readonly<Record<string, (fact: Fact) => void>> = {
+  'opening and closing': opening,
+  exclusion,
+  fences,
+  order,
+  'store time': storeTime,
+  'repeatable calls': repetition,
+  eviction,
+  succession,
+  conversion,
+  batches,
+  listing,
+  listening,
+}
+
+/** Registers the conformance tests of a driver with vitest. What its store does not support is not asked of it. */
+export function conformance(name: string, harness: Harness): void {
+  describe(`${name} keeps the contract`, async () => {
+    const { supports, can } = await look(harness)
+    const fact: Fact = (title, needs, body) => {
+      if (!needs.every((need) => isMet(need, supports, can))) return
+      test(title, () => onStage(harness, body))
+    }
+    for (const [promise, facts] of Object.entries(promises)) describe(promise, () => facts(fact))
+  })
+}
+
+/** What the driver supports decides which tests there are, so it is asked before any of them runs. */
+async function look(harness: Harness): Promise<{ supports: Supports; can: BenchCan }> {
+  const bench = await harness.open()
+  try {
+    const { supports } = await bench.driver()
+    return { supports, can: { restart: bench.restart !== undefined, empty: bench.empty !== undefined } }
+  } finally {
+    await bench.close()
+  }
+}
+
+async function onStage(harness: Harness, body: (stage: Stage) => Promise<void>): Promise<void> {
+  const stage = await Stage.open(harness)
+  try {
+    await body(stage)
+  } finally {
+    await stage.close()
+  }
+}

@@ -1,0 +1,78 @@
+import { expect } from 'vitest'
+import type { Request, Standing } from '../../core/driver.ts'
+import type { Fact } from './fact.ts'
+
+/** One `send` carries many requests, each answered in its place. */
+export function batches(fact: Fact): void {
+  fact('nothing asked is nothing answered', [], async (stage) => {
+    expect(await stage.first.send([])).toEqual([])
+  })
+
+  fact('many keys in one send are answered in their order', [], async (stage) => {
+    await stage.hold('taken', { key: 'stage/7' })
+    const requests = Array.from({ length: 40 }, (_, index): Request => {
+      return { op: 'claim', claim: stage.draft(`claim ${index}`, { key: `stage/${index}`, wait: false }) }
+    })
+    const standings = await stage.second.send(requests)
+    expect(standings.map(({ state }) => state)).toEqual(requests.map((_, index) => (index === 7 ? 'absent' : 'held')))
+  })
+
+  fact('requests of one key are carried out one after the other', ['queue'], async (stage) => {
+    const [one, two] = [stage.draft('one'), stage.draft('two')]
+    const { key } = stage
+    const standings = await stage.first.send([
+      { op: 'claim', claim: one },
+      { op: 'claim', claim: two },
+      { op: 'renew', key, id: one.id, ttlMs: stage.ms(20) },
+      { op: 'release', key, id: one.id },
+      { op: 'renew', key, id: two.id, ttlMs: stage.ms(20) },
+      { op: 'release', key, id: one.id },
+      { op: 'release', key, id: two.id },
+      { op: 'renew', key, id: two.id, ttlMs: stage.ms(20) },
+    ])
+    expect(standings.map(summary)).toEqual([
+      'held',
+      'waiting',
+      'held',
+      'released',
+      'held',
+      'unknown',
+      'released',
+      'unknown',
+    ])
+    expect(await stage.listed()).toHaveLength(0)
+  })
+
+  fact('keys may come mixed in one send', [], async (stage) => {
+    const requests: Request[] = []
+    for (const key of ['stage/a', 'stage/b', 'stage/a', 'stage/c', 'stage/b']) {
+      requests.push({ op: 'claim', claim: stage.draft(`claim ${requests.length}`, { key, wait: false }) })
+    }
+    const standings = await stage.first.send(requests)
+    expect(standings.map(summary)).toEqual(['held', 'held', 'refused', 'held', 'refused'])
+  })
+
+  fact("sends at the same time do not get in each other's way", [], async (stage) => {
+    const driver = await stage.anotherDriver()
+    const claims = Array.from({ length: 30 }, (_, index) => stage.draft(`claim ${index}`, { wait: false }))
+    const sends = claims.map((claim, index) => {
+      const sender = index % 3 === 0 ? stage.first : index % 3 === 1 ? stage.second : driver
+      return sender.send([{ op: 'claim', claim }])
+    })
+    const standings = (await Promise.all(sends)).map(([answer]) => summary(answer))
+    expect(standings.filter((standing) => standing === 'held')).toHaveLength(1)
+    expect(standings.filter((standing) => standing === 'refused')).toHaveLength(29)
+  })
+
+  fact('a batch of five hundred is answered whole', [], async (stage) => {
+    const claims = Array.from({ length: 500 }, (_, index) => stage.draft(`claim ${index}`, { key: `stage/${index}` }))
+    const standings = await stage.first.send(claims.map((claim): Request => ({ op: 'claim', claim })))
+    expect(new Set(standings.map(summary))).toEqual(new Set(['held']))
+    const releases = claims.map(({ key, id }): Request => ({ op: 'release', key, id }))
+    expect(new Set((await stage.second.send(releases)).map(summary))).toEqual(new Set(['released']))
+  })
+}
+
+function summary(standing: Standing | undefined): string {
+  return standing?.state === 'absent' ? standing.reason : (standing?.state ?? 'no answer')
+}

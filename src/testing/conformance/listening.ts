@@ -1,0 +1,101 @@
+import { setTimeout as pause } from 'node:timers/promises'
+import { expect } from 'vitest'
+import type { Fact } from './fact.ts'
+
+/** Owners hear what happens to their claims. All of it may be lost: only speed suffers. */
+export function listening(fact: Fact): void {
+  fact('a grant is pushed to its owner', ['push', 'queue'], async (stage) => {
+    await stage.hold('one')
+    await stage.queue('two')
+    const heard = stage.hear(stage.driverOf('two'))
+    await stage.release('one')
+    await stage.hears(heard, 'two', (news) => news.state === 'held' && news.fence > 0 && news.ttlMs > 0)
+  })
+
+  fact('a pushed grant tells the fence that is held', ['push', 'queue'], async (stage) => {
+    await stage.hold('one')
+    await stage.queue('two', { ttl: 20 })
+    const heard = stage.hear(stage.driverOf('two'))
+    await stage.pass(3)
+    await stage.release('one')
+    await stage.hears(heard, 'two', (news) => news.state === 'held')
+    const { fence } = await stage.standsHeld('two')
+    for (const { name, news } of heard) {
+      if (name !== 'two' || news === 'ask' || news.state !== 'held') continue
+      expect(news.fence).toBe(fence)
+      stage.expectTicks(news.ttlMs, 17)
+    }
+  })
+
+  fact('an eviction is pushed to the one evicted', ['push', 'evict'], async (stage) => {
+    const { fence } = await stage.hold('one')
+    const heard = stage.hear(stage.driverOf('one'))
+    await stage.second.send([{ op: 'evict', key: stage.key, fence, reason: 'stuck' }])
+    await stage.hears(heard, 'one', (news) => news.state === 'absent' && news.reason === 'evicted')
+  })
+
+  fact('who is told to leave hears it', ['push', 'queue', 'evict lower-priority'], async (stage) => {
+    await stage.hold('low')
+    const heard = stage.hear(stage.driverOf('low'))
+    await stage.queue('high', { priority: 5, evict: 'lower-priority' })
+    await stage.hears(heard, 'low', (news) => news.state === 'held' && news.leaving === 'preempted')
+  })
+
+  fact("a promotion found by somebody else's asking is pushed too", ['push', 'queue'], async (stage) => {
+    await stage.hold('one', { ttl: 2 })
+    await stage.queue('two')
+    await stage.queue('three')
+    const heard = stage.hear(stage.driverOf('two'))
+    await stage.pass(3)
+    await stage.standing('three')
+    await stage.hears(heard, 'two', (news) => news.state === 'held')
+  })
+
+  fact('all whom one release lets in hear of it', ['push', 'queue', 'shared'], async (stage) => {
+    await stage.hold('writer')
+    const names = ['one', 'two', 'three', 'four']
+    for (const name of names) await stage.queue(name, { mode: 'shared' })
+    const ears = names.map((name) => stage.hear(stage.driverOf(name)))
+    await stage.release('writer')
+    for (const [index, name] of names.entries()) {
+      await stage.hears(ears[index] ?? [], name, (news) => news.state === 'held')
+    }
+  })
+
+  fact('nobody hears of a claim to which nothing happened', ['push', 'queue'], async (stage) => {
+    await stage.hold('one')
+    await stage.queue('two')
+    await stage.queue('three')
+    await stage.hold('elsewhere', { key: 'stage/elsewhere' })
+    const heard = [stage.hear(stage.first), stage.hear(stage.second)]
+    await stage.release('one')
+    const ear = stage.driverOf('two') === stage.first ? heard[0] : heard[1]
+    await stage.hears(ear ?? [], 'two', (news) => news.state === 'held')
+    await pause(20)
+    const standings = heard.flat().filter(({ news }) => news !== 'ask')
+    expect(standings.filter(({ name }) => name === 'three' || name === 'elsewhere' || name === 'one')).toEqual([])
+  })
+
+  fact('who stops listening hears no more', ['push', 'queue'], async (stage) => {
+    await stage.hold('one')
+    await stage.queue('two')
+    let heard = 0
+    const ear = stage.driverOf('two').listen?.(() => (heard += 1))
+    ear?.[Symbol.dispose]()
+    ear?.[Symbol.dispose]()
+    await stage.release('one')
+    await stage.standsHeld('two')
+    await pause(50)
+    expect(heard).toBe(0)
+  })
+
+  fact('who heard nothing learns the same by asking', ['queue'], async (stage) => {
+    await stage.hold('one')
+    await stage.queue('two')
+    await stage.queue('three')
+    await stage.release('one')
+    expect(await stage.renew('two')).toMatchObject({ state: 'held' })
+    await stage.release('two')
+    expect(await stage.renew('three')).toMatchObject({ state: 'held' })
+  })
+}

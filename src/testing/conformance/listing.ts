@@ -1,0 +1,144 @@
+import { expect } from 'vitest'
+import type { ListedKey } from '../../core/driver.ts'
+import type { Fact } from './fact.ts'
+import type { Stage } from './stage.ts'
+
+/** What the store holds can be read, a page at a time. */
+export function listing(fact: Fact): void {
+  fact('an unused store lists nothing', [], async (stage) => {
+    expect(await stage.list()).toMatchObject({ keys: [] })
+    expect((await stage.list({ key: 'stage/nobody' })).keys).toEqual([])
+  })
+
+  fact('a claim is listed as it was asked for', [], async (stage) => {
+    const { fence } = await stage.hold('one', { ttl: 20, priority: 0 })
+    const [claim] = await stage.listed()
+    expect(claim).toMatchObject({
+      id: stage.id('one'),
+      state: 'held',
+      mode: 'exclusive',
+      priority: 0,
+      fence,
+      graceMs: 0,
+    })
+    expect(claim?.ttlMs).toBe(stage.ms(20))
+    expect(claim?.runner).toEqual(stage.draft('one').runner)
+  })
+
+  fact('limits and ranges are listed', ['shared', 'limit', 'range'], async (stage) => {
+    await stage.hold('one', { mode: 'shared', limit: 4, range: [10, 20] })
+    const [claim] = await stage.listed()
+    expect(claim).toMatchObject({ mode: 'shared', limit: 4, range: { start: 10, end: 20 } })
+  })
+
+  fact(
+    'holders come first, then waiters in the order of their turn',
+    ['queue', 'shared', 'priority'],
+    async (stage) => {
+      await stage.hold('reader', { mode: 'shared' })
+      await stage.hold('other', { mode: 'shared' })
+      await stage.queue('one')
+      await stage.queue('two')
+      await stage.queue('first', { priority: 5 })
+      const claims = await stage.listed()
+      expect(claims.map(({ state }) => state)).toEqual(['held', 'held', 'waiting', 'waiting', 'waiting'])
+      expect(claims.slice(2).map(({ id }) => stage.nameOf(id))).toEqual(['first', 'one', 'two'])
+      expect(claims.slice(2).map(({ fence, acquiredAt }) => [fence, acquiredAt])).toEqual([
+        [0, 0],
+        [0, 0],
+        [0, 0],
+      ])
+    },
+  )
+
+  fact("times are of the store's clock and fit its now", [], async (stage) => {
+    await stage.hold('one', { ttl: 20 })
+    await stage.pass(3)
+    await stage.renew('one', 10)
+    await stage.pass(2)
+    const { now, keys } = await stage.list({ key: stage.key })
+    const [claim] = keys[0]?.claims ?? []
+    expect(claim).toBeDefined()
+    if (claim === undefined) return
+    stage.expectTicks(now - claim.enteredAt, 5)
+    stage.expectTicks(now - claim.acquiredAt, 5)
+    stage.expectTicks(now - claim.lastHeartbeat, 2)
+    stage.expectTicks(claim.expiresAt - now, 8)
+    expect(claim.ttlMs).toBe(stage.ms(10))
+    expect(claim.renewalCount).toBe(1)
+  })
+
+  fact('a promoted waiter shows when it came and when it was granted', ['queue'], async (stage) => {
+    await stage.hold('one')
+    await stage.queue('two')
+    await stage.pass(2)
+    await stage.release('one')
+    await stage.pass(1)
+    const { now, keys } = await stage.list({ key: stage.key })
+    const [claim] = keys[0]?.claims ?? []
+    stage.expectTicks(now - (claim?.enteredAt ?? 0), 3)
+    stage.expectTicks(now - (claim?.acquiredAt ?? 0), 1)
+  })
+
+  fact('keys without claims are not listed', [], async (stage) => {
+    await stage.hold('one')
+    await stage.release('one')
+    expect((await stage.list()).keys).toEqual([])
+  })
+
+  fact('pages together show every key once', [], async (stage) => {
+    const names = await fillKeys(stage, 'stage/', 25)
+    for (const limit of [1, 4, 25, 1000]) {
+      const keys = await everyPage(stage, { limit })
+      expect(keys.map(({ key }) => key).toSorted()).toEqual(names)
+    }
+  })
+
+  fact('a page that holds the rest is the last', [], async (stage) => {
+    await fillKeys(stage, 'stage/', 6)
+    expect((await stage.list({ limit: 6 })).next).toBeUndefined()
+    const first = await stage.list({ limit: 4 })
+    expect(first.keys).toHaveLength(4)
+    expect(first.next).toBeDefined()
+    expect(await stage.list({ limit: 4, after: first.next ?? '' })).not.toHaveProperty('next')
+  })
+
+  fact('a prefix narrows the list, and is taken to the letter', [], async (stage) => {
+    const wanted = await fillKeys(stage, 'a_b%/', 5)
+    for (const key of ['a', 'a_b', 'aXb%/0', 'a_bX/0', 'a_b%', 'b', 'A_B%/0', 'a_b%\u{1F512}']) {
+      await stage.hold(`other ${key}`, { key })
+    }
+    expect((await everyPage(stage, { prefix: 'a_b%/', limit: 2 })).map(({ key }) => key).toSorted()).toEqual(wanted)
+    expect((await everyPage(stage, { prefix: 'nobody', limit: 2 })).length).toBe(0)
+  })
+
+  fact('one key is listed by its name, not by its beginning', [], async (stage) => {
+    await stage.hold('one', { key: 'stage' })
+    await stage.hold('two', { key: 'stage/more' })
+    expect((await stage.list({ key: 'stage' })).keys.map(({ key }) => key)).toEqual(['stage'])
+  })
+
+  fact('a claim that was told to leave shows why', ['evict lower-priority', 'queue'], async (stage) => {
+    await stage.hold('low')
+    await stage.queue('high', { priority: 5, evict: 'lower-priority' })
+    expect((await stage.listed())[0]?.leaving).toBe('preempted')
+  })
+}
+
+async function fillKeys(stage: Stage, prefix: string, count: number): Promise<string[]> {
+  const keys = Array.from({ length: count }, (_, index) => `${prefix}${index}`)
+  for (const key of keys) await stage.hold(`holder of ${key}`, { key })
+  return keys.toSorted()
+}
+
+async function everyPage(stage: Stage, query: { prefix?: string; limit: number }): Promise<readonly ListedKey[]> {
+  const keys: ListedKey[] = []
+  let after: string | undefined
+  do {
+    const page = await stage.list({ ...query, ...(after !== undefined && { after }) })
+    expect(page.keys.length).toBeLessThanOrEqual(query.limit)
+    keys.push(...page.keys)
+    after = page.next
+  } while (after !== undefined)
+  return keys
+}

@@ -1,0 +1,96 @@
+import { expect } from 'vitest'
+import type { Fact } from './fact.ts'
+
+/** A claim's id makes every call safe to send twice. */
+export function repetition(fact: Fact): void {
+  fact('a claim sent twice is one claim with one fence', [], async (stage) => {
+    const { fence } = await stage.hold('one')
+    expect((await stage.standsHeld('one')).fence).toBe(fence)
+    expect(await stage.listed()).toHaveLength(1)
+    await stage.release('one')
+    await stage.hold('two')
+  })
+
+  fact('a claim sent twice does not restart its lease', [], async (stage) => {
+    await stage.hold('one', { ttl: 10 })
+    await stage.pass(4)
+    stage.expectTicks((await stage.standsHeld('one')).ttlMs, 6)
+  })
+
+  fact('a waiting claim sent twice keeps its one place', ['queue'], async (stage) => {
+    await stage.hold('one')
+    await stage.queue('two')
+    await stage.queue('three')
+    expect(await stage.standing('two')).toMatchObject({ state: 'waiting', ahead: 0 })
+    expect(await stage.listed()).toHaveLength(3)
+  })
+
+  fact('a claim sent again after its grant was missed tells of the grant', ['queue'], async (stage) => {
+    await stage.hold('one')
+    await stage.queue('two')
+    await stage.release('one')
+    const { fence } = await stage.standsHeld('two')
+    expect((await stage.standsHeld('two')).fence).toBe(fence)
+  })
+
+  fact('a release sent twice harms nobody', ['queue'], async (stage) => {
+    await stage.hold('one')
+    await stage.queue('two')
+    await stage.queue('three')
+    expect(await stage.release('one')).toEqual({ state: 'absent', reason: 'released' })
+    expect(await stage.release('one')).toMatchObject({ state: 'absent' })
+    await stage.standsHeld('two')
+    await stage.standsWaiting('three')
+  })
+
+  fact('a release before expiry says so, and after it does not', [], async (stage) => {
+    await stage.hold('one', { ttl: 3 })
+    expect(await stage.release('one')).toEqual({ state: 'absent', reason: 'released' })
+    await stage.hold('two', { ttl: 2 })
+    await stage.pass(3)
+    const late = await stage.release('two')
+    expect(['expired', 'unknown']).toContain(late.state === 'absent' && late.reason)
+  })
+
+  fact('a renewal after the release brings nothing back', [], async (stage) => {
+    await stage.hold('one')
+    await stage.release('one')
+    expect(await stage.renew('one')).toMatchObject({ state: 'absent' })
+    await stage.hold('two')
+  })
+
+  fact('renewing or releasing what never was answers unknown', [], async (stage) => {
+    stage.draft('never sent')
+    expect(await stage.renew('never sent')).toEqual({ state: 'absent', reason: 'unknown' })
+    expect(await stage.release('never sent')).toEqual({ state: 'absent', reason: 'unknown' })
+  })
+
+  fact('a refused claim leaves nothing behind', [], async (stage) => {
+    await stage.hold('one')
+    await stage.refused('two')
+    expect(await stage.renew('two')).toMatchObject({ state: 'absent' })
+    expect(await stage.listed()).toHaveLength(1)
+  })
+
+  fact('an ended claim is not begun anew while its end is remembered', ['evict'], async (stage) => {
+    const { fence } = await stage.hold('one')
+    await stage.evict(fence)
+    expect(await stage.standing('one')).toMatchObject({ state: 'absent', reason: 'evicted' })
+    await stage.hold('two')
+  })
+
+  fact('a late copy of an expired waiter is not begun anew', ['queue'], async (stage) => {
+    await stage.hold('one')
+    await stage.queue('two', { ttl: 2 })
+    await stage.pass(3)
+    expect(await stage.standing('two')).toEqual({ state: 'absent', reason: 'expired' })
+  })
+
+  fact('the id alone ends a claim: another driver may release it', [], async (stage) => {
+    await stage.hold('one')
+    const other = await stage.anotherDriver()
+    const [standing] = await other.send([{ op: 'release', key: stage.key, id: stage.id('one') }])
+    expect(standing).toEqual({ state: 'absent', reason: 'released' })
+    await stage.hold('two')
+  })
+}

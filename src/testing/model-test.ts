@@ -1,0 +1,97 @@
+import * as fc from 'fast-check'
+import { test } from 'vitest'
+import { termsOf, type Harness } from './bench.ts'
+import { scriptOf, type Command } from './model/command.ts'
+import { scripts } from './model/generate.ts'
+import { Player } from './model/player.ts'
+
+export interface ModelTestOptions {
+  /** Scripts to play. Default: 500. */
+  readonly runs?: number
+  /** Commands of the longest script. Default: 80, so that the default is about 20,000 commands. */
+  readonly commandsMax?: number
+  /** Stops beginning new scripts after this long. Default: 20 seconds. */
+  readonly timeLimitMs?: number
+  /** The first random number. Default: another one every time, printed on failure. */
+  readonly seed?: number
+}
+
+/** A script on which the driver and the rule part ways, shrunk to what matters. */
+export interface Counterexample {
+  readonly script: string
+  readonly difference: string
+  /** Set the environment variable LEASEHOLD_REPLAY to this to play the script again. */
+  readonly replay: string
+}
+
+/** How much was played. */
+export interface ModelTestResult {
+  readonly runs: number
+  readonly commands: number
+  readonly counterexample: Counterexample | undefined
+}
+
+/**
+ * Registers a test that plays random scripts both on the driver and on the admission rule and compares every answer,
+ * list and piece of news.
+ */
+export function modelTest(name: string, harness: Harness, options: ModelTestOptions = {}): void {
+  const timeoutMs = (options.timeLimitMs ?? timeLimitDefaultMs) * 3 + 30_000
+  test(`${name} answers as the rule does, whatever it is asked`, { timeout: timeoutMs }, async () => {
+    const { counterexample } = await compareWithModel(harness, options)
+    if (counterexample === undefined) return
+    const { script, difference, replay } = counterexample
+    throw new Error(`${difference}\n\n${script}\n\nPlay it again with LEASEHOLD_REPLAY='${replay}'`)
+  })
+}
+
+const timeLimitDefaultMs = 20_000
+
+/** Plays random scripts and answers with the shortest found on which the driver differs from the rule. */
+export async function compareWithModel(harness: Harness, options: ModelTestOptions = {}): Promise<ModelTestResult> {
+  const { runs = 500, commandsMax = 80, timeLimitMs = timeLimitDefaultMs } = options
+  const terms = termsOf(harness)
+  const bench = await harness.open()
+  let played = 0
+  let commands = 0
+  try {
+    const drivers = [await bench.driver(), await bench.driver()]
+    const { supports } = await bench.driver()
+    const property = fc.asyncProperty(scripts(supports, commandsMax), async (script) => {
+      played += 1
+      commands += script.length
+      const difference = await new Player(bench, drivers, terms, `script-${played}/`).play(script)
+      if (difference !== undefined) throw new Difference(difference)
+    })
+    const details = await fc.check(property, {
+      numRuns: runs,
+      interruptAfterTimeLimit: timeLimitMs,
+      ...(options.seed !== undefined && { seed: options.seed }),
+      ...replayed(process.env['LEASEHOLD_REPLAY']),
+    })
+    return { runs: played, commands, counterexample: details.failed ? tell(details) : undefined }
+  } finally {
+    await bench.close()
+  }
+}
+
+class Difference extends Error {}
+
+function tell(details: fc.RunDetails<[Command[]]>): Counterexample | undefined {
+  // Interrupted by the time limit before anything was found: not a failure.
+  if (details.counterexample === null) return undefined
+  const [script] = details.counterexample
+  const { errorInstance: error } = details
+  return {
+    script: scriptOf(script),
+    difference: error instanceof Difference ? error.message : String(error instanceof Error ? error.stack : error),
+    replay: `${details.seed}/${details.counterexamplePath ?? ''}`,
+  }
+}
+
+/** `seed/path`, as a failure prints it. */
+function replayed(replay: string | undefined): { seed?: number; path?: string; endOnFailure?: boolean } {
+  if (replay === undefined || replay === '') return {}
+  const [seed = '', path = ''] = replay.split('/')
+  return { seed: Number(seed), ...(path !== '' && { path, endOnFailure: true }) }
+}

@@ -1,0 +1,112 @@
+import { isDeepStrictEqual } from 'node:util'
+import type { ListedClaim, Standing, Succession } from '../../core/driver.ts'
+import { FenceMap } from './fence-map.ts'
+
+/** Compares what a driver says about one key with what the model says. Answers with the difference, if there is one. */
+export class Comparison {
+  readonly fences = new FenceMap()
+  readonly #toleranceMs: number
+
+  constructor(toleranceMs: number) {
+    this.#toleranceMs = toleranceMs
+  }
+
+  standing(model: Standing, driver: Standing | undefined): string | undefined {
+    if (driver === undefined) return 'there was no answer'
+    if (model.state !== driver.state) return `it should be ${model.state}, not ${driver.state}`
+    if (model.state === 'held' && driver.state === 'held') {
+      return (
+        this.#time('ttlMs', model.ttlMs, driver.ttlMs) ??
+        same('leaving', model.leaving, driver.leaving) ??
+        this.#succession(model.after, driver.after) ??
+        this.fences.match(model.fence, driver.fence)
+      )
+    }
+    if (model.state === 'waiting' && driver.state === 'waiting') {
+      return (
+        same('ahead', model.ahead, driver.ahead) ??
+        this.#time('ttlMs', model.ttlMs, driver.ttlMs) ??
+        this.#time('againMs', model.againMs, driver.againMs)
+      )
+    }
+    if (model.state === 'absent' && driver.state === 'absent') {
+      return same('reason', model.reason, driver.reason) ?? same('detail', model.detail, driver.detail)
+    }
+    return undefined
+  }
+
+  /** Both lists without claims that are over; `now` is each side's own. */
+  claims(
+    model: readonly ListedClaim[],
+    modelNow: number,
+    driver: readonly ListedClaim[],
+    driverNow: number,
+  ): string | undefined {
+    const ids = (claims: readonly ListedClaim[]) => [
+      ...claims
+        .filter(({ state }) => state === 'held')
+        .map(({ id }) => `held ${id}`)
+        .toSorted(),
+      ...claims.filter(({ state }) => state === 'waiting').map(({ id }) => `waiting ${id}`),
+    ]
+    const wrong = same('claims', ids(model), ids(driver))
+    if (wrong !== undefined) return wrong
+    if (driver.some(({ state }, index) => state === 'held' && driver[index - 1]?.state === 'waiting')) {
+      return 'a holder is listed behind a waiter'
+    }
+    for (const claim of model) {
+      const other = driver.find(({ id }) => id === claim.id) as ListedClaim
+      const difference = this.#claim(claim, modelNow, other, driverNow)
+      if (difference !== undefined) return `claim ${claim.id}: ${difference}`
+    }
+    return undefined
+  }
+
+  #claim(model: ListedClaim, modelNow: number, driver: ListedClaim, driverNow: number): string | undefined {
+    for (const name of constantFields) {
+      const wrong = same(name, model[name], driver[name])
+      if (wrong !== undefined) return wrong
+    }
+    for (const name of timeFields) {
+      if (name === 'acquiredAt' && model.acquiredAt === 0 && driver.acquiredAt === 0) continue
+      const wrong = this.#time(name, model[name] - modelNow, driver[name] - driverNow)
+      if (wrong !== undefined) return wrong
+    }
+    if (model.state === 'waiting') return same('fence', 0, driver.fence) ?? same('acquiredAt', 0, driver.acquiredAt)
+    return this.fences.match(model.fence, driver.fence)
+  }
+
+  #succession(model: Succession | undefined, driver: Succession | undefined): string | undefined {
+    if (model === undefined || driver === undefined) return same('after', model, driver)
+    return (
+      same('after.how', model.how, driver.how) ??
+      same('after.runner', model.runner, driver.runner) ??
+      this.fences.match(model.fence, driver.fence)
+    )
+  }
+
+  #time(name: string, modelMs: number, driverMs: number): string | undefined {
+    if (Math.abs(modelMs - driverMs) <= this.#toleranceMs) return undefined
+    return `${name} should be ${modelMs}, not ${driverMs}`
+  }
+}
+
+const constantFields = [
+  'mode',
+  'limit',
+  'range',
+  'priority',
+  'ttlMs',
+  'graceMs',
+  'maxHoldMs',
+  'leaving',
+  'renewalCount',
+  'runner',
+] as const
+
+const timeFields = ['enteredAt', 'acquiredAt', 'lastHeartbeat', 'expiresAt'] as const
+
+function same(name: string, model: unknown, driver: unknown): string | undefined {
+  if (isDeepStrictEqual(model, driver)) return undefined
+  return `${name} should be ${JSON.stringify(model)}, not ${JSON.stringify(driver)}`
+}

@@ -1,0 +1,51 @@
+import { admit, type News } from '../../core/admission.ts'
+import { keyOf } from '../../core/batcher.ts'
+import { listed } from '../../core/claim-record.ts'
+import type { ListedClaim, Request, Standing } from '../../core/driver.ts'
+import { KeyState } from '../../core/key-state.ts'
+
+/** News the model would push, with the key it is about. */
+export interface ModelNews extends News {
+  readonly key: string
+}
+
+/** What every driver is measured by: the admission rule over plain memory, with a clock of its own. */
+export class Model {
+  now = 0
+  readonly news: ModelNews[] = []
+  readonly #keys = new Map<string, KeyState>()
+
+  send(request: Request): Standing {
+    const key = keyOf(request)
+    const state = this.#state(key)
+    const verdict = admit(state, request, this.now)
+    state.apply(verdict)
+    for (const news of verdict.news) this.news.push({ ...news, key })
+    return verdict.standing
+  }
+
+  /** The claims of a key that are not over, as `list` shows them. */
+  list(key: string): readonly ListedClaim[] {
+    const state = this.#state(key)
+    return [...state.holders(), ...state.waiters()].map(listed).filter((claim) => !isOver(claim, this.now))
+  }
+
+  lastFence(key: string): number {
+    return this.#state(key).lastFence
+  }
+
+  keys(): readonly string[] {
+    return [...this.#keys.keys()]
+  }
+
+  #state(key: string): KeyState {
+    let state = this.#keys.get(key)
+    if (state === undefined) this.#keys.set(key, (state = new KeyState()))
+    return state
+  }
+}
+
+/** Whether a listed claim has ended, noticed or not. */
+export function isOver(claim: ListedClaim, now: number): boolean {
+  return now >= claim.expiresAt + (claim.state === 'held' ? claim.graceMs : 0)
+}

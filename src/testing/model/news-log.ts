@@ -1,0 +1,57 @@
+import type { Standing } from '../../core/driver.ts'
+import type { Comparison } from './compare.ts'
+import type { ModelNews } from './model.ts'
+
+/** One piece of news as a driver's listener got it. */
+export interface HeardNews {
+  readonly driver: number
+  readonly key: string
+  readonly id: string
+  readonly news: Standing | 'ask'
+}
+
+/**
+ * What the drivers' listeners heard. News is a hint: some may be missing, and a nudge to ask stands for any. What is said
+ * must be true and in order, though, and of the last that happened to a claim its owner must hear.
+ */
+export class NewsLog {
+  readonly #heard: HeardNews[] = []
+  readonly #ownerOf: (id: string) => number
+
+  constructor(ownerOf: (id: string) => number) {
+    this.#ownerOf = ownerOf
+  }
+
+  note(heard: HeardNews): void {
+    // Others may overhear. Only what reaches the owner counts.
+    if (heard.driver === this.#ownerOf(heard.id)) this.#heard.push(heard)
+  }
+
+  /** Names a claim whose owner heard neither the last news of it nor a nudge to ask. */
+  unheard(expected: readonly ModelNews[]): string | undefined {
+    const last = new Map(expected.map(({ record, standing }) => [record.claim.id, standing]))
+    for (const { id, news } of this.#heard) {
+      if (news === 'ask' || news.state === last.get(id)?.state) last.delete(id)
+    }
+    for (const [id, standing] of last) return `claim ${id} never heard: ${JSON.stringify(standing)}`
+    return undefined
+  }
+
+  /** Names news that is not true, or out of order. */
+  difference(expected: readonly ModelNews[], comparisonOf: (key: string) => Comparison): string | undefined {
+    const toCome = new Map<string, Standing[]>()
+    for (const { record, standing } of expected) {
+      const standings = toCome.get(record.claim.id)
+      if (standings === undefined) toCome.set(record.claim.id, [standing])
+      else standings.push(standing)
+    }
+    for (const { key, id, news } of this.#heard) {
+      if (news === 'ask') continue
+      const standings = toCome.get(id) ?? []
+      const at = standings.findIndex((standing) => comparisonOf(key).standing(standing, news) === undefined)
+      if (at < 0) return `claim ${id} heard ${JSON.stringify(news)}, to come was ${JSON.stringify(standings)}`
+      standings.splice(0, at + 1)
+    }
+    return undefined
+  }
+}

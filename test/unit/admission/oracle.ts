@@ -1,0 +1,256 @@
+/**
+ * What must be true after every request, said in the plainest way and without a line of the code under test: byte by
+ * byte, claim by claim. Slow, and meant to be.
+ */
+import type { ClaimRecord } from '../../../src/core/claim-record.ts'
+import type { Claim } from '../../../src/core/driver.ts'
+import type { Turn } from './play.ts'
+
+/** Ranges of the scripts end below this. A whole key touches all of these bytes. */
+const bytes = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]
+
+/** Everything wrong with a turn. */
+export function complaints(turn: Turn): string[] {
+  return [
+    ...exclusion(turn),
+    ...fences(turn),
+    ...progress(turn),
+    ...nothingLost(turn),
+    ...answer(turn),
+    ...changes(turn),
+    ...news(turn),
+    ...times(turn),
+    ...forNothing(turn),
+    ...circles(turn),
+  ]
+}
+
+function touches(claim: Claim, byte: number): boolean {
+  return claim.range === undefined || (claim.range.start <= byte && byte < claim.range.end)
+}
+
+function meet(one: Claim, other: Claim): boolean {
+  return bytes.some((byte) => touches(one, byte) && touches(other, byte))
+}
+
+/** Whether a claim could be held beside all of these. */
+function fits(claim: Claim, holders: readonly ClaimRecord[]): boolean {
+  const others = holders.map((holder) => holder.claim).filter((one) => one.id !== claim.replaces && meet(one, claim))
+  if (others.some((one) => one.mode === 'exclusive' || claim.mode === 'exclusive')) return false
+  if (others.some((one) => one.limit !== claim.limit)) return false
+  return claim.limit === undefined || others.length < claim.limit
+}
+
+function exclusion({ after }: Turn): string[] {
+  const wrong: string[] = []
+  for (const byte of bytes) {
+    const here = after.holders.map(({ claim }) => claim).filter((claim) => touches(claim, byte))
+    if (here.length > 1 && here.some(({ mode }) => mode === 'exclusive')) wrong.push(`byte ${byte} is not held alone`)
+    for (const { limit } of here) {
+      if (limit !== undefined && here.length > limit) wrong.push(`byte ${byte} has more holders than ${limit}`)
+      if (here.some((other) => other.limit !== limit)) wrong.push(`byte ${byte} has holders of two limits`)
+    }
+  }
+  return wrong
+}
+
+function fences({ before, after, verdict }: Turn): string[] {
+  const wrong: string[] = []
+  const known = new Map(before.holders.map((record) => [record.claim.id, record.fence]))
+  const all = after.holders.map(({ fence }) => fence)
+  if (new Set(all).size !== all.length) wrong.push('two holders have the same fence')
+  if (verdict.lastFence < before.lastFence) wrong.push('the last fence fell')
+  for (const { claim, fence } of after.holders) {
+    const old = known.get(claim.id)
+    if (old === undefined && fence <= before.lastFence) wrong.push(`${claim.id} was granted an old fence`)
+    if (old !== undefined && fence < old) wrong.push(`the fence of ${claim.id} fell`)
+    if (fence > after.lastFence) wrong.push(`the fence of ${claim.id} is above the last`)
+  }
+  return wrong
+}
+
+/** In the order of promotion: conversions, priority, arrival. */
+function inOrder(waiters: readonly ClaimRecord[]): ClaimRecord[] {
+  return waiters.toSorted((one, other) => {
+    if ((one.claim.replaces === undefined) !== (other.claim.replaces === undefined)) {
+      return one.claim.replaces === undefined ? 1 : -1
+    }
+    return other.claim.priority - one.claim.priority || one.order - other.order
+  })
+}
+
+function lives(turn: Turn, record: ClaimRecord): boolean {
+  return turn.now < record.expiresAt && !turn.dead.has(record.claim.id)
+}
+
+function baseIsHeld(turn: Turn, { claim }: ClaimRecord): boolean {
+  if (claim.replaces === undefined) return true
+  return turn.after.holders.some((holder) => holder.claim.id === claim.replaces && turn.now < holder.expiresAt)
+}
+
+/** Nobody waits who conflicts with no holder and with nobody ahead. */
+function progress(turn: Turn): string[] {
+  const { after } = turn
+  const queue = inOrder(after.waiters).filter((waiter) => lives(turn, waiter) && baseIsHeld(turn, waiter))
+  return queue
+    .filter((waiter, place) => {
+      const { claim } = waiter
+      const ahead = queue.slice(0, place).map((one) => one.claim)
+      const blocked = ahead.some(
+        (one) =>
+          meet(one, claim) &&
+          (one.mode === 'exclusive' ||
+            claim.mode === 'exclusive' ||
+            one.limit !== undefined ||
+            claim.limit !== undefined),
+      )
+      return !blocked && fits(claim, after.holders)
+    })
+    .map(({ claim }) => `${claim.id} waits for nothing`)
+}
+
+/** Whoever is gone has a reason. */
+function nothingLost(turn: Turn): string[] {
+  const { request, now, before, after, verdict, dead } = turn
+  const there = new Set([...after.holders, ...after.waiters].map(({ claim }) => claim.id))
+  const told = new Set(
+    verdict.news.filter(({ standing }) => standing.state === 'absent').map((one) => one.record.claim.id),
+  )
+  const converted = new Set(after.holders.map(({ claim }) => claim.replaces))
+  const asking = request.op === 'claim' ? request.claim.id : request.op === 'evict' ? undefined : request.id
+  return [...before.holders, ...before.waiters]
+    .filter((record) => {
+      const { id, graceMs, replaces } = record.claim
+      if (there.has(id) || told.has(id) || converted.has(id) || dead.has(id)) return false
+      if (request.op === 'release' && request.id === id) return false
+      if (id === asking && verdict.standing.state === 'absent') return false
+      const held = record.state === 'held'
+      if (now >= record.expiresAt + (held ? graceMs : 0)) return false
+      return held || replaces === undefined || baseIsHeld(turn, record)
+    })
+    .map(({ claim }) => `${claim.id} is gone for no reason`)
+}
+
+/** What the asking claim is told is where it stands. */
+function answer({ request, now, after, verdict }: Turn): string[] {
+  if (request.op === 'evict') return []
+  const id = request.op === 'claim' ? request.claim.id : request.id
+  const { standing } = verdict
+  const holder = after.holders.find(({ claim }) => claim.id === id)
+  const waiter = after.waiters.find(({ claim }) => claim.id === id)
+  if (holder !== undefined && waiter !== undefined) return [`${id} both holds and waits`]
+  if (standing.state === 'held') {
+    if (holder === undefined) return [`${id} was told that it holds`]
+    const right = standing.fence === holder.fence && standing.ttlMs === holder.expiresAt - now && standing.ttlMs > 0
+    return right ? [] : [`${id} was told another fence or ttl than it has`]
+  }
+  if (standing.state === 'waiting') {
+    if (waiter === undefined) return [`${id} was told that it waits`]
+    const place = inOrder(after.waiters).indexOf(waiter)
+    if (standing.ahead !== place) return [`${id} has ${place} ahead, not ${standing.ahead}`]
+    if (standing.ttlMs !== waiter.expiresAt - now) return [`${id} was told another ttl than it has`]
+    return standing.againMs > 0 && standing.againMs <= Math.max(1, standing.ttlMs)
+      ? []
+      : [`${id} should ask never again`]
+  }
+  if (waiter !== undefined) return [`${id} waits and was told otherwise`]
+  return holder === undefined || now >= holder.expiresAt ? [] : [`${id} holds and was told otherwise`]
+}
+
+/** A store that only carries out the changes comes to the same state. */
+function changes({ before, after, verdict }: Turn): string[] {
+  const wrong: string[] = []
+  const store = new Map([...before.holders, ...before.waiters].map((record) => [record.claim.id, record]))
+  for (const { before: old, after: next } of verdict.changes) {
+    const id = (old ?? next)?.claim.id ?? ''
+    if (old === undefined && store.has(id)) wrong.push(`${id} is new and yet there`)
+    if (old !== undefined && store.get(id)?.state !== old.state)
+      wrong.push(`${id} is changed and was not there as such`)
+    if (old === undefined && next === undefined) wrong.push('a change changes nothing')
+    if (next === undefined) store.delete(id)
+    else store.set(id, next)
+  }
+  const ids = (records: Iterable<ClaimRecord>) =>
+    JSON.stringify([...records].map((one) => [one.claim.id, one]).toSorted())
+  if (ids(store.values()) !== ids([...after.holders, ...after.waiters])) wrong.push('the changes lead elsewhere')
+  const ordered = inOrder(after.waiters)
+  if (after.waiters.some((waiter, place) => waiter !== ordered[place])) wrong.push('the waiters are out of order')
+  return wrong
+}
+
+/** Everybody else to whom something happened hears it, and nobody hears what is not so. */
+function news({ request, before, after, verdict, now }: Turn): string[] {
+  const wrong: string[] = []
+  const asking = request.op === 'claim' ? request.claim.id : request.op === 'evict' ? undefined : request.id
+  const held = new Map(after.holders.map((record) => [record.claim.id, record]))
+  for (const { record, standing } of verdict.news) {
+    const { id } = record.claim
+    const holder = held.get(id)
+    if (id === asking) wrong.push(`${id} asked and hears it twice`)
+    if (standing.state === 'held' && (holder?.fence !== standing.fence || holder.expiresAt - now !== standing.ttlMs)) {
+      wrong.push(`${id} hears that it holds`)
+    }
+    if (standing.state === 'absent' && holder !== undefined) wrong.push(`${id} hears that it is gone`)
+    if (standing.state === 'waiting' || standing.state === 'unknown') wrong.push(`${id} hears what is no news`)
+  }
+  const heard = new Set(verdict.news.map(({ record }) => record.claim.id))
+  const known = new Map(before.holders.map((record) => [record.claim.id, record]))
+  for (const { claim, leaving } of after.holders) {
+    const old = known.get(claim.id)
+    if (claim.id === asking || heard.has(claim.id)) continue
+    if (old === undefined) wrong.push(`${claim.id} was granted and does not hear it`)
+    else if (old.leaving !== leaving) wrong.push(`${claim.id} must leave and does not hear it`)
+  }
+  return wrong
+}
+
+/** Leases end when they should, and only their owner moves their end. */
+function times({ request, now, before, after }: Turn): string[] {
+  const wrong: string[] = []
+  const known = new Map([...before.holders, ...before.waiters].map((record) => [record.claim.id, record]))
+  for (const record of after.holders) {
+    const { id, maxHoldMs, graceMs } = record.claim
+    const old = known.get(id)
+    if (now >= record.expiresAt + graceMs) wrong.push(`${id} is over and still held`)
+    if (record.expiresAt - now > record.ttlMs) wrong.push(`${id} has more than its ttl left`)
+    if (maxHoldMs !== undefined && record.expiresAt > record.acquiredAt + maxHoldMs)
+      wrong.push(`${id} is held too long`)
+    if (record.acquiredAt > now && old?.state !== 'held') wrong.push(`${id} was granted in the future`)
+    if (old === undefined) continue
+    const renewing = request.op === 'renew' && request.id === id
+    if (record.expiresAt > old.expiresAt && (!renewing || old.leaving !== undefined)) wrong.push(`${id} got more time`)
+  }
+  return wrong
+}
+
+/** Who takes a place at once gets one for every holder turned out. */
+function forNothing({ request, before, after, verdict }: Turn): string[] {
+  if (request.op !== 'claim' && request.op !== 'renew') return []
+  const id = request.op === 'claim' ? request.claim.id : request.id
+  const claim = request.op === 'claim' ? request.claim : before.waiters.find((one) => one.claim.id === id)?.claim
+  if (claim?.evict !== 'all' && claim?.evict !== 'same-runner') return []
+  const evicted = verdict.news.some(({ standing }) => standing.state === 'absent' && standing.reason === 'evicted')
+  if (!evicted || after.holders.some((holder) => holder.claim.id === id)) return []
+  return [`${id} turned somebody out and holds nothing`]
+}
+
+/** No two conversions wait for each other's old claim. */
+function circles(turn: Turn): string[] {
+  const { after } = turn
+  const held = new Map(after.holders.map((record) => [record.claim.id, record.claim]))
+  const converting = after.waiters.filter(
+    (waiter) => waiter.claim.replaces !== undefined && lives(turn, waiter) && baseIsHeld(turn, waiter),
+  )
+  const wrong: string[] = []
+  for (const { claim: one } of converting) {
+    for (const { claim: other } of converting) {
+      const base = held.get(one.replaces ?? '')
+      const otherBase = held.get(other.replaces ?? '')
+      if (one.id >= other.id || base === undefined || otherBase === undefined || base === otherBase) continue
+      const excludes = (wanted: Claim, inTheWay: Claim) =>
+        meet(wanted, inTheWay) && (wanted.mode === 'exclusive' || inTheWay.mode === 'exclusive')
+      if (excludes(one, otherBase) && excludes(other, base)) wrong.push(`${one.id} and ${other.id} wait for each other`)
+    }
+  }
+  return wrong
+}

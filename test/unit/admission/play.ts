@@ -1,0 +1,133 @@
+import { admit, type KeyView, type Verdict } from '../../../src/core/admission.ts'
+import type { ClaimRecord, Ended } from '../../../src/core/claim-record.ts'
+import type { Claim, Request, Standing } from '../../../src/core/driver.ts'
+import { KeyState } from '../../../src/core/key-state.ts'
+
+/** A key's state read through a driver's eyes: it knows which processes have died, and every read is counted. */
+class Watched implements KeyView {
+  waitersRead = 0
+  readonly #state: KeyState
+  readonly #dead: ReadonlySet<string>
+
+  constructor(state: KeyState, dead: ReadonlySet<string>) {
+    this.#state = state
+    this.#dead = dead
+  }
+
+  get lastFence(): number {
+    return this.#state.lastFence
+  }
+
+  get fenceFloor(): number {
+    return this.#state.fenceFloor
+  }
+
+  get ended(): Ended | undefined {
+    return this.#state.ended
+  }
+
+  holders(): readonly ClaimRecord[] {
+    return this.#state.holders().map((record) => this.#asSeen(record))
+  }
+
+  *waiters(): Iterable<ClaimRecord> {
+    for (const waiter of this.#state.waiters()) {
+      this.waitersRead += 1
+      yield this.#asSeen(waiter)
+    }
+  }
+
+  find(id: string): ClaimRecord | undefined {
+    const record = this.#state.find(id)
+    return record === undefined ? undefined : this.#asSeen(record)
+  }
+
+  ahead(record: ClaimRecord): number {
+    return this.#state.ahead(record)
+  }
+
+  nextOrder(): number {
+    return this.#state.nextOrder()
+  }
+
+  #asSeen(record: ClaimRecord): ClaimRecord {
+    return this.#dead.has(record.claim.id) ? { ...record, died: true } : record
+  }
+}
+
+/** What one request did: everything the rule was given and everything it decided. */
+export interface Turn {
+  readonly request: Request
+  readonly now: number
+  readonly before: Snapshot
+  readonly verdict: Verdict
+  readonly after: Snapshot
+  readonly dead: ReadonlySet<string>
+}
+
+export interface Snapshot {
+  readonly lastFence: number
+  readonly holders: readonly ClaimRecord[]
+  readonly waiters: readonly ClaimRecord[]
+}
+
+/** One key with a clock: the smallest place in which the rule can be played. */
+export class Play {
+  now = 1000
+  waitersRead = 0
+  readonly state = new KeyState()
+  readonly dead = new Set<string>()
+
+  turn(request: Request): Turn {
+    const { state, now } = this
+    const before = this.snapshot()
+    const view = new Watched(state, this.dead)
+    const verdict = admit(view, request, now)
+    this.waitersRead = view.waitersRead
+    state.apply(verdict)
+    return { request, now, before, verdict, after: this.snapshot(), dead: new Set(this.dead) }
+  }
+
+  snapshot(): Snapshot {
+    return { lastFence: this.state.lastFence, holders: [...this.state.holders()], waiters: [...this.state.waiters()] }
+  }
+
+  claim(id: string, wish: Partial<Omit<Claim, 'id' | 'key'>> = {}): Standing {
+    return this.turn({ op: 'claim', claim: claimOf(id, wish) }).verdict.standing
+  }
+
+  renew(id: string, ttlMs = 100, fenceFloor?: number): Standing {
+    const renewal = { op: 'renew', key: 'key', id, ttlMs } as const
+    return this.turn(fenceFloor === undefined ? renewal : { ...renewal, fenceFloor }).verdict.standing
+  }
+
+  release(id: string): Standing {
+    return this.turn({ op: 'release', key: 'key', id }).verdict.standing
+  }
+
+  evict(fence: number): Standing {
+    return this.turn({ op: 'evict', key: 'key', fence, reason: 'test' }).verdict.standing
+  }
+
+  holding(): readonly string[] {
+    return this.state.holders().map(({ claim }) => claim.id)
+  }
+
+  waiting(): readonly string[] {
+    return this.state.waiters().map(({ claim }) => claim.id)
+  }
+}
+
+export function claimOf(id: string, wish: Partial<Omit<Claim, 'id' | 'key'>> = {}): Claim {
+  return {
+    id,
+    key: 'key',
+    mode: 'exclusive',
+    priority: 0,
+    wait: true,
+    ttlMs: 100,
+    graceMs: 0,
+    runner: { id: `runner of ${id}`, incarnation: '1', host: 'host', pid: 1, client: 'client' },
+    ...wish,
+  }
+}
