@@ -16,9 +16,9 @@ export interface FakeTime {
   /** For `memory({ clock })`. */
   readonly clock: { now(): number; wall(): number }
   /** Lets time pass: timers fire in order, and what they start is done before the next one fires. */
-  advance(milliseconds: number): Promise<void>
+  readonly advance: (milliseconds: number) => Promise<void>
   /** Moves time on without firing anything, as when the event loop is blocked; timers are late afterwards. */
-  block(milliseconds: number): void
+  readonly block: (milliseconds: number) => void
   /** Timers set and not yet fired. */
   readonly timers: number
 }
@@ -44,7 +44,7 @@ export function fakeTime(seed = 1): FakeTime {
   }
   return {
     environment,
-    clock: { now: () => now, wall: environment.wall },
+    clock: { now: () => now, wall: () => environment.wall() },
     async advance(milliseconds) {
       const until = now + milliseconds
       await settled()

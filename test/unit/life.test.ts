@@ -14,7 +14,7 @@ const claim: Claim = {
 }
 const terms: LifeTerms = { heartbeatMs: 10_000, polling: undefined, spread: 1 }
 const held = (ttlMs = 30_000): Standing => ({ state: 'held', fence: 7, ttlMs })
-const waiting: Standing = { state: 'waiting', ahead: 2, ttlMs: 30_000, againMs: 30_000 }
+const waiting = { state: 'waiting', ahead: 2, ttlMs: 30_000, againMs: 30_000 } as const satisfies Standing
 const unknown: Standing = { state: 'unknown', error: new Error('no route') }
 
 /** Plays events on one claim and gathers what it wanted done. */
@@ -108,7 +108,7 @@ describe('waiting', () => {
   })
 
   test('asks again when the store says the holder must be gone', () => {
-    const player = new Player().answer({ ...waiting, againMs: 700 } as Standing, 0, 5)
+    const player = new Player().answer({ ...waiting, againMs: 700 }, 0, 5)
     expect(wakeAt(player.life)).toBe(705)
   })
 
