@@ -1,4 +1,5 @@
 import type { Environment, Timer } from '../core/environment.ts'
+import { seededRandom } from './random.ts'
 
 interface PendingTimer {
   readonly at: number
@@ -15,9 +16,9 @@ export interface FakeTime {
   /** For `memory({ clock })`. */
   readonly clock: { now(): number; wall(): number }
   /** Lets time pass: timers fire in order, and what they start is done before the next one fires. */
-  advance(milliseconds: number): Promise<void>
+  readonly advance: (milliseconds: number) => Promise<void>
   /** Moves time on without firing anything, as when the event loop is blocked; timers are late afterwards. */
-  block(milliseconds: number): void
+  readonly block: (milliseconds: number) => void
   /** Timers set and not yet fired. */
   readonly timers: number
 }
@@ -43,7 +44,7 @@ export function fakeTime(seed = 1): FakeTime {
   }
   return {
     environment,
-    clock: { now: () => now, wall: environment.wall },
+    clock: { now: () => now, wall: () => environment.wall() },
     async advance(milliseconds) {
       const until = now + milliseconds
       await settled()
@@ -62,17 +63,6 @@ export function fakeTime(seed = 1): FakeTime {
     get timers() {
       return pending.size
     },
-  }
-}
-
-/** From 0 to 1, the same sequence for the same seed (mulberry32). */
-export function seededRandom(seed: number): () => number {
-  let state = seed >>> 0
-  return () => {
-    state = (state + 0x6d2b79f5) >>> 0
-    let mixed = Math.imul(state ^ (state >>> 15), state | 1)
-    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61)
-    return ((mixed ^ (mixed >>> 14)) >>> 0) / 4_294_967_296
   }
 }
 

@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import { Alarm, type Sleeper } from '../../src/core/alarm.ts'
-import { fakeTime, seededRandom } from '../../src/testing/fake-time.ts'
+import { fakeTime } from '../../src/testing/fake-time.ts'
+import { seededRandom } from '../../src/testing/random.ts'
 
 class Dreamer implements Sleeper {
   alarmAt = Infinity
@@ -64,7 +65,8 @@ describe('the alarm', () => {
         }),
     )
     for (let round = 0; round < 5000; round += 1) {
-      const dreamer = dreamers[Math.floor(random() * dreamers.length)] as Dreamer
+      const dreamer = dreamers[Math.floor(random() * dreamers.length)]
+      if (dreamer === undefined) continue
       const at = random() < 0.2 ? Infinity : time.environment.now() + Math.floor(random() * 100)
       if (at === Infinity) due.delete(dreamer)
       else due.set(dreamer, at)

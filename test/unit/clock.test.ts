@@ -51,8 +51,8 @@ describe('the deadline', () => {
 })
 
 test('ids are unguessable and never repeat', () => {
-  const { id } = systemEnvironment()
-  const ids = Array.from({ length: 2000 }, id)
+  const environment = systemEnvironment()
+  const ids = Array.from({ length: 2000 }, () => environment.id())
   expect(new Set(ids).size).toBe(2000)
   expect(ids.every((one) => /^[0-9a-f]{32}$/.test(one))).toBe(true)
 })

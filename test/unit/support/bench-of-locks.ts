@@ -9,7 +9,7 @@ let stores = 0
 /** Several clients on one memory store, in fake time. */
 export interface LocksBench extends FakeTime {
   /** One more client. */
-  client(options?: Omit<CreateLocksOptions, 'driver' | 'environment'>): Promise<Locks>
+  readonly client: (options?: Omit<CreateLocksOptions, 'driver' | 'environment'>) => Promise<Locks>
   /** Put between clients and store from now on. */
   wrap: (driver: LockDriver) => LockDriver
 }
