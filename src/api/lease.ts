@@ -35,7 +35,6 @@ export class Lease implements AsyncDisposable, Observer, RosterMember {
   readonly scope: Scope
   /** Grows with every grant of this lock: a resource that has seen a higher one must refuse this one. */
   readonly fence: number
-  readonly runner: Runner
   /** @internal */
   rosterSlot = -1
   readonly #client: Client
@@ -48,7 +47,8 @@ export class Lease implements AsyncDisposable, Observer, RosterMember {
   #renewals = 0
   /** How often the lease has been entered and not yet left; see `reentrant`. */
   #entries = 1
-  #lastProgress: number
+  /** Only with the `progress` option. */
+  #lastProgress: number | undefined
   #released: Promise<ReleaseResult> | undefined
   #tellReleased: ((result: ReleaseResult) => void) | undefined
   #renewing: { readonly resolve: () => void; readonly reject: (error: unknown) => void }[] | undefined
@@ -60,9 +60,8 @@ export class Lease implements AsyncDisposable, Observer, RosterMember {
     this.#terms = terms
     this.scope = scope
     this.fence = fence
-    this.runner = tenure.life.claim.runner
     this.#heldSince = heldSince
-    this.#lastProgress = heldSince
+    if (terms.progressMs !== undefined) this.#lastProgress = heldSince
     this.#heartbeatMs = terms.heartbeatMs
     tenure.observer = this
     client.leases.add(this)
@@ -72,6 +71,11 @@ export class Lease implements AsyncDisposable, Observer, RosterMember {
   /** The key the store knows this lock by. */
   get key(): string {
     return this.#tenure.life.claim.key
+  }
+
+  /** Who holds it: this process, and what it says of itself. */
+  get runner(): Runner {
+    return this.#tenure.life.claim.runner
   }
 
   /** When the lock was granted, as far as this process can tell. */
@@ -152,8 +156,9 @@ export class Lease implements AsyncDisposable, Observer, RosterMember {
 
   /** Says that the work is getting on; with the `progress` option the lease is renewed only while this is called. */
   progress(): void {
+    if (this.#terms.progressMs === undefined) return
     this.#lastProgress = this.#client.environment.now()
-    if (this.#terms.progressMs !== undefined && this.held && !this.heartbeating) this.startHeartbeat()
+    if (this.held && !this.heartbeating) this.startHeartbeat()
   }
 
   /** Takes the lock once more for the same party. It is let go with the last of as many releases. @internal */
@@ -167,13 +172,13 @@ export class Lease implements AsyncDisposable, Observer, RosterMember {
     if (this.#released !== undefined) return this.#released.then(() => alreadyReleased)
     this.#entries -= 1
     if (this.#entries > 0) return Promise.resolve(stillEntered)
-    this.#look()
+    const now = this.#tenure.check()
     this.#released = new Promise((resolve) => {
       this.#tellReleased = resolve
     })
     this.#client.leases.delete(this)
     this.#client.office.thread?.unwatch(this.#tenure.life.claim.id)
-    this.#tenure.release()
+    this.#tenure.release(now)
     // A lost lease is only tidied up after: there is nothing to wait for.
     if (this.#loss !== undefined) this.#tellReleased?.({ released: false, reason: 'lost' })
     return this.#released
@@ -230,8 +235,8 @@ export class Lease implements AsyncDisposable, Observer, RosterMember {
     this.#renewals += 1
     this.#settleRenewals()
     const { progressMs } = this.#terms
-    if (progressMs !== undefined && this.#client.environment.now() - this.#lastProgress > progressMs)
-      this.stopHeartbeat()
+    const lastProgress = this.#lastProgress ?? this.#heldSince
+    if (progressMs !== undefined && this.#client.environment.now() - lastProgress > progressMs) this.stopHeartbeat()
     this.#client.tell('renewed', this, { renewals: this.#renewals, remainingMs: this.#trustedMs() })
   }
 
