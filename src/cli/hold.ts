@@ -36,12 +36,16 @@ export async function holdDuring(lease: Lease, locks: Locks, holding: Holding): 
       command[Symbol.dispose]()
     }
   } catch (error) {
-    const { code, message } = error as NodeJS.ErrnoException
-    say(`cannot run ${quoted(request.command)}: ${code === 'ENOENT' ? 'not found' : printable(message)}`)
+    say(`cannot run ${quoted(request.command)}: ${describeStartFailure(error as NodeJS.ErrnoException)}`)
     return startFailureExitCode(error as NodeJS.ErrnoException)
   } finally {
     await release(lease, request.name, say)
   }
+}
+
+function describeStartFailure({ code, message }: NodeJS.ErrnoException): string {
+  if (code === 'ENOENT') return 'not found'
+  return code === 'EACCES' ? 'not executable' : printable(message)
 }
 
 /** What the command is told. Never the claim's id: whoever knows it can release the lock. */
