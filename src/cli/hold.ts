@@ -100,8 +100,10 @@ function reportDanger(
   return [
     locks.on('jeopardy', ({ reason, remainingMs }) => {
       isInDanger = true
-      const why = maxHold === undefined ? `could not be renewed (${printable(reason)})` : 'will not be renewed for ever'
-      say(`the lease on ${quoted(name)} ${why}: ${formatDuration(remainingMs)} left`)
+      const left = `${formatDuration(remainingMs)} left`
+      // A lease that must end is not renewed in full: that is no failure of the store.
+      if (maxHold !== undefined && reason === 'not renewed') say(`${quoted(name)} is near its --max-hold: ${left}`)
+      else say(`the lease on ${quoted(name)} could not be renewed (${printable(reason)}): ${left}`)
       watch.look()
     }),
     locks.on('renewed', () => {
