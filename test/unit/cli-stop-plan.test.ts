@@ -40,17 +40,24 @@ class Scene {
   nowMs = 0
   endsAtMs = 28_000
   isTaken = false
+  isLossTold = false
   readonly sent: string[] = []
   #timers: { at: number; action: () => void }[] = []
   readonly watch: LeaseWatch
 
   constructor(killAfterMs = 5000) {
-    // oxlint-disable-next-line no-this-alias unicorn/no-this-assignment -- for the getters below
+    // oxlint-disable-next-line no-this-alias -- for the getters below
     const scene = this
     this.watch = new LeaseWatch({
       lease: {
         get held() {
-          return !scene.isTaken && scene.nowMs < scene.endsAtMs
+          const isHeld = !scene.isTaken && scene.nowMs < scene.endsAtMs
+          // As a lease does: looking at it brings out that it is lost.
+          if (!isHeld && !scene.isLossTold) {
+            scene.isLossTold = true
+            scene.watch.leave('lost')
+          }
+          return isHeld
         },
         get remainingMs() {
           return Math.max(0, scene.endsAtMs - scene.nowMs)
