@@ -57,23 +57,23 @@ export function admit(view: KeyView, request: Request, now: number): Verdict {
 
 /** The work of one request: the view plus what has been decided so far. */
 class Step {
-  readonly changes: Change[] = []
-  readonly news: News[] = []
+  changes: Change[] = none
+  news: News[] = none
   lastFence: number
   ended: Ended | undefined
   readonly #view: KeyView
   readonly #now: number
   /** Those who hold, as decided so far. */
-  #holders: readonly ClaimRecord[] = noRecords
+  #holders: readonly ClaimRecord[] = none
   /** The asking claim, kept out of `changes` until it stands still. */
   #subject: ClaimRecord | undefined
   #subjectBefore: ClaimRecord | undefined
   /** Holders whose time this step found to be over. */
-  readonly #overdue: ClaimRecord[] = []
+  #overdue: ClaimRecord[] = none
   /** Waiters this step has removed or promoted. */
-  readonly #left: ClaimRecord[] = []
+  #left: ClaimRecord[] = none
   /** Waiters the walk has passed that must go on waiting. */
-  readonly #blocked: ClaimRecord[] = []
+  #blocked: ClaimRecord[] = none
   /** A conversion left a place that somebody the walk has passed may have waited for. */
   #moved = false
 
@@ -259,13 +259,14 @@ class Step {
       if (record !== revived) this.#change(holder, record)
       return record
     }
-    this.#overdue.push(record)
+    this.#overdue = added(this.#overdue, record)
     this.#change(holder, undefined)
     return undefined
   }
 
   #overdueCalled(id: string): ClaimRecord | undefined {
-    return this.#overdue.find((record) => record.claim.id === id)
+    for (const record of this.#overdue) if (record.claim.id === id) return record
+    return undefined
   }
 
   /** The record as it counts now: a dead process's lease ends, one with more than its ttl left is cut to its ttl. */
@@ -299,7 +300,7 @@ class Step {
   #promote(): void {
     do {
       this.#moved = false
-      this.#blocked.length = 0
+      this.#blocked = none
       this.#walk()
     } while (this.#moved)
   }
@@ -337,7 +338,7 @@ class Step {
       return 'go on'
     }
     if (verdict === 'wait') {
-      this.#blocked.push(waiter)
+      this.#blocked = added(this.#blocked, waiter)
       // Cut once and for all: cut anew at every look, a dead waiter would live until the clock has caught up.
       if (waiter !== stored) this.#change(stored, waiter)
       return holdsUpEverybody(waiter.claim) ? 'stop' : 'go on'
@@ -349,7 +350,7 @@ class Step {
   #judgeWaiter(waiter: ClaimRecord): 'grant' | 'wait' | AbsentReason {
     if (this.#now >= waiter.expiresAt) return 'expired'
     if (waiter.claim.replaces !== undefined && !this.#holds(waiter.claim.replaces)) return 'expired'
-    if (this.#blocked.some((ahead) => standsInTheWay(ahead.claim, waiter.claim))) return 'wait'
+    for (const ahead of this.#blocked) if (standsInTheWay(ahead.claim, waiter.claim)) return 'wait'
     const room = roomFor(waiter.claim, this.#holders)
     return room === 'none' ? 'wait' : room === 'mismatch' ? 'mismatch' : 'grant'
   }
@@ -378,14 +379,14 @@ class Step {
       expiresAt: this.#capByMaxHold(waiter.expiresAt, now, waiter.claim.maxHoldMs),
       after,
     }
-    this.#holders = [...this.#holders, granted]
+    this.#holders = this.#holders.length === 0 ? [granted] : [...this.#holders, granted]
     if (this.#subject?.claim.id === waiter.claim.id) {
       this.#subject = granted
       return
     }
-    this.#left.push(waiter)
+    this.#left = added(this.#left, waiter)
     this.#change(waiter, granted)
-    this.news.push({ record: granted, standing: this.#standingOf(granted) })
+    this.#tell(granted, this.#standingOf(granted))
   }
 
   #successionFor(waiter: ClaimRecord): Succession | undefined {
@@ -444,13 +445,13 @@ class Step {
     const leaving: ClaimRecord = { ...holder, leaving: 'preempted' }
     this.#replaceHolder(holder, leaving)
     this.#change(holder, leaving)
-    this.news.push({ record: leaving, standing: this.#standingOf(leaving) })
+    this.#tell(leaving, this.#standingOf(leaving))
   }
 
   #evict(holder: ClaimRecord, detail: string): void {
     this.#removeHolder(holder)
     this.#noteEnd(holder, 'evicted', detail)
-    this.news.push({ record: holder, standing: { state: 'absent', reason: 'evicted', detail } })
+    this.#tell(holder, { state: 'absent', reason: 'evicted', detail })
   }
 
   #noteEnd(record: ClaimRecord, how: Succession['how'], detail?: string): void {
@@ -484,7 +485,11 @@ class Step {
   // ---- the draft
 
   #change(before: ClaimRecord | undefined, after: ClaimRecord | undefined): void {
-    this.changes.push({ before, after })
+    this.changes = added(this.changes, { before, after })
+  }
+
+  #tell(record: ClaimRecord, standing: Standing): void {
+    this.news = added(this.news, { record, standing })
   }
 
   #find(id: string): ClaimRecord | undefined {
@@ -506,7 +511,7 @@ class Step {
       return
     }
     this.#removeWaiter(stored)
-    if (reason !== 'expired') this.news.push({ record: stored, standing: { state: 'absent', reason } })
+    if (reason !== 'expired') this.#tell(stored, { state: 'absent', reason })
   }
 
   #dropReason: AbsentReason | undefined
@@ -519,12 +524,12 @@ class Step {
   }
 
   #removeWaiter(stored: ClaimRecord): void {
-    this.#left.push(stored)
+    this.#left = added(this.#left, stored)
     this.#change(stored, undefined)
   }
 
   #removeHolder(record: ClaimRecord): void {
-    this.#holders = this.#holders.filter((holder) => holder !== record)
+    this.#holders = this.#holders.length === 1 ? none : this.#holders.filter((holder) => holder !== record)
     this.#change(record, undefined)
   }
 
@@ -585,7 +590,15 @@ class Step {
   }
 }
 
-const noRecords: readonly ClaimRecord[] = []
+/** A step's lists before anything is in them. Never changed: see {@link added}. */
+const none: never[] = []
+
+/** The list with one more. Nearly all stay empty or get one entry, for which `push` would reserve room for seventeen. */
+function added<Item>(list: Item[], item: Item): Item[] {
+  if (list.length === 0) return [item]
+  list.push(item)
+  return list
+}
 
 /** Whether a claim can join those who hold. Mismatch: they share by another limit. */
 function roomFor(claim: Claim, holders: Iterable<ClaimRecord>): 'room' | 'none' | 'mismatch' {

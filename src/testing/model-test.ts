@@ -3,7 +3,7 @@ import { test } from 'vitest'
 import { termsOf, type Harness } from './bench.ts'
 import { scriptOf, type Command } from './model/command.ts'
 import { scripts } from './model/generate.ts'
-import { Player } from './model/player.ts'
+import { FenceFloor, Player } from './model/player.ts'
 
 export interface ModelTestOptions {
   /** Scripts to play. Default: 500. */
@@ -12,7 +12,7 @@ export interface ModelTestOptions {
   readonly commandsMax?: number
   /** Stops beginning new scripts after this long. Default: 20 seconds. */
   readonly timeLimitMs?: number
-  /** The first random number. Default: another one every time, printed on failure. */
+  /** Where chance begins. Default: always the same, so that a suite that passed passes again. */
   readonly seed?: number
 }
 
@@ -54,19 +54,20 @@ export async function compareWithModel(harness: Harness, options: ModelTestOptio
   const bench = await harness.open()
   let played = 0
   let commands = 0
+  const fenceFloor = new FenceFloor()
   try {
     const drivers = [await bench.driver(), await bench.driver()]
     const { supports } = await bench.driver()
     const property = fc.asyncProperty(scripts(supports, commandsMax), async (script) => {
       played += 1
       commands += script.length
-      const difference = await new Player(bench, drivers, terms, `script-${played}/`).play(script)
+      const difference = await new Player(bench, drivers, terms, `script-${played}/`, fenceFloor).play(script)
       if (difference !== undefined) throw new Difference(difference)
     })
     const details = await fc.check(property, {
       numRuns: runs,
       interruptAfterTimeLimit: timeLimitMs,
-      ...(options.seed !== undefined && { seed: options.seed }),
+      seed: options.seed ?? 1,
       ...replayed(process.env['LEASEHOLD_REPLAY']),
     })
     return { runs: played, commands, counterexample: details.failed ? tell(details) : undefined }

@@ -1,5 +1,4 @@
-import { appendFileSync, existsSync, statSync } from 'node:fs'
-import { mkdirSync, writeFileSync } from 'node:fs'
+import { appendFileSync, existsSync, mkdirSync, statSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 import { afterEach, expect, test } from 'vitest'
 import { Bell, removeDeadBells, ringBells, watchFile, type WatchFile } from '../../src/drivers/sqlite/bell.ts'
@@ -108,7 +107,8 @@ test('bells of the dead are taken down, those of the living and of other boots s
   const names = { dead: owner, alive: owner.replace('_20_', '_21_'), elsewhere: owner.replace('boot-1', 'boot-2') }
   mkdirSync(file('bells'))
   for (const name of Object.values(names)) writeFileSync(path.join(file('bells'), name), '')
-  removeDeadBells(file('bells'), ({ pid }) => pid === 20, 'boot-1')
+  const self = { boot: 'boot-1', namespace: '77', pid: 1, started: 1, serial: '0' }
+  removeDeadBells(file('bells'), { self, isGone: ({ pid }) => pid === 20 })
   expect(existsSync(path.join(file('bells'), names.dead))).toBe(false)
   expect(existsSync(path.join(file('bells'), names.alive))).toBe(true)
   expect(existsSync(path.join(file('bells'), names.elsewhere))).toBe(true)

@@ -135,11 +135,11 @@ test('whoever waits is told to ask when a process in front of it dies', async ()
   await claim(await here.start(1), claimOf('a'))
   const second = await here.start(2)
   const heard: string[] = []
-  second.listen?.((key, id, news) => heard.push(`${key} ${id} ${String(news)}`))
+  second.listen?.((key, id, news) => heard.push(`${key} ${id} ${JSON.stringify(news)}`))
   const waiting = claimOf('a')
   await claim(second, waiting)
   here.dead.add(1)
-  expect(await until(() => heard[0], 'a nudge')).toBe(`a ${waiting.id} ask`)
+  expect(await until(() => heard[0], 'a nudge')).toBe(`a ${waiting.id} "ask"`)
   expect(await renew(second, waiting)).toMatchObject({ state: 'held', after: { how: 'died' } })
 })
 
@@ -155,10 +155,11 @@ test('fences go on past the wall clock after a reboot, and by one within a boot'
   }
   await take(one)
   await take(one)
-  expect(fences[1]).toBe((fences[0] as number) + 1)
-  expect(fences[0]).toBeGreaterThan(1_700_000_000_000_000)
   await take(await machine('boot-2', 5).start(2))
-  expect(fences[2]).toBeGreaterThan(fences[1] as number)
+  const [first = 0, second = 0, third = 0] = fences
+  expect(first).toBeGreaterThan(1_700_000_000_000_000)
+  expect(second).toBe(first + 1)
+  expect(third).toBeGreaterThan(second)
 })
 
 test('names that nobody asks for again leave the file with the next opening', async () => {

@@ -9,6 +9,16 @@ import { NewsLog } from './news-log.ts'
 /** More than a store mints in one script: a floor this far up is above every fence it can have given. */
 const fenceLeap = 1_000_000
 
+/** Fence floors for a store on which many scripts are played: each above every clock and all that was minted before. */
+export class FenceFloor {
+  #last = 2 ** 52
+
+  above(leap: number): number {
+    this.#last += leap
+    return this.#last
+  }
+}
+
 /** Plays one script on a driver and on the model, and finds the first difference. */
 export class Player {
   readonly #bench: Bench
@@ -21,8 +31,11 @@ export class Player {
   readonly #claims = new Map<string, Claim>()
   readonly #news: NewsLog
   readonly #startedAt = performance.now()
+  readonly #fenceFloor: FenceFloor
+  #modelFloor = 0
 
-  constructor(bench: Bench, drivers: readonly LockDriver[], terms: Terms, prefix: string) {
+  constructor(bench: Bench, drivers: readonly LockDriver[], terms: Terms, prefix: string, fenceFloor: FenceFloor) {
+    this.#fenceFloor = fenceFloor
     this.#bench = bench
     this.#drivers = drivers
     this.#terms = terms
@@ -95,8 +108,12 @@ export class Player {
       case 'renew': {
         const renewal = { op: 'renew', key, id, ttlMs: this.#endMs(step.ttl) } as const
         if (step.fenceLift === undefined) return alike(renewal)
-        const forModel = { ...renewal, fenceFloor: this.#model.lastFence(key) + step.fenceLift }
-        return { forModel, forDriver: { ...renewal, fenceFloor: this.#highestFence() + fenceLeap + step.fenceLift } }
+        const lift = fenceLeap + step.fenceLift
+        this.#modelFloor = Math.max(this.#modelFloor, this.#model.lastFence(key)) + lift
+        return {
+          forModel: { ...renewal, fenceFloor: this.#modelFloor },
+          forDriver: { ...renewal, fenceFloor: this.#fenceFloor.above(lift) },
+        }
       }
       case 'release':
         return alike({ op: 'release', key, id })
@@ -213,10 +230,6 @@ export class Player {
       this.#comparisons.set(key, comparison)
     }
     return comparison
-  }
-
-  #highestFence(): number {
-    return Math.max(0, ...[...this.#comparisons.values()].map(({ fences }) => fences.highest))
   }
 
   /**

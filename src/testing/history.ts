@@ -1,0 +1,57 @@
+/**
+ * Looks at what clients in several processes did and says whether it can have been right.
+ *
+ * Fences give the order of grants, so nothing is searched: every check is a sweep. Only what is certain counts: a hold
+ * lasts from the return of acquire to the first of release called, local deadline, loss told, crash. A report is
+ * therefore always a true violation, as long as nobody was turned out by force.
+ */
+import { attemptsOf, type Attempt } from './history/attempt.ts'
+import type { HistoryEvent } from './history/event.ts'
+import { findUnfair } from './history/fairness.ts'
+import { findGaps } from './history/fence-gap.ts'
+import { findFenceFaults, type FencesOf } from './history/fence-order.ts'
+import { findOverlaps, type Granted } from './history/overlap.ts'
+import { summarise, type HistorySummary } from './history/summary.ts'
+import type { Violation } from './history/violation.ts'
+
+export interface HistoryOptions {
+  /** Whose fences must be in order: those of all claims of a key, or only of those that exclude each other. Default: all. */
+  readonly fencesOf?: FencesOf
+  /** Also looks for fences that nobody got: for stores that count one by one and per key. Default: false. */
+  readonly gaps?: boolean
+  /** Also looks for grants out of turn: for stores with a queue. Default: true. */
+  readonly fair?: boolean
+  /** How much later than a known waiter one must have asked to count as overtaking. Default: 0. */
+  readonly fairToleranceMs?: number
+}
+
+export interface HistoryReport {
+  readonly violations: readonly Violation[]
+  readonly summary: HistorySummary
+}
+
+/** Checks a history, sorted by time as `readHistory` gives it. */
+export function checkHistory(events: readonly HistoryEvent[], options: HistoryOptions = {}): HistoryReport {
+  const { fencesOf = 'all', gaps = false, fair = true, fairToleranceMs = 0 } = options
+  const attempts = attemptsOf(events)
+  const violations: Violation[] = []
+  const grantsByKey: Granted[][] = []
+  for (const ofKey of byKey(attempts)) {
+    const grants = ofKey.filter((attempt): attempt is Granted => attempt.grant !== undefined)
+    grantsByKey.push(grants)
+    violations.push(...findOverlaps(grants), ...findFenceFaults(grants, fencesOf))
+    if (gaps) violations.push(...findGaps(ofKey, grants))
+    if (fair) violations.push(...findUnfair(grants, fairToleranceMs))
+  }
+  return { violations, summary: summarise(attempts, grantsByKey) }
+}
+
+function byKey(attempts: readonly Attempt[]): Iterable<Attempt[]> {
+  const keys = new Map<string, Attempt[]>()
+  for (const attempt of attempts) {
+    const others = keys.get(attempt.key)
+    if (others === undefined) keys.set(attempt.key, [attempt])
+    else others.push(attempt)
+  }
+  return keys.values()
+}

@@ -1,0 +1,44 @@
+import type { Mode, Range } from '../../core/driver.ts'
+
+interface Timed {
+  /** Milliseconds of a clock that all processes of the history share, such as `monotonicMs()`. */
+  readonly at: number
+}
+
+/** What an acquire asks for, as far as the checker cares. */
+export interface Wanted {
+  readonly key: string
+  readonly mode: Mode
+  readonly limit?: number | undefined
+  readonly range?: Range | undefined
+  /** Default: 0. */
+  readonly priority?: number | undefined
+  /** The acquire may pass the queue by right: a conversion, or one that turns holders out. */
+  readonly jumps?: boolean | undefined
+}
+
+/**
+ * One line of a history. `attempt` names one call of acquire and all that follows from it; `client` the process, or
+ * whatever is killed and paused as one.
+ */
+export type HistoryEvent = Timed &
+  (
+    | ({ readonly type: 'acquire'; readonly client: string; readonly attempt: string } & Wanted)
+    /** The store has said that the claim waits. Said again when the place was lost and taken anew. */
+    | { readonly type: 'queued'; readonly attempt: string }
+    /** The acquire returned a lease that its holder trusts until `deadline`. */
+    | { readonly type: 'granted'; readonly attempt: string; readonly fence: number; readonly deadline?: number }
+    /** The acquire returned without a lease: timed out, aborted, refused, failed. */
+    | { readonly type: 'refused'; readonly attempt: string }
+    | { readonly type: 'renewed'; readonly attempt: string; readonly deadline: number }
+    /** The holder has looked and the lease was valid. */
+    | { readonly type: 'checked'; readonly attempt: string }
+    | { readonly type: 'lost'; readonly attempt: string }
+    /** Release was called: the hold is no longer certain. */
+    | { readonly type: 'release'; readonly attempt: string }
+    | { readonly type: 'released'; readonly attempt: string }
+    /** The process is about to be killed. Told by whoever kills it. */
+    | { readonly type: 'crash'; readonly client: string }
+    /** The process is about to be stopped for a while. */
+    | { readonly type: 'pause'; readonly client: string }
+  )

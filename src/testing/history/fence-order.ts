@@ -1,0 +1,85 @@
+import { excludes } from '../../core/conflict.ts'
+import type { Attempt } from './attempt.ts'
+import { Kinds } from './kinds.ts'
+import type { Granted } from './overlap.ts'
+import { nameOf, type Violation } from './violation.ts'
+
+/** Which claims of a key must have fences in order: all, or only those that exclude each other. */
+export type FencesOf = 'all' | 'conflicting'
+
+/** Fences of one key: each given once, and in the order of the grants as far as that is certain. */
+export function findFenceFaults(grants: readonly Granted[], fencesOf: FencesOf): Violation[] {
+  const concerns = (one: Attempt, other: Attempt) => fencesOf === 'all' || excludes(one, other)
+  return [...repeated(grants, concerns), ...fallen(grants, concerns), ...heldTooEarly(grants)]
+}
+
+type Concerns = (one: Attempt, other: Attempt) => boolean
+
+function repeated(grants: readonly Granted[], concerns: Concerns): Violation[] {
+  const violations: Violation[] = []
+  const byFence = new Map<number, Granted[]>()
+  for (const granted of grants) {
+    const { fence } = granted.grant
+    const others = byFence.get(fence) ?? []
+    const other = others.find((one) => concerns(one, granted))
+    if (other !== undefined) violations.push(fault('fence-repeated', other, granted, `were both given fence ${fence}`))
+    byFence.set(fence, [...others, granted])
+  }
+  return violations
+}
+
+/** Who asked after another had its answer must have a higher fence. */
+function fallen(grants: readonly Granted[], concerns: Concerns): Violation[] {
+  const violations: Violation[] = []
+  const byReturn = grants.toSorted((one, other) => one.grant.returnedAt - other.grant.returnedAt)
+  const highest = new Kinds<Granted | undefined>()
+  let next = 0
+  for (const granted of grants.toSorted((one, other) => one.invokedAt - other.invokedAt)) {
+    for (; next < byReturn.length; next += 1) {
+      const returned = byReturn[next]
+      if (returned === undefined || returned.grant.returnedAt >= granted.invokedAt) break
+      const kind = highest.of(returned, undefined)
+      if ((kind.value?.grant.fence ?? 0) < returned.grant.fence) kind.value = returned
+    }
+    for (const { value } of highest.all()) {
+      if (value === undefined || value.grant.fence <= granted.grant.fence || !concerns(value, granted)) continue
+      violations.push(fault('fence-order', value, granted, 'came one after the other, with falling fences'))
+      break
+    }
+  }
+  return violations
+}
+
+/** In the order of fences, each grant came after the certain end of all before it that exclude it. */
+function heldTooEarly(grants: readonly Granted[]): Violation[] {
+  const violations: Violation[] = []
+  const latest = new Kinds<Granted | undefined>()
+  for (const granted of grants.toSorted((one, other) => one.grant.fence - other.grant.fence)) {
+    for (const { value } of latest.all()) {
+      if (value === undefined || value.grant.heldUntil <= granted.grant.returnedAt || !excludes(value, granted))
+        continue
+      // Held at the same time is another violation, and told as such.
+      if (value.grant.fence === granted.grant.fence || certainlyTogether(value, granted)) continue
+      violations.push(fault('fence-order', value, granted, 'were held in the other order than their fences'))
+      break
+    }
+    const { grant } = granted
+    const kind = latest.of(granted, undefined)
+    if (grant.heldUntil > grant.returnedAt && (kind.value?.grant.heldUntil ?? 0) < grant.heldUntil) kind.value = granted
+  }
+  return violations
+}
+
+function certainlyTogether(one: Granted, other: Granted): boolean {
+  const from = Math.max(one.grant.returnedAt, other.grant.returnedAt)
+  return from < Math.min(one.grant.heldUntil, other.grant.heldUntil)
+}
+
+function fault(kind: Violation['kind'], one: Granted, other: Granted, what: string): Violation {
+  return {
+    kind,
+    key: one.key,
+    attempts: [one.id, other.id],
+    message: `${nameOf(one)} and ${nameOf(other)} ${what}`,
+  }
+}

@@ -1,0 +1,57 @@
+import { excludes, overlaps } from '../../core/conflict.ts'
+import type { Attempt, Grant } from './attempt.ts'
+import { nameOf, type Violation } from './violation.ts'
+
+/** An attempt that was granted. */
+export type Granted = Attempt & { readonly grant: Grant }
+
+/**
+ * Sweeps over the certain holds of one key in time. Only as many are looked at together as were held together, which in a
+ * history without violations is no more than there are clients.
+ */
+export function findOverlaps(grants: readonly Granted[]): Violation[] {
+  const violations: Violation[] = []
+  const certain = grants.filter(({ grant }) => grant.heldUntil > grant.returnedAt)
+  let active: Granted[] = []
+  for (const hold of certain.toSorted((one, other) => one.grant.returnedAt - other.grant.returnedAt)) {
+    active = active.filter((one) => one.grant.heldUntil > hold.grant.returnedAt)
+    for (const other of active) {
+      if (excludes(other, hold)) violations.push(overlapOf(other, hold))
+    }
+    const crowd = crowdAround(hold, active)
+    if (crowd !== undefined) violations.push(crowd)
+    active.push(hold)
+  }
+  return violations
+}
+
+function overlapOf(one: Granted, other: Granted): Violation {
+  const until = Math.min(one.grant.heldUntil, other.grant.heldUntil)
+  const lasted = (until - other.grant.returnedAt).toFixed(2)
+  return {
+    kind: 'overlap',
+    key: one.key,
+    attempts: [one.id, other.id],
+    message: `${nameOf(one)} still held when ${nameOf(other)} was granted: together for ${lasted} ms`,
+  }
+}
+
+/** More holders of one byte than a limit allows, counting a new one. */
+function crowdAround(hold: Granted, active: readonly Granted[]): Violation | undefined {
+  const sharing = [...active.filter((one) => one.mode === 'shared' && overlaps(one, hold)), hold]
+  if (hold.mode !== 'shared' || sharing.length < 2) return undefined
+  // The byte with most holders is the first byte of one of them.
+  for (const { range } of sharing) {
+    const byte = range === undefined ? (hold.range?.start ?? 0) : Math.max(range.start, hold.range?.start ?? 0)
+    const here = sharing.filter((one) => one.range === undefined || (one.range.start <= byte && byte < one.range.end))
+    const limit = Math.min(...here.map((one) => one.limit ?? Infinity))
+    if (!here.includes(hold) || here.length <= limit) continue
+    return {
+      kind: 'overlap',
+      key: hold.key,
+      attempts: here.map(({ id }) => id),
+      message: `${here.length} held together where ${limit} may: ${here.map(nameOf).join(', ')}`,
+    }
+  }
+  return undefined
+}

@@ -1,0 +1,56 @@
+import { execFileSync } from 'node:child_process'
+import { accessSync, constants, readFileSync } from 'node:fs'
+import { delimiter, join } from 'node:path'
+
+/** Where a real server's program was looked for, and what to do when it is not there. */
+export class MissingProgram extends Error {}
+
+/** The path of a program, or undefined. `folders` are looked at besides PATH, newest version last. */
+export function findProgram(name: string, folders: readonly string[] = []): string | undefined {
+  const places = [...folders.toReversed(), ...(process.env['PATH'] ?? '').split(delimiter)]
+  return places.map((folder) => join(folder, name)).find(isExecutable)
+}
+
+/**
+ * The path of a program, installed from Debian's packages if it is missing and we may: real servers in tests are what
+ * the test command itself brings up.
+ */
+export function needProgram(name: string, packages: readonly string[], folders: readonly string[] = []): string {
+  const found = findProgram(name, folders)
+  if (found !== undefined) return found
+  if (!mayInstall()) {
+    throw new MissingProgram(
+      `${name} is not installed. Install ${packages.join(' ')}, or run the tests as root on Debian.`,
+    )
+  }
+  install(packages)
+  const installed = findProgram(name, folders)
+  if (installed === undefined) throw new MissingProgram(`${packages.join(' ')} did not bring ${name}.`)
+  return installed
+}
+
+function install(packages: readonly string[]): void {
+  const options = { stdio: 'ignore', env: { ...process.env, DEBIAN_FRONTEND: 'noninteractive' } } as const
+  // Two test files may want to install at once: wait for each other instead of failing.
+  const apt = ['-o', 'DPkg::Lock::Timeout=120', '-q', '-y']
+  execFileSync('apt-get', [...apt, 'update'], options)
+  execFileSync('apt-get', [...apt, 'install', '--no-install-recommends', ...packages], options)
+}
+
+function mayInstall(): boolean {
+  if (process.getuid?.() !== 0) return false
+  try {
+    return /^ID(?:_LIKE)?=.*debian/m.test(readFileSync('/etc/os-release', 'utf8'))
+  } catch {
+    return false
+  }
+}
+
+function isExecutable(file: string): boolean {
+  try {
+    accessSync(file, constants.X_OK)
+    return true
+  } catch {
+    return false
+  }
+}

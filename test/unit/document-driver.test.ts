@@ -1,0 +1,101 @@
+import { describe, expect, test } from 'vitest'
+import { documentDriver } from '../../src/core/document-driver.ts'
+import type { Claim, LockDriver } from '../../src/core/driver.ts'
+import { conformance, modelTest, type Harness } from '../../src/testing/index.ts'
+import { DocumentShelf } from './support/document-shelf.ts'
+
+const harness: Harness = {
+  async open() {
+    let shelf = new DocumentShelf()
+    return {
+      async driver() {
+        const driver = documentDriver(shelf.store())
+        await driver.open()
+        return driver
+      },
+      async advance(ms) {
+        shelf.time += ms
+      },
+      async empty() {
+        const { time } = shelf
+        shelf = new DocumentShelf()
+        shelf.time = time
+      },
+      async close() {},
+    }
+  },
+}
+
+conformance('a document store', harness)
+modelTest('a document store', harness, { runs: 150 })
+
+describe('a document store', () => {
+  test('lets one of two writers win and the other read again', async () => {
+    const shelf = new DocumentShelf()
+    const [one, other] = [documentDriver(shelf.store()), documentDriver(shelf.store())]
+    const standings = await Promise.all([claim(one, 'a'), claim(other, 'b')])
+    expect(standings.map(({ state }) => state).toSorted()).toEqual(['held', 'waiting'])
+    expect(shelf.swaps).toBe(3)
+  })
+
+  test('gives up on a key that changes faster than it can write', async () => {
+    const shelf = new DocumentShelf()
+    let writes = 0
+    shelf.betweenReadAndWrite = () => {
+      const stored = shelf.documents.get('default/named:x')
+      const text = stored?.text ?? JSON.stringify({ version: 1, lastFence: 1, claims: [] })
+      shelf.documents.set('default/named:x', { text, revision: (stored?.revision ?? 0) + 1 })
+      writes += 1
+    }
+    const standing = await claim(documentDriver(shelf.store()), 'a')
+    expect(standing).toMatchObject({ state: 'unknown', error: { code: 'UNAVAILABLE', reason: 'busy' } })
+    expect(writes).toBe(50)
+  })
+
+  test('answers unknown when the reply to a write was lost, and the claim can be found and released', async () => {
+    const shelf = new DocumentShelf()
+    const driver = documentDriver(shelf.store())
+    shelf.loseNextReply = true
+    expect(await claim(driver, 'a')).toMatchObject({ state: 'unknown' })
+    expect(await claim(driver, 'a')).toMatchObject({ state: 'held' })
+    const [released] = await driver.send([{ op: 'release', key: 'default/named:x', id: 'a' }])
+    expect(released).toMatchObject({ state: 'absent', reason: 'released' })
+  })
+
+  test('writes nothing for a question that changes nothing', async () => {
+    const shelf = new DocumentShelf()
+    const driver = documentDriver(shelf.store())
+    await claim(driver, 'a')
+    const before = shelf.swaps
+    expect(await claim(driver, 'b', { wait: false })).toMatchObject({ state: 'absent', reason: 'refused' })
+    expect(shelf.swaps).toBe(before)
+  })
+
+  test('refuses a record of a newer format and one that is damaged, and leaves both alone', async () => {
+    for (const [text, reason] of [
+      ['{"version":2,"lastFence":1,"claims":[]}', 'foreign'],
+      ['{"version":1,"lastFence":1,"claims":[{}]}', 'corrupt'],
+    ] as const) {
+      const shelf = new DocumentShelf()
+      shelf.documents.set('default/named:x', { text, revision: 1 })
+      await expect(claim(documentDriver(shelf.store()), 'a')).rejects.toMatchObject({ code: 'UNAVAILABLE', reason })
+      expect(shelf.documents.get('default/named:x')?.text).toBe(text)
+    }
+  })
+})
+
+async function claim(driver: LockDriver, id: string, changes: Partial<Claim> = {}) {
+  const [standing] = await driver.send([{ op: 'claim', claim: { ...plainClaim, id, ...changes } }])
+  return standing as NonNullable<typeof standing>
+}
+
+const plainClaim: Claim = {
+  id: '',
+  key: 'default/named:x',
+  mode: 'exclusive',
+  priority: 0,
+  wait: true,
+  ttlMs: 1000,
+  graceMs: 0,
+  runner: { id: 'runner', incarnation: 'one', host: 'here', pid: 1, client: 'client' },
+}

@@ -1,0 +1,73 @@
+import type { DocumentStore, Loaded, Swap } from '../../../src/core/document-driver.ts'
+import type { Heard, Supports } from '../../../src/core/driver.ts'
+import type { KeyDocument } from '../../../src/core/key-document.ts'
+import { memory } from '../../../src/drivers/memory.ts'
+
+/** Documents in this process, as text, with a revision each: the smallest store that can compare and swap. */
+export class DocumentShelf {
+  readonly documents = new Map<string, { readonly text: string; readonly revision: number }>()
+  readonly listeners = new Set<Heard>()
+  time = 5_000
+  /** Runs between a read and the write that follows it: the place where another client is quicker. */
+  betweenReadAndWrite: () => void = () => {}
+  /** Says of the next write that its outcome is not known, though it was carried out. */
+  loseNextReply = false
+  loads = 0
+  swaps = 0
+
+  store(): DocumentStore<number> {
+    const supports: Supports = memory().supports
+    const heardHere = new Set<Heard>()
+    return {
+      name: 'shelf',
+      supports,
+      open: async () => {},
+      close: async () => {
+        for (const heard of heardHere) this.listeners.delete(heard)
+      },
+      load: async (keys) => {
+        this.loads += 1
+        const loaded = keys.map((key) => this.#read(key))
+        this.betweenReadAndWrite()
+        return { now: this.time, wall: 1_700_000_000_000 + this.time, loaded }
+      },
+      swap: async (swaps) => swaps.map((swap) => this.#swap(swap)),
+      list: async (query) => {
+        const names = [...this.documents.keys()].toSorted().filter((key) => {
+          if (query.key !== undefined) return key === query.key
+          return key.startsWith(query.prefix ?? '') && (query.after === undefined || key > query.after)
+        })
+        const used = names.filter((key) => (this.#read(key).document?.claims.length ?? 0) > 0)
+        const page = used.slice(0, query.limit ?? 100)
+        const documents = page.map((key) => ({ key, document: this.#read(key).document as KeyDocument }))
+        const last = page.at(-1)
+        return { now: this.time, documents, ...(used.length > page.length && last !== undefined && { next: last }) }
+      },
+      tell: (news) => {
+        for (const { key, record, standing } of news) {
+          queueMicrotask(() => this.listeners.forEach((heard) => heard(key, record.claim.id, standing)))
+        }
+      },
+      listen: (heard) => {
+        this.listeners.add(heard)
+        heardHere.add(heard)
+        return { [Symbol.dispose]: () => void this.listeners.delete(heard) }
+      },
+    }
+  }
+
+  #read(key: string): Loaded<number> {
+    const stored = this.documents.get(key)
+    if (stored === undefined) return { document: undefined, revision: 0 }
+    return { document: JSON.parse(stored.text) as KeyDocument, revision: stored.revision }
+  }
+
+  #swap({ key, document, revision }: Swap<number>): 'swapped' | 'conflict' | { readonly unknown: unknown } {
+    this.swaps += 1
+    if ((this.documents.get(key)?.revision ?? 0) !== revision) return 'conflict'
+    this.documents.set(key, { text: JSON.stringify(document), revision: revision + 1 })
+    if (!this.loseNextReply) return 'swapped'
+    this.loseNextReply = false
+    return { unknown: new Error('the reply was lost') }
+  }
+}
