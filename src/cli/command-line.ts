@@ -10,8 +10,9 @@ import { run } from './run.ts'
 import { nearest } from './suggestion.ts'
 import { printable, quoted } from './terminal-text.ts'
 import { UsageError } from './usage-error.ts'
+import { watch } from './watch.ts'
 
-const commands: readonly Command[] = [run, ls, explain, evict]
+const commands: readonly Command[] = [run, ls, explain, watch, evict]
 
 const help = `Usage: leasehold COMMAND [options]
 

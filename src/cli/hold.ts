@@ -23,23 +23,24 @@ interface Holding {
 /** Runs the command while the lease is held and lets the lease go. Gives the exit code. */
 export async function holdDuring(lease: Lease, locks: Locks, holding: Holding): Promise<number> {
   const { request, surroundings } = holding
-  const say = surroundings.messages.say
   try {
-    const command = await CommandProcess.start(
-      request.command,
-      request.commandArguments,
-      commandEnvironment(lease, locks, holding),
-    )
-    try {
-      return await follow(command, lease, locks, holding)
-    } finally {
-      command[Symbol.dispose]()
-    }
-  } catch (error) {
-    say(`cannot run ${quoted(request.command)}: ${describeStartFailure(error as NodeJS.ErrnoException)}`)
-    return startFailureExitCode(error as NodeJS.ErrnoException)
+    const command = await start(lease, locks, holding)
+    return typeof command === 'number' ? command : await follow(command, lease, locks, holding)
   } finally {
-    await release(lease, request.name, say)
+    await release(lease, request.name, surroundings.messages.say)
+  }
+}
+
+/** The command running, or the exit code if the system would not start it. */
+async function start(lease: Lease, locks: Locks, holding: Holding): Promise<CommandProcess | number> {
+  const { request, surroundings } = holding
+  const variables = commandEnvironment(lease, locks, holding)
+  try {
+    return await CommandProcess.start(request.command, request.commandArguments, variables)
+  } catch (error) {
+    const failure = error as NodeJS.ErrnoException
+    surroundings.messages.say(`cannot run ${quoted(request.command)}: ${describeStartFailure(failure)}`)
+    return startFailureExitCode(failure)
   }
 }
 
@@ -85,6 +86,7 @@ async function follow(command: CommandProcess, lease: Lease, locks: Locks, holdi
     return exitCodeOfEnding(ending)
   } finally {
     watch[Symbol.dispose]()
+    command[Symbol.dispose]()
     for (const listener of listeners) listener[Symbol.dispose]()
   }
 }

@@ -3,9 +3,9 @@ import { isatty } from 'node:tty'
 
 /** How Leasehold itself speaks: on standard error, a line each. */
 export interface Messages {
-  say(line: string): void
+  readonly say: (line: string) => void
   /** A line that the next one replaces. Only where lines can be replaced. */
-  status(line: string): void
+  readonly status: (line: string) => void
   /** Whether they can. */
   readonly rewrites: boolean
 }

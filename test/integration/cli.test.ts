@@ -223,3 +223,14 @@ test('ls shows holders and waiters of other processes', async () => {
   expect(code).toBe(0)
   expect(output).toMatch(new RegExp(`^NAME .*\ndemo +runner_\\S+ +\\S+ +${holder.pid} +[\\d:]+ +[\\d.]+ s +\\d+ +1\n$`))
 })
+
+test('watch shows who holds a lock, whenever that changes, until it is interrupted', async () => {
+  const watch = leasehold('watch', 'demo')
+  await expect.poll(() => watch.output, { timeout: 10_000 }).toMatch(/^\S+ demo: free\n$/)
+  const { holder } = await startHolder('demo')
+  await expect.poll(() => watch.output, { timeout: 10_000 }).toMatch(/demo: held by runner_.* with fence \d+\n$/)
+  holder.kill('SIGTERM')
+  await expect.poll(() => watch.output, { timeout: 10_000 }).toMatch(/fence \d+\n\S+ demo: free\n$/)
+  watch.kill('SIGINT')
+  expect((await watch.ended()).code).toBe(130)
+})

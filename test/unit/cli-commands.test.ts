@@ -21,7 +21,7 @@ function desk(answer?: string) {
 }
 
 describe('help', () => {
-  test.each(['run', 'ls', 'explain', 'evict'])('%s --help shows examples', async (command) => {
+  test.each(['run', 'ls', 'explain', 'watch', 'evict'])('%s --help shows examples', async (command) => {
     const { leasehold, shown } = desk()
     expect(await leasehold(command, '--help')).toBe(0)
     expect(shown.output).toMatch(new RegExp(`Usage: leasehold ${command}.*Examples:\n  leasehold ${command}`, 's'))
@@ -32,7 +32,7 @@ describe('help', () => {
   test('the first help lists every command', async () => {
     const { leasehold, shown } = desk()
     expect(await leasehold('--help')).toBe(0)
-    expect(shown.output).toMatch(/Commands:\n {2}run .*\n {2}ls .*\n {2}explain .*\n {2}evict .*\n/)
+    expect(shown.output).toMatch(/Commands:\n {2}run .*\n {2}ls .*\n {2}explain .*\n {2}watch .*\n {2}evict .*\n/)
   })
 
   test('a wrong command or option exits with 64 and a suggestion', async () => {
