@@ -52,7 +52,9 @@ export class LeaseWatch implements Disposable {
     if (this.#over || this.killed) return
     const { lease, environment } = this.#setup
     const now = environment.now()
+    // Looking may bring out that the lease is lost, and that comes back here as `leave`.
     const isHeld = lease.held
+    if (this.killed) return
     if (isHeld) this.#toldEndAt = now + lease.remainingMs
     const remainingMs = Math.max(0, this.#toldEndAt - now)
     const plan = stopPlan(remainingMs, this.#setup, !isHeld || this.#mustLeave !== undefined)
