@@ -124,7 +124,7 @@ class Acquisition extends Waiter {
     const client = this.#client
     const scope = this.#scope
     const key = this.#key
-    const lease = new Lease(client, tenure, scope, this.#terms, fence, at)
+    const lease = new Lease(client, tenure, this.#terms, fence, at)
     client.emit('acquired', scope, { key, fence, waitMs: at - this.since, attempts: this.attempts })
     if (after !== undefined) {
       client.emit('takeover', scope, { key, fence, after })

@@ -95,9 +95,10 @@ export class Client {
     lease: Lease,
     details: Omit<LockEvents[Name], 'scope' | 'key' | 'fence'>,
   ): void {
-    const { scope, key, fence } = lease
+    const { key, fence } = lease
     this.counters.count(name, key, details)
-    if (this.#isHeard(name)) this.#announce(name, scope, { key, fence, ...details } as Omit<LockEvents[Name], 'scope'>)
+    if (this.#isHeard(name))
+      this.#announce(name, lease.scope, { key, fence, ...details } as Omit<LockEvents[Name], 'scope'>)
   }
 
   /** Counts, logs and emits what happened to a lock. */

@@ -3,7 +3,7 @@ import { positiveMs, type Duration } from '../core/duration.ts'
 import { LeaseholdError } from '../core/errors.ts'
 import type { Effect } from '../core/life.ts'
 import type { RosterMember } from '../core/roster.ts'
-import { describeScope, type Scope } from '../core/scope.ts'
+import { describeScope, scopeOf, type Scope } from '../core/scope.ts'
 import type { Observer, Tenure } from '../core/tenure.ts'
 import type { Client } from './client.ts'
 import { checkHeartbeat, type Terms } from './options.ts'
@@ -32,7 +32,6 @@ const stillEntered: ReleaseResult = { released: false, reason: 'entered-again' }
  * A lock in hand. Pass `fence` with every write, stop when `signal` fires, and release it: `await using` does.
  */
 export class Lease implements AsyncDisposable, Observer, RosterMember {
-  readonly scope: Scope
   /** Grows with every grant of this lock: a resource that has seen a higher one must refuse this one. */
   readonly fence: number
   /** @internal */
@@ -54,11 +53,10 @@ export class Lease implements AsyncDisposable, Observer, RosterMember {
   #renewing: { readonly resolve: () => void; readonly reject: (error: unknown) => void }[] | undefined
 
   /** @internal */
-  constructor(client: Client, tenure: Tenure, scope: Scope, terms: Terms, fence: number, heldSince: number) {
+  constructor(client: Client, tenure: Tenure, terms: Terms, fence: number, heldSince: number) {
     this.#client = client
     this.#tenure = tenure
     this.#terms = terms
-    this.scope = scope
     this.fence = fence
     this.#heldSince = heldSince
     if (terms.progressMs !== undefined) this.#lastProgress = heldSince
@@ -66,6 +64,11 @@ export class Lease implements AsyncDisposable, Observer, RosterMember {
     tenure.observer = this
     client.leases.add(this)
     if (terms.heartbeatMs !== Infinity) this.#beatElsewhere()
+  }
+
+  /** What is locked. */
+  get scope(): Scope {
+    return scopeOf(this.#tenure.life.claim)
   }
 
   /** The key the store knows this lock by. */
