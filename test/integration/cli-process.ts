@@ -14,7 +14,17 @@ export class Workshop {
   readonly #started: CommandLine[] = []
 
   leasehold(...args: string[]): CommandLine {
-    const started = new CommandLine(args, {
+    return this.#start(process.execPath, [cli, ...args])
+  }
+
+  /** The same on a terminal of its own: what it prints and what it says are one there. */
+  atTerminal(...args: string[]): CommandLine {
+    const words = [process.execPath, cli, ...args].map((word) => `'${word}'`)
+    return this.#start('script', ['--quiet', '--return', '--command', words.join(' '), '/dev/null'])
+  }
+
+  #start(command: string, args: readonly string[]): CommandLine {
+    const started = new CommandLine(command, args, {
       cwd: this.directory,
       env: { ...process.env, LEASEHOLD_STORE: `sqlite:${this.storeFile}`, LEASEHOLD_NAMESPACE: undefined },
     })
@@ -65,8 +75,8 @@ export class CommandLine {
   readonly #child: ChildProcess
   readonly #ended: Promise<Ended>
 
-  constructor(args: readonly string[], place: { cwd: string; env: NodeJS.ProcessEnv }) {
-    const child = spawn(process.execPath, [cli, ...args], { ...place, stdio: ['pipe', 'pipe', 'pipe'] })
+  constructor(command: string, args: readonly string[], place: { cwd: string; env: NodeJS.ProcessEnv }) {
+    const child = spawn(command, args, { ...place, stdio: ['pipe', 'pipe', 'pipe'] })
     child.stdout.on('data', (chunk: Buffer) => (this.output += chunk.toString()))
     child.stderr.on('data', (chunk: Buffer) => (this.errors += chunk.toString()))
     this.#child = child
@@ -82,7 +92,11 @@ export class CommandLine {
   }
 
   type(text: string): void {
-    this.#child.stdin?.end(text)
+    this.#child.stdin?.write(text)
+  }
+
+  endInput(): void {
+    this.#child.stdin?.end()
   }
 
   kill(signal: NodeJS.Signals): void {

@@ -1,3 +1,4 @@
+import { spawnSync } from 'node:child_process'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { openDatabase } from '../../src/drivers/sqlite/database.ts'
 import { gone, isRunning, Workshop } from './cli-process.ts'
@@ -30,6 +31,7 @@ describe('a command', () => {
   test('has our input', async () => {
     const cat = leasehold('run', 'demo', '--', 'cat')
     cat.type('a line\n')
+    cat.endInput()
     expect(await cat.ended()).toMatchObject({ code: 0, output: 'a line\n' })
   })
 
@@ -157,6 +159,15 @@ describe('a lease in danger', () => {
     }
   })
 
+  test('a holder that is preempted is stopped at once, and makes room', async () => {
+    const { holder } = await startHolder('demo', '--priority', 'low')
+    const urgent = leasehold('run', 'demo', '--priority', 'high', '--on-conflict', 'preempt', '--', 'echo', 'mine')
+    expect(await urgent.ended()).toMatchObject({ code: 0, output: 'mine\n' })
+    const { code, errors } = await holder.ended()
+    expect(code).toBe(76)
+    expect(errors).toContain('asked to leave')
+  })
+
   test('--max-hold stops the command before it is reached', async () => {
     const startedAt = Date.now()
     const holder = leasehold('run', 'demo', '--ttl', '3s', '--max-hold', '2s', '--', 'sleep', '600')
@@ -186,6 +197,41 @@ describe('a lease in danger', () => {
     expect({ code, output }).toEqual({ code: 0, output: 'mine\n' })
     expect(errors).toMatch(/the holder before did not let go \(died\): runner_/)
     await gone(pid)
+  })
+})
+
+// `script` of util-linux gives a command a terminal.
+const hasTerminals = String(spawnSync('script', ['--version']).stdout).includes('util-linux')
+
+describe.skipIf(!hasTerminals)('at a terminal', () => {
+  const script = 'trap "exit 9" INT; sleep 600 & echo $! > started; : < /dev/tty && echo ready; wait'
+
+  test('a command keeps the terminal, and Ctrl-C reaches it', async () => {
+    const run = workshop.atTerminal('run', 'demo', '--', 'sh', '-c', script)
+    await expect.poll(() => run.output, { timeout: 10_000 }).toContain('ready')
+    run.type('\u0003')
+    expect((await run.ended()).code).toBe(9)
+    expect((await workshop.lock('demo')).holders).toEqual([])
+    process.kill(Number(await workshop.written('started')), 'SIGKILL')
+  })
+
+  test('a command is stopped with all that it started', async () => {
+    const run = workshop.atTerminal('run', 'demo', '--', 'sh', '-c', script)
+    await expect.poll(() => run.output, { timeout: 10_000 }).toContain('ready')
+    expect((await leasehold('evict', 'demo', '--reason', 'stuck', '--yes').ended()).code).toBe(0)
+    const { code, output } = await run.ended()
+    expect(code).toBe(76)
+    expect(output).toContain('was lost: evicted: stuck')
+    await gone(Number(await workshop.written('started')))
+  })
+
+  test('evict asks, and goes by the answer', async () => {
+    const { holder } = await startHolder('demo')
+    const evict = workshop.atTerminal('evict', 'demo', '--reason', 'stuck')
+    await expect.poll(() => evict.output, { timeout: 10_000 }).toMatch(/held by [^]*take it away\? \[y\/N\] /)
+    evict.type('y\r')
+    expect((await evict.ended()).code).toBe(0)
+    expect((await holder.ended()).code).toBe(76)
   })
 })
 

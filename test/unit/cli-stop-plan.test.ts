@@ -8,10 +8,10 @@ describe('the plan', () => {
     expect(plan).toEqual({ terminateInMs: 22_000, killInMs: 27_000 })
   })
 
-  test('leaves a lease alone until a third of it is left, however short it is', () => {
+  test('leaves a lease alone until less than a third of it is left, however short it is', () => {
     for (const ttlMs of [30, 300, 3000, 10_000]) {
-      const { terminateInMs, killInMs } = stopPlan(ttlMs / 3 + 1, { ttlMs, killAfterMs: 60_000 })
-      expect(terminateInMs).toBeCloseTo(1)
+      const { terminateInMs, killInMs } = stopPlan(ttlMs / 3, { ttlMs, killAfterMs: 60_000 })
+      expect(terminateInMs).toBeGreaterThan(0)
       expect(killInMs).toBeGreaterThan(terminateInMs)
       expect(killInMs).toBeLessThan(ttlMs / 3)
     }
