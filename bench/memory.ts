@@ -20,33 +20,34 @@ const names = Array.from({ length: keysAtOnce }, (_, index) => `orders/${index}`
 type Contender = 'leasehold' | 'asyncMutex' | 'asyncMutexRequired'
 
 /** Takes and lets go of one lock. */
-type Pair = (index: number) => Promise<void>
+type Pair = () => Promise<void>
 
-const prepare: Record<Contender, () => Promise<Pair>> = {
+/** A pair for each key. */
+const prepare: Record<Contender, () => Promise<Pair[]>> = {
   async leasehold() {
     const locks = await createLocks({ driver: memory() })
-    return async (index) => {
-      const lease = await locks.acquire(names[index] as string)
+    return names.map((name) => async () => {
+      const lease = await locks.acquire(name)
       await lease.release()
-    }
+    })
   },
   asyncMutex: () => mutexPairs(Mutex),
   asyncMutexRequired: () =>
     mutexPairs((createRequire(import.meta.url)('async-mutex') as { Mutex: typeof Mutex }).Mutex),
 }
 
-async function mutexPairs(Kind: typeof Mutex): Promise<Pair> {
+async function mutexPairs(Kind: typeof Mutex): Promise<Pair[]> {
   const mutexes = names.map(() => new Kind())
-  return async (index) => {
-    const release = await (mutexes[index] as Mutex).acquire()
+  return mutexes.map((mutex) => async () => {
+    const release = await mutex.acquire()
     release()
-  }
+  })
 }
 
 /** Pairs a second, when every key is taken and let go once a wave and all of them at once. */
-async function pairsPerSecond(pair: Pair, waves: number): Promise<number> {
+async function pairsPerSecond(pairs: readonly Pair[], waves: number): Promise<number> {
   const startedAt = performance.now()
-  for (let wave = 0; wave < waves; wave += 1) await Promise.all(names.map((_, index) => pair(index)))
+  for (let wave = 0; wave < waves; wave += 1) await Promise.all(pairs.map((pair) => pair()))
   return (waves * keysAtOnce * 1000) / (performance.now() - startedAt)
 }
 
@@ -74,9 +75,9 @@ function compareAlone() {
 }
 
 async function runAlone(name: Contender): Promise<void> {
-  const pair = await prepare[name]()
-  await pairsPerSecond(pair, wavesAlone / 4)
-  console.log(await pairsPerSecond(pair, wavesAlone))
+  const pairs = await prepare[name]()
+  await pairsPerSecond(pairs, wavesAlone / 4)
+  console.log(await pairsPerSecond(pairs, wavesAlone))
 }
 
 function runNode(options: readonly string[]): string {

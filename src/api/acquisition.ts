@@ -110,9 +110,9 @@ class Acquisition extends Waiter {
       graceMs,
       runner: claimant(this.#client.runner, party, metadata),
     }
-    // Most claims want none of these, and a claim is kept for as long as it is held.
-    const plain = limit === undefined && range === undefined && evict === undefined && maxHoldMs === undefined
-    return plain ? claim : { ...claim, limit, range, evict, staleMs, maxHoldMs }
+    // Most want none of these, and a claim is kept for as long as it is held.
+    const wantsNone = limit === undefined && range === undefined && evict === undefined && maxHoldMs === undefined
+    return wantsNone ? claim : { ...claim, limit, range, evict, staleMs, maxHoldMs }
   }
 
   protected queued(ahead: number): void {

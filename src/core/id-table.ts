@@ -88,7 +88,7 @@ export class IdTable<Member> {
 }
 
 function emptySlots(count: number): undefined[] {
-  return new Array<undefined>(count).fill(undefined)
+  return Array.from<undefined>({ length: count })
 }
 
 function hash(id: string): number {
