@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto'
-import { open, rm } from 'node:fs/promises'
 import { closeSync, fsyncSync, openSync, renameSync } from 'node:fs'
+import { open, rm, stat } from 'node:fs/promises'
 import path from 'node:path'
 import { durationMs, type Duration } from '../core/duration.ts'
 import { openDatabase, type Database } from '../drivers/sqlite/database.ts'
@@ -32,7 +32,7 @@ export class FileGuard {
     checkFence(fence)
     const draft = `${this.#file}.${randomUUID()}.draft`
     try {
-      await writeThrough(draft, content)
+      await writeThrough(draft, content, await modeOf(this.#file))
       await this.#withFences(async (fences) => {
         // The fence is on disk before the content: a crash in between must not leave content that a lower fence may replace.
         await this.#persist(() => raise(fences, this.#file, fence))
@@ -65,9 +65,20 @@ export function fileGuard(file: string, options?: FileGuardOptions): FileGuard {
   return new FileGuard(file, options)
 }
 
-async function writeThrough(file: string, content: string | Uint8Array): Promise<void> {
+/** Who may read and write the file now; undefined if there is none. */
+async function modeOf(file: string): Promise<number | undefined> {
+  try {
+    return (await stat(file)).mode & 0o777
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined
+    throw error
+  }
+}
+
+async function writeThrough(file: string, content: string | Uint8Array, mode: number | undefined): Promise<void> {
   const handle = await open(file, 'wx')
   try {
+    if (mode !== undefined) await handle.chmod(mode)
     await handle.writeFile(content)
     await handle.sync()
   } finally {

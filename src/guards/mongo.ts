@@ -61,7 +61,10 @@ function written(result: MongoResult): number {
   const { matchedCount, upsertedCount, deletedCount, value, ok } = result as Readonly<Record<string, unknown>>
   // An unacknowledged write (`w: 0`) has no counts: nobody can say whether it was refused.
   if ('acknowledged' in result && result.acknowledged === false) {
-    throw new LeaseholdError('INVALID', 'The write was not acknowledged, so it cannot be checked. Use w: 1 or majority.')
+    throw new LeaseholdError(
+      'INVALID',
+      'The write was not acknowledged, so it cannot be checked. Use w: 1 or majority.',
+    )
   }
   if (typeof matchedCount === 'number') return matchedCount + (typeof upsertedCount === 'number' ? upsertedCount : 0)
   if (typeof deletedCount === 'number') return deletedCount
