@@ -3,8 +3,12 @@
  * hold a lock write to.
  */
 import { readFile, rename, writeFile } from 'node:fs/promises'
+import { Redis } from 'ioredis'
+import { createConnection, type ResultSetHeader } from 'mysql2/promise'
+import pg from 'pg'
+import { createClient } from 'redis'
 import { openDatabase } from '../../src/drivers/sqlite/database.ts'
-import { fencedFetch, fileGuard, sqlGuard } from '../../src/guards/index.ts'
+import { fencedFetch, fileGuard, redisGuard, sqlGuard } from '../../src/guards/index.ts'
 
 /** A number that holders of a lock read, add to, and write back. */
 export interface Counter {
@@ -48,6 +52,72 @@ const sqlite: OpenCounter = async (place, guarded) => {
   }
 }
 
+const table = 'create table if not exists counter (id integer primary key, value integer, fence bigint)'
+
+const postgres: OpenCounter = async (place, guarded) => {
+  const client = new pg.Client({ connectionString: place })
+  await client.connect()
+  await client.query(table)
+  await client.query('insert into counter values (1, 0, null) on conflict do nothing')
+  const guard = sqlGuard('postgres')
+  return {
+    read: async () => Number((await client.query<{ value: number }>('select value from counter')).rows[0]?.value),
+    async write(value, fence) {
+      if (!guarded) return void (await client.query('update counter set value = $1', [value]))
+      const { sql, values } = guard.update({ ...row, set: { value }, fence })
+      guard.check(await client.query(sql, [...values]), resource, fence)
+    },
+    close: () => client.end(),
+  }
+}
+
+const mysql: OpenCounter = async (place, guarded) => {
+  const connection = await createConnection(place)
+  await connection.query('create database if not exists counters')
+  await connection.query('use counters')
+  await connection.query(table)
+  await connection.query('insert ignore into counter values (1, 0, null)')
+  const guard = sqlGuard('mysql')
+  return {
+    async read() {
+      const [rows] = await connection.query('select value from counter')
+      return (rows as { value: number }[])[0]?.value as number
+    },
+    async write(value, fence) {
+      if (!guarded) return void (await connection.execute('update counter set value = ?', [value]))
+      const { sql, values } = guard.update({ ...row, set: { value }, fence })
+      guard.check(await connection.execute<ResultSetHeader>(sql, values as number[]), resource, fence)
+    },
+    close: () => connection.end(),
+  }
+}
+
+const ioredis: OpenCounter = async (place, guarded) => {
+  const client = new Redis(place)
+  const guard = redisGuard(client)
+  return {
+    read: async () => Number(await client.get('counter')),
+    async write(value, fence) {
+      if (guarded) await guard.set('counter', String(value), fence)
+      else await client.set('counter', value)
+    },
+    close: async () => client.disconnect(),
+  }
+}
+
+const nodeRedis: OpenCounter = async (place, guarded) => {
+  const client = await createClient({ url: place }).connect()
+  const guard = redisGuard(client)
+  return {
+    read: async () => Number(await client.get('counter')),
+    async write(value, fence) {
+      if (guarded) await guard.set('counter', String(value), fence)
+      else await client.set('counter', String(value))
+    },
+    close: async () => client.destroy(),
+  }
+}
+
 const http: OpenCounter = async (place, guarded) => {
   const url = `${place}/${guarded ? 'guarded' : 'unguarded'}`
   return {
@@ -60,4 +130,12 @@ const http: OpenCounter = async (place, guarded) => {
   }
 }
 
-export const counters: Readonly<Record<string, OpenCounter>> = { file, sqlite, http }
+export const counters: Readonly<Record<string, OpenCounter>> = {
+  file,
+  sqlite,
+  postgres,
+  mysql,
+  ioredis,
+  'node-redis': nodeRedis,
+  http,
+}
