@@ -21,8 +21,7 @@ export function readArguments(given: readonly unknown[]): LockRequest {
   if (given.length < 2) throw new TypeError(`request takes 2 arguments or 3, not ${given.length}.`)
   const [name, second, third] = given
   const [options, callback] = given.length === 2 ? [undefined, second] : [second, third]
-  // Not String(): a symbol has no text, and a template says so.
-  const text = `${name as string}`
+  const text = readText(name)
   const members = readOptions(options)
   if (typeof callback !== 'function') throw new TypeError('The callback of request is not a function.')
   return { name: text, ...members, callback: callback as LockRequest['callback'] }
@@ -41,9 +40,15 @@ function readOptions(given: unknown): Options {
 
 function readMode(given: unknown): LockMode {
   if (given === undefined) return 'exclusive'
-  const mode = `${given as string}`
+  const mode = readText(given)
   if (mode === 'exclusive' || mode === 'shared') return mode
   throw new TypeError(`${JSON.stringify(mode)} is no mode of a lock. Use exclusive or shared.`)
+}
+
+function readText(given: unknown): string {
+  // String() would take it.
+  if (typeof given === 'symbol') throw new TypeError('A symbol is no text.')
+  return String(given)
 }
 
 function readSignal(given: unknown): AbortSignal | undefined {

@@ -81,12 +81,15 @@ class LeaseholdLockManager implements WebLockManager {
         this.#unsettled.delete(key)
         resolve(lease)
       }
-      const missed = (missed: Missed): void => {
-        void this.#unsettled.deleteOnceReleased(key)
-        if (ifAvailable && isTaken(missed)) resolve(null)
-        // At once, and with the reason itself.
-        else if (missed.miss.type === 'aborted') reject(terms.patience.signal?.reason as Error)
-        else this.#failure(scope, missed, terms).then(reject, reject)
+      const missed = (how: Missed): void => {
+        if (how.miss.type === 'aborted') {
+          void this.#unsettled.deleteOnceReleased(key)
+          // At once, and with the reason itself.
+          return reject(terms.patience.signal?.reason as Error)
+        }
+        this.#unsettled.delete(key)
+        if (ifAvailable && isTaken(how)) resolve(null)
+        else this.#failure(scope, how, terms).then(reject, reject)
       }
       inOurWords(() => pursue(this.#client, scope, { mode }, terms, ifAvailable ? 0 : Infinity, granted, missed))
       this.#unsettled.add(key)
