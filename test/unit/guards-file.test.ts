@@ -1,6 +1,7 @@
 import { chmodSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { setTimeout as pause } from 'node:timers/promises'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { fileGuard } from '../../src/guards/index.ts'
 import { openDatabase } from '../../src/drivers/sqlite/database.ts'
@@ -44,6 +45,19 @@ test('writes of many holders at once leave the content of the highest fence', as
   const writes = await Promise.allSettled(fences.map((fence) => fileGuard(file).write(`by ${fence}`, fence)))
   expect(readFileSync(file, 'utf8')).toBe('by 9')
   for (const write of writes) if (write.status === 'rejected') expect(write.reason).toEqual(superseded)
+})
+
+test('a write that was let in and then overtaken is refused before it replaces the file', async () => {
+  await fileGuard(file).write('one', 5)
+  const other = openDatabase(`${file}.fence`)
+  other.exec('begin immediate')
+  const late = fileGuard(file).write('two', 5)
+  // Long enough to find its fence good and to wait for the turn that another process has.
+  expect(await Promise.race([late, pause(100, 'waits')])).toBe('waits')
+  other.exec('update fence set seen = 9; commit')
+  await expect(late).rejects.toThrow(superseded)
+  expect(readFileSync(file, 'utf8')).toBe('one')
+  other.close()
 })
 
 test('a file guard waits for another process that is writing, and says so when that takes too long', async () => {

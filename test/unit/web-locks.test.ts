@@ -293,6 +293,29 @@ describe('signal', () => {
     expect(called).toBe(false)
   })
 
+  test('that fires between the grant and the callback is in time', async () => {
+    const controller = new AbortController()
+    let called = false
+    const first = manager.request('a', () => controller.abort('by the callback before'))
+    const second = manager.request('b', { signal: controller.signal }, () => (called = true))
+    await first
+    await expect(second).rejects.toBe('by the callback before')
+    expect(await manager.query()).toEqual({ held: [], pending: [] })
+    expect(called).toBe(false)
+  })
+
+  test('has taken the request out of the queue for whoever looks after it', async () => {
+    const holder = holding(other, 'a')
+    await holder.granted
+    const controller = new AbortController()
+    const waiting = manager.request('a', { signal: controller.signal }, ignore)
+    expect((await manager.query()).pending).toHaveLength(1)
+    controller.abort()
+    const looked = manager.query()
+    await expect(waiting).rejects.toThrow(abortError)
+    expect((await looked).pending).toEqual([])
+  })
+
   test('that fires after the grant is ignored', async () => {
     const controller = new AbortController()
     const result = manager.request('a', { signal: controller.signal }, async () => {
