@@ -3,10 +3,10 @@
  * goes on writes the counter plus one. Arguments: the counter's kind, its place, `guarded` or not, the store's URL.
  */
 import { LeaseholdError, connect } from '../../src/index.ts'
-import { counters, type OpenCounter } from '../guards/counters.ts'
+import { openCounter } from '../guards/counters.ts'
 
 const [kind = '', place = '', guarded = '', url = ''] = process.argv.slice(2)
-const counter = await (counters[kind] as OpenCounter)(place, guarded === 'guarded')
+const counter = await openCounter(kind, place, guarded === 'guarded')
 const locks = await connect(url)
 const lease = await locks.acquire('counter', { ttl: 1000 })
 const value = await counter.read()

@@ -4,8 +4,8 @@
  */
 import { readFile, rename, writeFile } from 'node:fs/promises'
 import { Redis } from 'ioredis'
-import { createConnection, type ResultSetHeader } from 'mysql2/promise'
-import pg from 'pg'
+import { createConnection, type ResultSetHeader, type RowDataPacket } from 'mysql2/promise'
+import { Client } from 'pg'
 import { createClient } from 'redis'
 import { openDatabase } from '../../src/drivers/sqlite/database.ts'
 import { fencedFetch, fileGuard, redisGuard, sqlGuard } from '../../src/guards/index.ts'
@@ -17,8 +17,11 @@ export interface Counter {
   close(): Promise<void>
 }
 
-/** Opens the counter at a place: a file, or the address of a server. */
-export type OpenCounter = (place: string, guarded: boolean) => Promise<Counter>
+type OpenCounter = (place: string, guarded: boolean) => Promise<Counter>
+
+interface Row {
+  readonly value: number
+}
 
 const row = { table: 'counter', where: { id: 1 } } as const
 const resource = 'the counter'
@@ -55,13 +58,13 @@ const sqlite: OpenCounter = async (place, guarded) => {
 const table = 'create table if not exists counter (id integer primary key, value integer, fence bigint)'
 
 const postgres: OpenCounter = async (place, guarded) => {
-  const client = new pg.Client({ connectionString: place })
+  const client = new Client({ connectionString: place })
   await client.connect()
   await client.query(table)
   await client.query('insert into counter values (1, 0, null) on conflict do nothing')
   const guard = sqlGuard('postgres')
   return {
-    read: async () => Number((await client.query<{ value: number }>('select value from counter')).rows[0]?.value),
+    read: async () => (await client.query<Row>('select value from counter')).rows[0]?.value ?? 0,
     async write(value, fence) {
       if (!guarded) return void (await client.query('update counter set value = $1', [value]))
       const { sql, values } = guard.update({ ...row, set: { value }, fence })
@@ -80,8 +83,8 @@ const mysql: OpenCounter = async (place, guarded) => {
   const guard = sqlGuard('mysql')
   return {
     async read() {
-      const [rows] = await connection.query('select value from counter')
-      return (rows as { value: number }[])[0]?.value as number
+      const [rows] = await connection.query<(Row & RowDataPacket)[]>('select value from counter')
+      return rows[0]?.value ?? 0
     },
     async write(value, fence) {
       if (!guarded) return void (await connection.execute('update counter set value = ?', [value]))
@@ -130,7 +133,7 @@ const http: OpenCounter = async (place, guarded) => {
   }
 }
 
-export const counters: Readonly<Record<string, OpenCounter>> = {
+const kinds: Readonly<Record<string, OpenCounter>> = {
   file,
   sqlite,
   postgres,
@@ -138,4 +141,11 @@ export const counters: Readonly<Record<string, OpenCounter>> = {
   ioredis,
   'node-redis': nodeRedis,
   http,
+}
+
+/** Opens the counter of a kind at a place: a file, or the address of a server. */
+export function openCounter(kind: string, place: string, guarded: boolean): Promise<Counter> {
+  const open = kinds[kind]
+  if (open === undefined) throw new Error(`There is no counter of kind ${JSON.stringify(kind)}.`)
+  return open(place, guarded)
 }

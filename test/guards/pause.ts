@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs'
 import { setTimeout as pause } from 'node:timers/promises'
 import { connect } from '../../src/index.ts'
 import { Child } from '../support/child.ts'
-import { counters, type OpenCounter } from './counters.ts'
+import { openCounter } from './counters.ts'
 
 const stoppedWithinMs = 5000
 
@@ -16,7 +16,7 @@ export interface PauseOutcome {
 
 /** Pauses a process that holds the lock, lets the next holder write, lets the process go on, and counts. */
 export async function pauseHolder(kind: string, place: string, guarded: boolean, url: string): Promise<PauseOutcome> {
-  const counter = await (counters[kind] as OpenCounter)(place, guarded)
+  const counter = await openCounter(kind, place, guarded)
   const locks = await connect(url)
   const child = new Child('paused-writer', [kind, place, guarded ? 'guarded' : 'unguarded', url])
   try {

@@ -151,7 +151,7 @@ describe('a request', () => {
   test('calls back with the lock, and resolves with what that gives once the lock is free', async () => {
     const result = manager.request('a', async (lock) => {
       expect(lock).toMatchObject({ name: 'a', mode: 'exclusive' })
-      expect(String(lock)).toBe('[object Lock]')
+      expect(Object.prototype.toString.call(lock)).toBe('[object Lock]')
       return 'result'
     })
     expect(await result).toBe('result')
