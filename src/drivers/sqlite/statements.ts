@@ -21,6 +21,7 @@ export interface Statements {
   readonly updateHolder: Command
   readonly deleteHolder: Command
   readonly waiterOf: Query
+  readonly firstWaiterOf: Query
   readonly waitersAfter: Query
   readonly waitersBefore: Query
   readonly insertWaiter: Command
@@ -79,6 +80,7 @@ export function prepareStatements(database: Database): Statements {
     deleteHolder: command('delete from holders where key = ? and id = ?'),
 
     waiterOf: query(`select ${waiterColumns} from waiters where key = ? and id = ?`),
+    firstWaiterOf: query(`select ${waiterColumns} from waiters where key = ? order by band, arrival limit 1`),
     waitersAfter: query(`
       select ${waiterColumns} from waiters where key = ?1 and (band, arrival) > (?2, ?3)
       order by band, arrival limit ?4`),
