@@ -1,0 +1,46 @@
+import { createHash } from 'node:crypto'
+import admission from './admission.lua.generated.ts'
+import batch from './batch.lua.generated.ts'
+import conflict from './conflict.lua.generated.ts'
+import key from './key.lua.generated.ts'
+import list from './list.lua.generated.ts'
+import record from './record.lua.generated.ts'
+import type { Link } from './link.ts'
+
+/** A Lua script as Redis knows it: by its text, and by the hash of that. */
+export interface Script {
+  readonly text: string
+  readonly sha: string
+}
+
+/** Carries out requests. Its parts in the order in which they build on each other. */
+export const batchScript = script(record, conflict, key, admission, batch)
+
+/** Reads keys whole. */
+export const listScript = script(record, list)
+
+function script(...parts: readonly string[]): Script {
+  const text = parts.join('\n')
+  return { text, sha: createHash('sha1').update(text).digest('hex') }
+}
+
+/** Runs a script by its hash. A server that does not know it (new, flushed, restarted) is sent the text. */
+export async function run(
+  link: Link,
+  { sha, text }: Script,
+  keys: readonly string[],
+  values: readonly string[],
+): Promise<unknown> {
+  const rest = [String(keys.length), ...keys, ...values]
+  try {
+    return await link.call('EVALSHA', [sha, ...rest], keys[0])
+  } catch (error) {
+    // Nothing has been carried out.
+    if (!isUnknownScript(error)) throw error
+    return link.call('EVAL', [text, ...rest], keys[0])
+  }
+}
+
+function isUnknownScript(error: unknown): boolean {
+  return error instanceof Error && error.message.startsWith('NOSCRIPT')
+}

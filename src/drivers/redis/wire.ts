@@ -1,0 +1,149 @@
+/** What goes to `batch.lua` and what comes back: see the head of that file. */
+import { keyOf } from '../../core/batcher.ts'
+import type { AbsentReason, Claim, Request, Runner, Standing, Succession } from '../../core/driver.ts'
+import { LeaseholdError } from '../../core/errors.ts'
+import type { Keyspace } from './keyspace.ts'
+
+/** What is the same for every batch of a driver. */
+export interface Sender {
+  readonly keyspace: Keyspace
+  readonly channel: string
+  /** The store's time in milliseconds, in tests. */
+  readonly clock: (() => number) | undefined
+}
+
+/** How long a test's clock lets keys live on: far longer than the test. */
+const spareMsUnderTest = 3_600_000
+
+/** The keys and arguments of one call. */
+export interface Batch {
+  readonly keys: readonly string[]
+  readonly values: readonly string[]
+}
+
+export function encodeBatch(requests: readonly Request[], { keyspace, channel, clock }: Sender): Batch {
+  const keys: string[] = []
+  const values: string[] = []
+  const runners = new Map<Runner, string>()
+  const runnerTexts: string[] = []
+  for (const request of requests) {
+    keys.push(keyspace.record(keyOf(request)))
+    switch (request.op) {
+      case 'claim': {
+        const { claim } = request
+        let runner = runners.get(claim.runner)
+        if (runner === undefined) {
+          runnerTexts.push(JSON.stringify(claim.runner))
+          runners.set(claim.runner, (runner = String(runnerTexts.length)))
+        }
+        values.push(claim.wait ? 'c' : 't', claim.id, String(claim.ttlMs), runner, claimTerms(claim))
+        break
+      }
+      case 'renew': {
+        const { fenceFloor, detached } = request
+        const plain = fenceFloor === undefined && detached === undefined
+        const terms = plain ? '' : JSON.stringify([fenceFloor ?? false, detached ?? null])
+        values.push('r', request.id, String(request.ttlMs), terms)
+        break
+      }
+      case 'release':
+        values.push('d', request.id)
+        break
+      case 'evict':
+        values.push('e', String(request.fence), JSON.stringify(request.reason))
+        break
+    }
+  }
+  const [now, spareMs] = clock === undefined ? ['', '0'] : [String(clock()), String(spareMsUnderTest)]
+  const head = [String(keyspace.tagEnd), channel, now, spareMs, String(runnerTexts.length)]
+  return { keys, values: [...head, ...runnerTexts, ...values] }
+}
+
+/** All that a plain exclusive lock leaves out; empty for one. */
+function claimTerms(claim: Claim): string {
+  const { mode, limit, range, replaces, priority, evict, staleMs, graceMs, maxHoldMs, detached } = claim
+  if (
+    mode === 'exclusive' &&
+    priority === 0 &&
+    graceMs === 0 &&
+    range === undefined &&
+    replaces === undefined &&
+    evict === undefined &&
+    maxHoldMs === undefined &&
+    detached !== true
+  ) {
+    return ''
+  }
+  return JSON.stringify([
+    priority,
+    mode === 'shared',
+    limit ?? false,
+    range?.start ?? false,
+    range?.end ?? false,
+    replaces ?? false,
+    evict ?? false,
+    staleMs ?? false,
+    graceMs,
+    maxHoldMs ?? false,
+    detached === true,
+  ])
+}
+
+/** The standings of a whole batch. */
+export function decodeReply(reply: unknown): Standing[] {
+  if (typeof reply !== 'string') throw malformed(reply)
+  return reply.split('\n').map(decodeLine)
+}
+
+/** News as it is published: a standing, the claim's id, the key. */
+export function decodeNews(message: string): { key: string; id: string; standing: Standing } | undefined {
+  const lineEnd = message.indexOf('\n')
+  const idEnd = message.indexOf('\n', lineEnd + 1)
+  if (lineEnd < 0 || idEnd < 0) return undefined
+  try {
+    const standing = decodeLine(message.slice(0, lineEnd))
+    return { key: message.slice(idEnd + 1), id: message.slice(lineEnd + 1, idEnd), standing }
+  } catch {
+    // Not from us, or from a version we do not know: news is a hint.
+    return undefined
+  }
+}
+
+function decodeLine(line: string): Standing {
+  const first = line.indexOf(' ', 2)
+  switch (line[0]) {
+    case 'h': {
+      const second = line.indexOf(' ', first + 1)
+      const fence = Number(line.slice(2, first))
+      if (second < 0) {
+        return { state: 'held', fence, ttlMs: Number(line.slice(first + 1)), leaving: undefined, after: undefined }
+      }
+      const more = JSON.parse(line.slice(second + 1)) as { leaving?: string; after?: Succession }
+      const ttlMs = Number(line.slice(first + 1, second))
+      return { state: 'held', fence, ttlMs, leaving: more.leaving, after: more.after }
+    }
+    case 'w': {
+      const [, ahead, ttlMs, againMs] = line.split(' ').map(Number)
+      return { state: 'waiting', ahead: ahead as number, ttlMs: ttlMs as number, againMs: againMs as number }
+    }
+    case 'a': {
+      if (first < 0) return { state: 'absent', reason: line.slice(2) as AbsentReason }
+      const detail = JSON.parse(line.slice(first + 1)) as string
+      return { state: 'absent', reason: line.slice(2, first) as AbsentReason, detail }
+    }
+    case 'x':
+      return { state: 'unknown', error: foreign() }
+    default:
+      throw malformed(line)
+  }
+}
+
+/** The error of a record this version does not understand. */
+export function foreign(): LeaseholdError {
+  const what = 'The record of this key was written by a newer version of Leasehold. Update it here.'
+  return new LeaseholdError('UNAVAILABLE', what, { reason: 'foreign' })
+}
+
+function malformed(reply: unknown): LeaseholdError {
+  return new LeaseholdError('INVALID', `Redis answered a batch with ${JSON.stringify(reply)}.`)
+}
