@@ -4,9 +4,11 @@ import type { LockDriver, Runner } from '../core/driver.ts'
 import type { Environment } from '../core/environment.ts'
 import { LeaseholdError } from '../core/errors.ts'
 import { Events, type EventName, type LockEvents } from '../core/events.ts'
+import { IdTable } from '../core/id-table.ts'
+import { Roster } from '../core/roster.ts'
 import { describeScope, type Scope } from '../core/scope.ts'
 import type { HeldName } from '../core/runner-name.ts'
-import type { HeartbeatThread, Office, Tenure } from '../core/tenure.ts'
+import type { HeartbeatThread, Office } from '../core/tenure.ts'
 import { startHeartbeatThread } from './heartbeat-thread.ts'
 import type { Lease } from './lease.ts'
 import type { Logger } from './logger.ts'
@@ -22,7 +24,7 @@ export class Client {
   readonly runner: Runner
   readonly namespace: string
   readonly allowForce: boolean
-  readonly leases = new Set<Lease>()
+  readonly leases = new Roster<Lease>()
   readonly counters = new Counters()
   readonly events: Events
   readonly office: Office & { thread: HeartbeatThread | undefined }
@@ -53,8 +55,8 @@ export class Client {
       environment,
       batcher: new Batcher(driver, environment),
       alarm: new Alarm(environment),
-      tenures: new Map<string, Tenure>(),
-      waiters: new Set(),
+      tenures: new IdTable(),
+      waiters: new Roster(),
       thread: undefined,
     }
     this.#listening = driver.listen?.((_key, id, news) => this.office.tenures.get(id)?.hear(news))

@@ -2,6 +2,7 @@ import type { Runner, Standing } from '../core/driver.ts'
 import { positiveMs, type Duration } from '../core/duration.ts'
 import { LeaseholdError } from '../core/errors.ts'
 import type { Effect } from '../core/life.ts'
+import type { RosterMember } from '../core/roster.ts'
 import { describeScope, type Scope } from '../core/scope.ts'
 import type { Observer, Tenure } from '../core/tenure.ts'
 import type { Client } from './client.ts'
@@ -30,11 +31,13 @@ const stillEntered: ReleaseResult = { released: false, reason: 'entered-again' }
 /**
  * A lock in hand. Pass `fence` with every write, stop when `signal` fires, and release it: `await using` does.
  */
-export class Lease implements AsyncDisposable, Observer {
+export class Lease implements AsyncDisposable, Observer, RosterMember {
   readonly scope: Scope
   /** Grows with every grant of this lock: a resource that has seen a higher one must refuse this one. */
   readonly fence: number
   readonly runner: Runner
+  /** @internal */
+  rosterSlot = -1
   readonly #client: Client
   readonly #tenure: Tenure
   readonly #terms: Terms

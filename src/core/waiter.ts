@@ -3,6 +3,7 @@ import { adaptivePolling, pauseMs, retryPresets, type Backoff } from './backoff.
 import type { Claim, Standing } from './driver.ts'
 import { worthRetrying } from './errors.ts'
 import type { Effect, LifeTerms } from './life.ts'
+import type { RosterMember } from './roster.ts'
 import { Tenure, type Office } from './tenure.ts'
 
 /** For how long to try, and how. */
@@ -31,9 +32,10 @@ export type Miss =
  * store needs one, others are asked again with a growing pause. Calls exactly one of `granted` and `missed`, once, and
  * leaves no claim behind in the second case. What to claim is the subclass's business.
  */
-export abstract class Waiter implements Sleeper {
+export abstract class Waiter implements Sleeper, RosterMember {
   alarmAt = Infinity
   alarmSlot = -1
+  rosterSlot = -1
   /** Claims sent so far. */
   attempts = 0
   readonly #office: Office

@@ -39,6 +39,11 @@ export function wroteNothing(error: unknown): boolean {
   return isBusy(error) || code === codes.SQLITE_FULL || code === codes.SQLITE_READONLY
 }
 
+/** Whether a connection may have kept the fault in mind (a damaged page, a log that is gone): a fresh one is needed. */
+export function spoilsConnection(error: unknown): boolean {
+  return !(error instanceof LeaseholdError) && !wroteNothing(error)
+}
+
 /** The error a user sees for whatever went wrong with `file`: what happened, and what to do. */
 export function faultOf(error: unknown, file: string): LeaseholdError {
   if (error instanceof LeaseholdError) return error

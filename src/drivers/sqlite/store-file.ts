@@ -84,14 +84,17 @@ export function refuseStrangers(file: string): void {
   if (header.readUInt32BE(applicationOffset) !== applicationId) {
     throw refusal('foreign', `${file} is a SQLite database of another program.`)
   }
-  const version = header.readUInt32BE(versionOffset)
-  if (version > formatVersion) {
-    throw new LeaseholdError(
-      'UNAVAILABLE',
-      `${file} has format ${version}; this version of Leasehold knows ${formatVersion} at most. Update Leasehold.`,
-      { reason: 'newer-format' },
-    )
-  }
+  refuseNewerFormat(file, header.readUInt32BE(versionOffset))
+}
+
+/** Throws if the file has a format that only a newer Leasehold knows. The last word may still be in SQLite's log. */
+export function refuseNewerFormat(file: string, version: number): void {
+  if (version <= formatVersion) return
+  throw new LeaseholdError(
+    'UNAVAILABLE',
+    `${file} has format ${version}; this version of Leasehold knows ${formatVersion} at most. Update Leasehold.`,
+    { reason: 'newer-format' },
+  )
 }
 
 function refusal(reason: string, what: string): LeaseholdError {

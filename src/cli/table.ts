@@ -1,0 +1,18 @@
+const gap = '  '
+
+/** Columns as wide as they need to be, under their headings. */
+export function formatTable(headings: readonly string[], rows: readonly (readonly string[])[]): string {
+  const lines = [headings, ...rows]
+  const widths = headings.map((_, column) => Math.max(...lines.map((line) => width(line[column] ?? ''))))
+  const format = (line: readonly string[]): string =>
+    widths
+      .map((wide, column) => (line[column] ?? '') + ' '.repeat(wide - width(line[column] ?? '')))
+      .join(gap)
+      .trimEnd()
+  return `${lines.map(format).join('\n')}\n`
+}
+
+/** In characters, not in UTF-16 units. */
+function width(text: string): number {
+  return [...text].length
+}
