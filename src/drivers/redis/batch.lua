@@ -4,7 +4,7 @@
 --   beyond their end; how many runners follow; the runners, as JSON; then for each request one of
 --   c ID TTL RUNNER TERMS (waits) · t ID TTL RUNNER TERMS (does not wait) · r ID TTL TERMS · d ID · e FENCE REASON
 -- Returns: one line a request, as wire.ts reads them. News of other claims is published to their owners' channels.
--- Needs record.lua, conflict.lua, key.lua and admission.lua.
+-- Needs admission.lua and all that needs.
 
 local channel = ARGV[2]
 local time = redis.call('TIME')
@@ -51,7 +51,7 @@ local function carryOut(recordName)
     at = at + argumentsOf[op]
     return 'x foreign'
   end
-  beginStep()
+  beginDraft()
   local line
   if op == 'd' then
     at = at + 1
@@ -62,7 +62,7 @@ local function carryOut(recordName)
     at = at + 2
     line = evictFence(tonumber(ARGV[at - 1]), ARGV[at])
   else
-    line = claim(newClaim(op == 'c'))
+    line = claimPlace(newClaim(op == 'c'))
   end
   store()
   return line

@@ -2,8 +2,12 @@ import { createHash } from 'node:crypto'
 import admission from './admission.lua.generated.ts'
 import batch from './batch.lua.generated.ts'
 import conflict from './conflict.lua.generated.ts'
+import draft from './draft.lua.generated.ts'
+import eviction from './eviction.lua.generated.ts'
 import key from './key.lua.generated.ts'
+import leaseTime from './lease-time.lua.generated.ts'
 import list from './list.lua.generated.ts'
+import promotion from './promotion.lua.generated.ts'
 import record from './record.lua.generated.ts'
 import type { Link } from './link.ts'
 
@@ -14,7 +18,7 @@ export interface Script {
 }
 
 /** Carries out requests. Its parts in the order in which they build on each other. */
-export const batchScript = script(record, conflict, key, admission, batch)
+export const batchScript = script(record, conflict, key, leaseTime, draft, promotion, eviction, admission, batch)
 
 /** Reads keys whole. */
 export const listScript = script(record, list)

@@ -82,7 +82,7 @@ function claimTerms(claim: Claim): string {
     range?.end ?? false,
     replaces ?? false,
     evict ?? false,
-    staleMs ?? false,
+    evict === 'stale' ? (staleMs ?? claim.ttlMs) : false,
     graceMs,
     maxHoldMs ?? false,
     detached === true,
