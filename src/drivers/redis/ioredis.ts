@@ -1,5 +1,5 @@
 import { LeaseholdError } from '../../core/errors.ts'
-import type { Link, Shelf, Subscription } from './link.ts'
+import type { Link, Listener, Shelf, Subscription } from './link.ts'
 
 /** What is used of an ioredis client, a single one or a Cluster, of version 5 or 6. */
 export interface IoredisClient {
@@ -9,11 +9,11 @@ export interface IoredisClient {
   call(command: string, args: string[]): Promise<unknown>
   connect(): Promise<unknown>
   disconnect(reconnect?: boolean): void
-  duplicate(options?: Record<string, unknown>): IoredisClient
+  duplicate(options?: object): IoredisClient
   subscribe(channel: string): Promise<unknown>
   unsubscribe(channel: string): Promise<unknown>
-  on(event: string, listener: (...values: never[]) => void): unknown
-  off(event: string, listener: (...values: never[]) => void): unknown
+  on(event: string, listener: Listener): unknown
+  off(event: string, listener: Listener): unknown
   nodes?(role: 'master'): IoredisClient[]
 }
 
@@ -111,22 +111,22 @@ async function connected(client: IoredisClient): Promise<void> {
   await connecting(
     client,
     new Promise<void>((resolve) => {
-      client.on('ready', resolve)
+      client.on('ready', () => resolve())
     }),
   )
 }
 
 /** ioredis tells why only through events. */
 async function connecting(client: IoredisClient, ready: Promise<unknown>): Promise<void> {
-  let onError: (error: Error) => void = ignore
+  let onError: (error: unknown) => void = ignore
   const failed = new Promise<never>((_, reject) => {
     onError = reject
   })
-  client.on('error', onError as () => void)
+  client.on('error', onError)
   try {
     await Promise.race([ready, failed])
   } finally {
-    client.off('error', onError as () => void)
+    client.off('error', onError)
     failed.catch(ignore)
     ready.catch(ignore)
   }

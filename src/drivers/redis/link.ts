@@ -1,5 +1,8 @@
 /** What the driver needs of a client library. One file a library turns its client into this. */
 
+/** Listens to a client's events, as far as they are used: with a channel and a message, or with nothing of interest. */
+export type Listener = (channel: string, message: string) => void
+
 /** One server whose keys can be walked. */
 export interface Shelf {
   /** Tells servers apart, for as long as they stay. */

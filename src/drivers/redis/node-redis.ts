@@ -1,4 +1,4 @@
-import type { Link, Shelf, Subscription } from './link.ts'
+import type { Link, Listener, Shelf, Subscription } from './link.ts'
 
 /** What is used of a node-redis client (`redis` 4 and later), a single one. */
 export interface NodeRedisClient {
@@ -9,8 +9,8 @@ export interface NodeRedisClient {
   duplicate(): NodeRedisClient
   subscribe(channel: string, listener: (message: string) => void): Promise<unknown>
   unsubscribe(channel: string): Promise<unknown>
-  on(event: string, listener: (...values: never[]) => void): unknown
-  off(event: string, listener: (...values: never[]) => void): unknown
+  on(event: string, listener: Listener): unknown
+  off(event: string, listener: Listener): unknown
   destroy?(): void
   disconnect(): unknown
 }
