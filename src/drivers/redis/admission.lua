@@ -70,7 +70,7 @@ end
 
 -- ---- renew
 
-local function renewHolder(record, ttl, floor, detached, channel)
+local function renewHolder(record, ttl, floor, detached)
   if now >= record[EXPIRES_AT] then return overForOwner(record) end
   local renewed = copy(record)
   renewed[CHANNEL] = channel
@@ -88,10 +88,10 @@ local function renewHolder(record, ttl, floor, detached, channel)
   return standingOf(renewed)
 end
 
-local function renew(id, ttl, floor, detached, channel)
+local function renew(id, ttl, floor, detached)
   local record = find(id)
   if not record then return answerAbsent(id) end
-  if record[FENCE] ~= 0 then return unlessReplaced(id, renewHolder(record, ttl, floor, detached, channel)) end
+  if record[FENCE] ~= 0 then return unlessReplaced(id, renewHolder(record, ttl, floor, detached)) end
   if floor then liftFence(floor) end
   local renewed = copy(record)
   renewed[CHANNEL] = channel

@@ -1,29 +1,37 @@
 -- Carries out a batch of requests in order, each on one key.
 -- KEYS: for each request the record of its key, PREFIX{TAG}k:KEY.
 -- ARGV: where the hash tag ends in each of KEYS; the caller's channel; a test's clock in ms, or empty; ms to keep keys
---   beyond their end; how many runners follow; the runners, as JSON; then for each request one of
---   c ID TTL RUNNER TERMS (waits) · t ID TTL RUNNER TERMS (does not wait) · r ID TTL TERMS · d ID · e FENCE REASON
+--   beyond their end; for each request two characters that number its kind in base 90, '!' for 0; how many kinds follow;
+--   for each kind its op, ttl, runner and terms; then for each request the id of its claim, or the fence to evict.
+--   Ops: c claims and waits, t claims and does not, r renews, d releases, e evicts. A runner is JSON, as are terms: what a
+--   plain claim or renewal leaves out, or the reason to evict.
 -- Returns: one line a request, as wire.ts reads them. News of other claims is published to their owners' channels.
--- Needs admission.lua and all that needs.
+-- Needs admission.lua, quick.lua and all that those need.
 
-local channel = ARGV[2]
 local time = redis.call('TIME')
 now = milliseconds(time, ARGV[3])
 wallMicroseconds = ARGV[3] == '' and time[1] * 1000000 + time[2] or now * 1000
-tagEnd, spareMs = tonumber(ARGV[1]), tonumber(ARGV[4])
-local runnersEnd = 5 + ARGV[5]
-local at = runnersEnd
+tagEnd, channel, spareMs = tonumber(ARGV[1]), ARGV[2], tonumber(ARGV[4])
 
-local function newClaim(waits)
-  local id, ttl, runner, terms = ARGV[at + 1], tonumber(ARGV[at + 2]), ARGV[5 + ARGV[at + 3]], ARGV[at + 4]
-  at = at + 4
+local kinds = {}
+local kindsEnd = 6 + 4 * ARGV[6]
+for at = 7, kindsEnd, 4 do
+  local kind = { op = ARGV[at], ttl = tonumber(ARGV[at + 1]), runner = ARGV[at + 2], terms = ARGV[at + 3] }
+  kind.quick = kind.terms == ''
+  -- The end of a short record, the same for all claims of a kind.
+  kind.texts = struct.pack('>Bc0I4c0', #channel, channel, #kind.runner, kind.runner)
+  kinds[#kinds + 1] = kind
+end
+
+local function newClaim(id, kind)
+  local ttl = kind.ttl
   local record = {
-    id, channel, runner, ttl, now + ttl, now, 0, now, 0, 0,
-    head[LAST_ORDER] + 1, 0, waits, false, false, false, false, false, false, false,
+    id, channel, kind.runner, ttl, now + ttl, now, 0, now, 0, 0,
+    head[LAST_ORDER] + 1, 0, kind.op == 'c', false, false, false, false, false, false, false,
     0, false, false, false, false,
   }
-  if terms ~= '' then
-    local wishes = cjson.decode(terms)
+  if kind.terms ~= '' then
+    local wishes = cjson.decode(kind.terms)
     record[PRIORITY], record[SHARED], record[LIMIT] = wishes[1], wishes[2], wishes[3]
     record[RANGE_START], record[RANGE_END], record[REPLACES] = wishes[4], wishes[5], wishes[6]
     record[EVICT], record[STALE] = wishes[7], wishes[8]
@@ -32,49 +40,50 @@ local function newClaim(waits)
   return record
 end
 
-local function newRenewal()
-  local id, ttl, terms = ARGV[at + 1], tonumber(ARGV[at + 2]), ARGV[at + 3]
-  at = at + 3
-  if terms == '' then return id, ttl, nil, nil, channel end
-  local wishes = cjson.decode(terms)
+local function renewAs(id, kind)
+  if kind.terms == '' then return renew(id, kind.ttl) end
+  local wishes = cjson.decode(kind.terms)
   local detached = wishes[2]
   if detached == cjson.null then detached = nil end
-  return id, ttl, wishes[1], detached, channel
+  return renew(id, kind.ttl, wishes[1], detached)
 end
 
-local argumentsOf = { c = 4, t = 4, r = 3, d = 1, e = 2 }
+local function quickly(recordName, id, kind)
+  if kind.op == 'd' then return quickRelease(recordName, id) end
+  if not kind.quick or #id > 255 then return nil end
+  if kind.op == 'r' then return quickRenew(recordName, id, kind) end
+  return quickClaim(recordName, id, kind)
+end
 
-local function carryOut(recordName)
-  at = at + 1
-  local op = ARGV[at]
-  if not load(recordName) then
-    at = at + argumentsOf[op]
-    return 'x foreign'
-  end
+local function byTheRule(recordName, id, kind)
+  if not load(recordName) then return 'x foreign' end
   beginDraft()
   local line
-  if op == 'd' then
-    at = at + 1
-    line = release(ARGV[at])
-  elseif op == 'r' then
-    line = renew(newRenewal())
-  elseif op == 'e' then
-    at = at + 2
-    line = evictFence(tonumber(ARGV[at - 1]), ARGV[at])
+  if kind.op == 'd' then
+    line = release(id)
+  elseif kind.op == 'r' then
+    line = renewAs(id, kind)
+  elseif kind.op == 'e' then
+    line = evictFence(tonumber(id), kind.terms)
   else
-    line = claimPlace(newClaim(op == 'c'))
+    line = claimPlace(newClaim(id, kind))
   end
   store()
   return line
 end
 
-local lines = {}
-local publications = {}
+local lines, publications = {}, {}
 for index, recordName in ipairs(KEYS) do
-  lines[index] = carryOut(recordName)
-  for _, one in ipairs(news) do
-    publications[#publications + 1] = { one[1], one[2] .. '\n' .. string.sub(recordName, tagEnd + 3) }
+  local high, low = string.byte(ARGV[5], 2 * index - 1, 2 * index)
+  local id, kind = ARGV[kindsEnd + index], kinds[(high - 33) * 90 + low - 32]
+  local line = quickly(recordName, id, kind)
+  if not line then
+    line = byTheRule(recordName, id, kind)
+    for _, one in ipairs(news) do
+      publications[#publications + 1] = { one[1], one[2] .. '\n' .. string.sub(recordName, tagEnd + 3) }
+    end
   end
+  lines[index] = line
 end
 storeFences()
 for _, publication in ipairs(publications) do redis.call('PUBLISH', publication[1], publication[2]) end

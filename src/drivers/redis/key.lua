@@ -1,7 +1,7 @@
 -- One key as stored: reading it, and writing what a step decided. Variables are of the step under way.
--- Needs record.lua and conflict.lua.
+-- Needs plain.lua and conflict.lua.
 
-local now, wallMicroseconds, spareMs, tagEnd
+local now, wallMicroseconds, spareMs, tagEnd, channel
 local name, tag, queueName, waitersName
 local head, holders, ended
 
@@ -28,8 +28,8 @@ local function load(recordName)
     head, holders, ended = { 1, 0, 0, false, {} }, {}, false
     return true
   end
-  head = cmsgpack.unpack(packed)
-  if head[VERSION] ~= 1 then return false end
+  head = unpackKey(packed)
+  if not head then return false end
   holders, ended = head[HOLDERS], head[ENDED]
   if ended and now >= ended[ENDED_UNTIL] then ended = false end
   return true
@@ -93,10 +93,9 @@ local function liftFence(floor)
 end
 
 -- Always at least the wall clock: whatever a crash or a failover has lost, the next fence is past it.
-local function nextFence()
+local function fenceToCome()
   local fence = math.max(lastFence() + 1, wallMicroseconds)
   if fence > 9007199254740991 then error('LEASEHOLD fence beyond 2^53') end
-  liftFence(fence)
   return fence
 end
 
@@ -110,8 +109,10 @@ local function storeHead()
   for _, holder in ipairs(holders) do
     horizon = math.max(horizon, holder[EXPIRES_AT] + holder[GRACE] + holder[TTL])
   end
+  local plain = #holders == 1 and head[WAITERS_UNTIL] == 0 and not ended and isPlain(holders[1])
   head[ENDED], head[HOLDERS] = ended, holders
-  redis.call('SET', name, cmsgpack.pack(head), 'PX', millisecondsUntil(horizon))
+  local packed = plain and packPlain(holders[1]) or cmsgpack.pack(head)
+  redis.call('SET', name, packed, 'PX', millisecondsUntil(horizon))
 end
 
 -- Makes the waiters' keys live for one ttl longer than this waiter, at least.

@@ -2,7 +2,7 @@
 -- KEYS: the records, PREFIX{TAG}k:KEY. ARGV: where the hash tag ends in each of KEYS; a test's clock in ms, or empty.
 -- Returns: the time in ms, then for each of KEYS an array of claims, holders first, each an array of texts as record.lua
 --   numbers them, empty where absent; or the text "foreign" for a record of a newer version.
--- Needs record.lua.
+-- Needs plain.lua.
 
 local tagEnd = tonumber(ARGV[1])
 
@@ -18,8 +18,8 @@ end
 local function claimsOf(name)
   local packed = redis.call('GET', name)
   if not packed then return {} end
-  local head = cmsgpack.unpack(packed)
-  if head[VERSION] ~= 1 then return 'foreign' end
+  local head = unpackKey(packed)
+  if not head then return 'foreign' end
   local claims = {}
   for _, holder in ipairs(head[HOLDERS]) do claims[#claims + 1] = shown(holder) end
   if head[WAITERS_UNTIL] == 0 then return claims end

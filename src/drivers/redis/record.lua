@@ -1,5 +1,6 @@
 -- What is stored of a key, as arrays packed with cmsgpack. Absent is false: nil would end an array.
--- The first part of both scripts: batch.lua and list.lua read and write by these numbers.
+-- The first part of both scripts: batch.lua and list.lua read and write by these numbers. Most keys are stored shorter:
+-- see plain.lua.
 
 -- A claim, held or waiting. Times are milliseconds of this server's clock; runner is JSON that only clients read.
 local ID, CHANNEL, RUNNER, TTL, EXPIRES_AT = 1, 2, 3, 4, 5

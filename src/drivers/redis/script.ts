@@ -7,7 +7,9 @@ import eviction from './eviction.lua.generated.ts'
 import key from './key.lua.generated.ts'
 import leaseTime from './lease-time.lua.generated.ts'
 import list from './list.lua.generated.ts'
+import plain from './plain.lua.generated.ts'
 import promotion from './promotion.lua.generated.ts'
+import quick from './quick.lua.generated.ts'
 import record from './record.lua.generated.ts'
 import type { Link } from './link.ts'
 
@@ -18,10 +20,22 @@ export interface Script {
 }
 
 /** Carries out requests. Its parts in the order in which they build on each other. */
-export const batchScript = script(record, conflict, key, leaseTime, draft, promotion, eviction, admission, batch)
+export const batchScript = script(
+  record,
+  plain,
+  conflict,
+  key,
+  quick,
+  leaseTime,
+  draft,
+  promotion,
+  eviction,
+  admission,
+  batch,
+)
 
 /** Reads keys whole. */
-export const listScript = script(record, list)
+export const listScript = script(record, plain, list)
 
 function script(...parts: readonly string[]): Script {
   const text = parts.join('\n')

@@ -15,6 +15,9 @@ export interface Sender {
 /** How long a test's clock lets keys live on: far longer than the test. */
 const spareMsUnderTest = 3_600_000
 
+/** The most requests of one call: a longer script would keep others waiting, and kinds are numbered up to 8099. */
+export const requestsPerCallMax = 1000
+
 /** The keys and arguments of one call. */
 export interface Batch {
   readonly keys: readonly string[]
@@ -23,40 +26,75 @@ export interface Batch {
 
 export function encodeBatch(requests: readonly Request[], { keyspace, channel, clock }: Sender): Batch {
   const keys: string[] = []
-  const values: string[] = []
-  const runners = new Map<Runner, string>()
-  const runnerTexts: string[] = []
+  const ids: string[] = []
+  const kinds = new Kinds()
+  let numbers = ''
   for (const request of requests) {
     keys.push(keyspace.record(keyOf(request)))
+    ids.push(subjectOf(request))
+    numbers += kinds.numberOf(request)
+  }
+  const [now, spareMs] = clock === undefined ? ['', '0'] : [String(clock()), String(spareMsUnderTest)]
+  const head = [String(keyspace.tagEnd), channel, now, spareMs, numbers, String(kinds.count)]
+  return { keys, values: head.concat(kinds.texts, ids) }
+}
+
+/** The claim a request is about, or the fence to evict. */
+function subjectOf(request: Request): string {
+  if (request.op === 'claim') return request.claim.id
+  return request.op === 'evict' ? String(request.fence) : request.id
+}
+
+/**
+ * What the requests of a batch have in common: op, ttl, runner and terms are sent once for all that share them. Most
+ * batches are of one or two kinds.
+ */
+class Kinds {
+  /** Four for each kind. */
+  readonly texts: string[] = []
+  readonly #numbers = new Map<string, string>()
+  readonly #runners = new Map<Runner, string>()
+
+  get count(): number {
+    return this.texts.length / 4
+  }
+
+  /** Two characters that number the request's kind. */
+  numberOf(request: Request): string {
     switch (request.op) {
       case 'claim': {
         const { claim } = request
-        let runner = runners.get(claim.runner)
-        if (runner === undefined) {
-          runnerTexts.push(JSON.stringify(claim.runner))
-          runners.set(claim.runner, (runner = String(runnerTexts.length)))
-        }
-        values.push(claim.wait ? 'c' : 't', claim.id, String(claim.ttlMs), runner, claimTerms(claim))
-        break
+        const terms = claimTerms(claim)
+        return this.#number(claim.wait ? 'c' : 't', claim.ttlMs, this.#runnerText(claim.runner), terms)
       }
       case 'renew': {
-        const { fenceFloor, detached } = request
+        const { ttlMs, fenceFloor, detached } = request
         const plain = fenceFloor === undefined && detached === undefined
-        const terms = plain ? '' : JSON.stringify([fenceFloor ?? false, detached ?? null])
-        values.push('r', request.id, String(request.ttlMs), terms)
-        break
+        return this.#number('r', ttlMs, '', plain ? '' : JSON.stringify([fenceFloor ?? false, detached ?? null]))
       }
       case 'release':
-        values.push('d', request.id)
-        break
+        return this.#number('d', 0, '', '')
       case 'evict':
-        values.push('e', String(request.fence), JSON.stringify(request.reason))
-        break
+        return this.#number('e', 0, '', JSON.stringify(request.reason))
     }
   }
-  const [now, spareMs] = clock === undefined ? ['', '0'] : [String(clock()), String(spareMsUnderTest)]
-  const head = [String(keyspace.tagEnd), channel, now, spareMs, String(runnerTexts.length)]
-  return { keys, values: [...head, ...runnerTexts, ...values] }
+
+  #number(op: string, ttlMs: number, runner: string, terms: string): string {
+    const name = `${op}${ttlMs} ${terms} ${runner}`
+    let number = this.#numbers.get(name)
+    if (number === undefined) {
+      number = String.fromCharCode(33 + Math.floor(this.count / 90), 33 + (this.count % 90))
+      this.#numbers.set(name, number)
+      this.texts.push(op, String(ttlMs), runner, terms)
+    }
+    return number
+  }
+
+  #runnerText(runner: Runner): string {
+    let text = this.#runners.get(runner)
+    if (text === undefined) this.#runners.set(runner, (text = JSON.stringify(runner)))
+    return text
+  }
 }
 
 /** All that a plain exclusive lock leaves out; empty for one. */
