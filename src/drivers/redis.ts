@@ -203,7 +203,7 @@ class RedisDriver implements LockDriver {
       link.renew()
       return overdue(milliseconds)
     })
-    return decodeReply(reply)
+    return decodeReply(reply, requests)
   }
 
   /** A lost reply must leave time to try again before the lease ends. */

@@ -2,10 +2,12 @@
 -- KEYS: for each request the record of its key, PREFIX{TAG}k:KEY.
 -- ARGV: where the hash tag ends in each of KEYS; the caller's channel; a test's clock in ms, or empty; ms to keep keys
 --   beyond their end; for each request two characters that number its kind in base 90, '!' for 0; how many kinds follow;
---   for each kind its op, ttl, runner and terms; then for each request the id of its claim, or the fence to evict.
+--   for each kind its op, ttl, runner and terms; then for each request the id of its claim or the fence to evict, all in
+--   one JSON array.
 --   Ops: c claims and waits, t claims and does not, r renews, d releases, e evicts. A runner is JSON, as are terms: what a
 --   plain claim or renewal leaves out, or the reason to evict.
--- Returns: one line a request, as wire.ts reads them. News of other claims is published to their owners' channels.
+-- Returns: the clock in microseconds, then one line a request, as wire.ts reads them. News of other claims is published to
+--   their owners' channels.
 -- Needs admission.lua, quick.lua and all that those need.
 
 local time = redis.call('TIME')
@@ -16,11 +18,14 @@ tagEnd, channel, spareMs = tonumber(ARGV[1]), ARGV[2], tonumber(ARGV[4])
 local kinds = {}
 local kindsEnd = 6 + 4 * ARGV[6]
 for at = 7, kindsEnd, 4 do
-  local kind = { op = ARGV[at], ttl = tonumber(ARGV[at + 1]), runner = ARGV[at + 2], terms = ARGV[at + 3] }
-  kind.quick = kind.terms == ''
-  -- The end of a short record, the same for all claims of a kind.
-  kind.texts = struct.pack('>Bc0I4c0', #channel, channel, #kind.runner, kind.runner)
-  kinds[#kinds + 1] = kind
+  local ttl, runner = tonumber(ARGV[at + 1]), ARGV[at + 2]
+  kinds[#kinds + 1] = {
+    op = ARGV[at], ttl = ttl, runner = runner, terms = ARGV[at + 3],
+    -- What the short records of all claims of a kind begin and end with, and how long they are kept.
+    start = 'P' .. struct.pack('>dddddd', now + ttl, ttl, now, 0, now, now),
+    texts = struct.pack('>Bc0I4c0', #channel, channel, #runner, runner),
+    life = string.format('%.0f', 2 * ttl + spareMs),
+  }
 end
 
 local function newClaim(id, kind)
@@ -50,7 +55,7 @@ end
 
 local function quickly(recordName, id, kind)
   if kind.op == 'd' then return quickRelease(recordName, id) end
-  if not kind.quick or #id > 255 then return nil end
+  if kind.terms ~= '' or #id > 255 then return nil end
   if kind.op == 'r' then return quickRenew(recordName, id, kind) end
   return quickClaim(recordName, id, kind)
 end
@@ -72,10 +77,12 @@ local function byTheRule(recordName, id, kind)
   return line
 end
 
-local lines, publications = {}, {}
+local ids = cjson.decode(ARGV[kindsEnd + 1])
+local numbers = ARGV[5]
+local lines, publications = { string.format('%.0f', wallMicroseconds) }, {}
 for index, recordName in ipairs(KEYS) do
-  local high, low = string.byte(ARGV[5], 2 * index - 1, 2 * index)
-  local id, kind = ARGV[kindsEnd + index], kinds[(high - 33) * 90 + low - 32]
+  local high, low = string.byte(numbers, 2 * index - 1, 2 * index)
+  local id, kind = ids[index], kinds[(high - 33) * 90 + low - 32]
   local line = quickly(recordName, id, kind)
   if not line then
     line = byTheRule(recordName, id, kind)
@@ -83,7 +90,7 @@ for index, recordName in ipairs(KEYS) do
       publications[#publications + 1] = { one[1], one[2] .. '\n' .. string.sub(recordName, tagEnd + 3) }
     end
   end
-  lines[index] = line
+  lines[index + 1] = line
 end
 storeFences()
 for _, publication in ipairs(publications) do redis.call('PUBLISH', publication[1], publication[2]) end

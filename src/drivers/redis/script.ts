@@ -49,13 +49,13 @@ export async function run(
   keys: readonly string[],
   values: readonly string[],
 ): Promise<unknown> {
-  const rest = [String(keys.length), ...keys, ...values]
+  const args = [sha, String(keys.length), ...keys, ...values]
   try {
-    return await link.call('EVALSHA', [sha, ...rest], keys[0])
+    return await link.call('EVALSHA', args, keys[0])
   } catch (error) {
     // Nothing has been carried out.
     if (!isUnknownScript(error)) throw error
-    return link.call('EVAL', [text, ...rest], keys[0])
+    return link.call('EVAL', args.with(0, text), keys[0])
   }
 }
 

@@ -36,7 +36,7 @@ export function encodeBatch(requests: readonly Request[], { keyspace, channel, c
   }
   const [now, spareMs] = clock === undefined ? ['', '0'] : [String(clock()), String(spareMsUnderTest)]
   const head = [String(keyspace.tagEnd), channel, now, spareMs, numbers, String(kinds.count)]
-  return { keys, values: head.concat(kinds.texts, ids) }
+  return { keys, values: [...head, ...kinds.texts, JSON.stringify(ids)] }
 }
 
 /** The claim a request is about, or the fence to evict. */
@@ -52,11 +52,11 @@ function subjectOf(request: Request): string {
 class Kinds {
   /** Four for each kind. */
   readonly texts: string[] = []
-  readonly #numbers = new Map<string, string>()
-  readonly #runners = new Map<Runner, string>()
+  readonly #kinds: Kind[] = []
+  #last: Kind | undefined
 
   get count(): number {
-    return this.texts.length / 4
+    return this.#kinds.length
   }
 
   /** Two characters that number the request's kind. */
@@ -64,38 +64,49 @@ class Kinds {
     switch (request.op) {
       case 'claim': {
         const { claim } = request
-        const terms = claimTerms(claim)
-        return this.#number(claim.wait ? 'c' : 't', claim.ttlMs, this.#runnerText(claim.runner), terms)
+        return this.#number(claim.wait ? 'c' : 't', claim.ttlMs, claim.runner, claimTerms(claim))
       }
       case 'renew': {
         const { ttlMs, fenceFloor, detached } = request
         const plain = fenceFloor === undefined && detached === undefined
-        return this.#number('r', ttlMs, '', plain ? '' : JSON.stringify([fenceFloor ?? false, detached ?? null]))
+        return this.#number('r', ttlMs, undefined, plain ? '' : JSON.stringify([fenceFloor ?? false, detached ?? null]))
       }
       case 'release':
-        return this.#number('d', 0, '', '')
+        return this.#number('d', 0, undefined, '')
       case 'evict':
-        return this.#number('e', 0, '', JSON.stringify(request.reason))
+        return this.#number('e', 0, undefined, JSON.stringify(request.reason))
     }
   }
 
-  #number(op: string, ttlMs: number, runner: string, terms: string): string {
-    const name = `${op}${ttlMs} ${terms} ${runner}`
-    let number = this.#numbers.get(name)
-    if (number === undefined) {
-      number = String.fromCharCode(33 + Math.floor(this.count / 90), 33 + (this.count % 90))
-      this.#numbers.set(name, number)
-      this.texts.push(op, String(ttlMs), runner, terms)
-    }
-    return number
+  #number(op: string, ttlMs: number, runner: Runner | undefined, terms: string): string {
+    const same = (kind: Kind): boolean =>
+      kind.op === op && kind.ttlMs === ttlMs && kind.runner === runner && kind.terms === terms
+    if (this.#last !== undefined && same(this.#last)) return this.#last.number
+    // Of many kinds only the latest are looked through: a kind sent twice does no harm.
+    const kind = this.#kinds.slice(-kindsRemembered).find(same) ?? this.#add(op, ttlMs, runner, terms)
+    this.#last = kind
+    return kind.number
   }
 
-  #runnerText(runner: Runner): string {
-    let text = this.#runners.get(runner)
-    if (text === undefined) this.#runners.set(runner, (text = JSON.stringify(runner)))
-    return text
+  #add(op: string, ttlMs: number, runner: Runner | undefined, terms: string): Kind {
+    const { count } = this
+    const number = String.fromCharCode(33 + Math.floor(count / 90), 33 + (count % 90))
+    const kind = { op, ttlMs, runner, terms, number }
+    this.#kinds.push(kind)
+    this.texts.push(op, String(ttlMs), runner === undefined ? '' : JSON.stringify(runner), terms)
+    return kind
   }
 }
+
+interface Kind {
+  readonly op: string
+  readonly ttlMs: number
+  readonly runner: Runner | undefined
+  readonly terms: string
+  readonly number: string
+}
+
+const kindsRemembered = 8
 
 /** All that a plain exclusive lock leaves out; empty for one. */
 function claimTerms(claim: Claim): string {
@@ -128,9 +139,20 @@ function claimTerms(claim: Claim): string {
 }
 
 /** The standings of a whole batch. */
-export function decodeReply(reply: unknown): Standing[] {
+export function decodeReply(reply: unknown, requests: readonly Request[]): Standing[] {
   if (typeof reply !== 'string') throw malformed(reply)
-  return reply.split('\n').map(decodeLine)
+  const lines = reply.split('\n')
+  const clock = Number(lines[0])
+  return requests.map((request, index) => {
+    const line = lines[index + 1] as string
+    return line.startsWith('g') ? grantedAtOnce(line, clock, request) : decodeLine(line)
+  })
+}
+
+/** A plain claim on a free key: it got what it asked for, and its fence is told by how far it is above the clock. */
+function grantedAtOnce(line: string, clock: number, request: Request): Standing {
+  const ttlMs = request.op === 'claim' ? request.claim.ttlMs : 0
+  return { state: 'held', fence: clock + Number(line.slice(2)), ttlMs, leaving: undefined, after: undefined }
 }
 
 /** News as it is published: a standing, the claim's id, the key. */
