@@ -9,9 +9,9 @@ import { keyOf } from '../core/batcher.ts'
 import type { Heard, KeyPage, ListQuery, LockDriver, Request, Standing, Supports } from '../core/driver.ts'
 import { LeaseholdError } from '../core/errors.ts'
 import { parseAddress } from './redis/address.ts'
+import { callsOf, isOneCall } from './redis/calls.ts'
 import { dial } from './redis/dial.ts'
 import { faultOf, isUnsent, overdue } from './redis/faults.ts'
-import { hashTagOf } from './redis/hash-tags.ts'
 import { IoredisLink, type IoredisClient } from './redis/ioredis.ts'
 import { Keyspace } from './redis/keyspace.ts'
 import type { Link } from './redis/link.ts'
@@ -96,7 +96,9 @@ class RedisDriver implements LockDriver {
   async send(requests: readonly Request[]): Promise<readonly Standing[]> {
     const link = this.#link ?? (await this.#connected())
     this.#refuseIfClosed()
-    const standings = link.cluster ? await this.#sendBySlot(link, requests) : await this.#sendBatch(link, requests)
+    const standings = isOneCall(requests, link.cluster)
+      ? await this.#sendCall(link, requests)
+      : await this.#sendCalls(link, requests)
     this.#keepTrack(requests, standings)
     return standings
   }
@@ -164,35 +166,27 @@ class RedisDriver implements LockDriver {
 
   // ---- requests
 
-  async #sendBatch(link: Link, requests: readonly Request[]): Promise<readonly Standing[]> {
+  async #sendCall(link: Link, requests: readonly Request[]): Promise<readonly Standing[]> {
     try {
       return await this.#call(link, requests)
     } catch (error) {
-      if (isUnsent(error)) throw faultOf(error)
       const fault = faultOf(error)
+      if (isUnsent(error)) throw fault
       return requests.map(() => ({ state: 'unknown', error: fault }))
     }
   }
 
-  /** One call for each hash tag, all at once. */
-  async #sendBySlot(link: Link, requests: readonly Request[]): Promise<readonly Standing[]> {
-    const places = new Map<string, number[]>()
-    for (const [place, request] of requests.entries()) {
-      const tag = hashTagOf(keyOf(request))
-      const group = places.get(tag)
-      if (group === undefined) places.set(tag, [place])
-      else group.push(place)
-    }
+  /** Several calls at once. What one of them could not send is unknown: others were sent. */
+  async #sendCalls(link: Link, requests: readonly Request[]): Promise<readonly Standing[]> {
     const answers: Standing[] = []
-    await Promise.all(
-      [...places.values()].map(async (group) => {
-        const batch = group.map((place) => requests[place] as Request)
-        const standings = await this.#sendBatch(link, batch).catch((error: unknown) =>
-          batch.map((): Standing => ({ state: 'unknown', error })),
-        )
-        for (const [index, place] of group.entries()) answers[place] = standings[index] as Standing
-      }),
-    )
+    const sendOne = async (places: readonly number[]): Promise<void> => {
+      const batch = places.map((place) => requests[place] as Request)
+      const standings = await this.#sendCall(link, batch).catch((error: unknown) =>
+        batch.map((): Standing => ({ state: 'unknown', error })),
+      )
+      for (const [index, place] of places.entries()) answers[place] = standings[index] as Standing
+    }
+    await Promise.all(callsOf(requests, link.cluster).map(sendOne))
     return answers
   }
 

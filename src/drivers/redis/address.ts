@@ -16,20 +16,15 @@ const portDefault = 6379
 
 /**
  * Reads `redis://user:password@host:port/db`, `rediss://…` for TLS, and `redis+unix:///path/to/socket?db=1` (also
- * `unix:…`), where user and password may stand before the path: `redis+unix://:password@/path`.
+ * `unix:…`), where `username` and `password` follow the path as `db` does.
  */
 export function parseAddress(url: string): Address {
-  let parsed: URL
-  try {
-    parsed = new URL(url)
-  } catch (cause) {
-    throw invalid(cause)
-  }
-  const { protocol, username, password, hostname, port, pathname, searchParams } = parsed
-  const login = {
-    ...(username !== '' && { username: decodeURIComponent(username) }),
-    ...(password !== '' && { password: decodeURIComponent(password) }),
-  }
+  const parsed = URL.canParse(url) ? new URL(url) : undefined
+  if (parsed === undefined) throw invalid()
+  const { protocol, hostname, port, pathname, searchParams } = parsed
+  const username = searchParams.get('username') ?? decodeURIComponent(parsed.username)
+  const password = searchParams.get('password') ?? decodeURIComponent(parsed.password)
+  const login = { ...(username !== '' && { username }), ...(password !== '' && { password }) }
   switch (protocol) {
     case 'redis:':
     case 'rediss:': {
@@ -54,8 +49,8 @@ function databaseOf(text: string): number {
   return db
 }
 
-/** Without the URL: it may hold a password. */
-function invalid(cause?: unknown): LeaseholdError {
+/** Says nothing of the URL itself: it may hold a password. */
+function invalid(): LeaseholdError {
   const forms = 'redis://user:password@host:6379/0, rediss://… or redis+unix:///path/to/redis.sock'
-  return new LeaseholdError('INVALID', `This is not the URL of a Redis. Use ${forms}.`, { cause })
+  return new LeaseholdError('INVALID', `This is not the URL of a Redis. Use ${forms}.`)
 }

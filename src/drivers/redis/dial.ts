@@ -10,18 +10,24 @@ const connectTimeoutMs = 5000
 /** ioredis where there is a choice: decision 020 has the figures. */
 export async function dial(address: Address): Promise<Link> {
   const ioredis = (await load('ioredis')) as { Redis: new (options: object) => IoredisClient } | undefined
-  if (ioredis !== undefined) return new IoredisLink(new ioredis.Redis(ioredisOptions(address)), true)
+  if (ioredis !== undefined) {
+    const client = new ioredis.Redis(ioredisOptions(address))
+    client.on('error', saidElsewhere)
+    return new IoredisLink(client, true)
+  }
   const nodeRedis = (await load('redis')) as { createClient(options: object): NodeRedisClient } | undefined
   if (nodeRedis !== undefined) {
     const client = nodeRedis.createClient(nodeRedisOptions(address))
-    // Said by the call that fails, and mended by dialling again.
-    client.on('error', () => {})
+    client.on('error', saidElsewhere)
     return new NodeRedisLink(client, true)
   }
   throw new LeaseholdError('UNAVAILABLE', 'The redis driver needs ioredis. Run: npm install ioredis', {
     reason: 'configuration',
   })
 }
+
+/** By the call that fails; and it is mended by dialling again. */
+function saidElsewhere(): void {}
 
 async function load(library: string): Promise<unknown> {
   try {

@@ -15,9 +15,6 @@ export interface Sender {
 /** How long a test's clock lets keys live on: far longer than the test. */
 const spareMsUnderTest = 3_600_000
 
-/** The most requests of one call: a longer script would keep others waiting, and kinds are numbered up to 8099. */
-export const requestsPerCallMax = 1000
-
 /** The keys and arguments of one call. */
 export interface Batch {
   readonly keys: readonly string[]
@@ -144,7 +141,8 @@ export function decodeReply(reply: unknown, requests: readonly Request[]): Stand
   const lines = reply.split('\n')
   const clock = Number(lines[0])
   return requests.map((request, index) => {
-    const line = lines[index + 1] as string
+    const line = lines[index + 1]
+    if (line === undefined) throw malformed(reply)
     return line.startsWith('g') ? grantedAtOnce(line, clock, request) : decodeLine(line)
   })
 }
