@@ -2,7 +2,8 @@
 import { createHash, randomBytes } from 'node:crypto'
 import { connect, type Socket } from 'node:net'
 
-const releaseScript = "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) else return 0 end"
+const releaseScript =
+  "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) else return 0 end"
 const releaseSha = createHash('sha1').update(releaseScript).digest('hex')
 
 /** SET NX PX to acquire and a compare-and-delete script to release, without fence, queue or error handling. */
