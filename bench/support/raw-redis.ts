@@ -33,10 +33,10 @@ export class RawRedis {
 
   /** Acquires and releases every key once. */
   async pairs(keys: readonly string[], ttlMs: number): Promise<void> {
-    const tokens = keys.map(() => randomBytes(16).toString('hex'))
-    const acquire = keys.map((key, index) => command('SET', key, tokens[index] as string, 'NX', 'PX', String(ttlMs)))
+    const held = keys.map((key) => ({ key, token: randomBytes(16).toString('hex') }))
+    const acquire = held.map(({ key, token }) => command('SET', key, token, 'NX', 'PX', String(ttlMs)))
     await this.#send(acquire.join(''), keys.length)
-    const release = keys.map((key, index) => command('EVALSHA', releaseSha, '1', key, tokens[index] as string))
+    const release = held.map(({ key, token }) => command('EVALSHA', releaseSha, '1', key, token))
     await this.#send(release.join(''), keys.length)
   }
 

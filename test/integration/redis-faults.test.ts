@@ -41,17 +41,17 @@ function claimOf(id: string, changes: Partial<Claim> = {}): Claim {
 
 async function claim(driver: LockDriver, id: string, changes: Partial<Claim> = {}): Promise<Standing> {
   const [standing] = await driver.send([{ op: 'claim', claim: claimOf(id, changes) }])
-  return standing as Standing
+  return standing ?? { state: 'unknown', error: 'no answer' }
 }
 
 async function renew(driver: LockDriver, id: string, ttlMs = 10_000): Promise<Standing> {
   const [standing] = await driver.send([{ op: 'renew', key, id, ttlMs }])
-  return standing as Standing
+  return standing ?? { state: 'unknown', error: 'no answer' }
 }
 
 async function release(driver: LockDriver, id: string): Promise<Standing> {
   const [standing] = await driver.send([{ op: 'release', key, id }])
-  return standing as Standing
+  return standing ?? { state: 'unknown', error: 'no answer' }
 }
 
 function fenceOf(standing: Standing): number {
@@ -208,9 +208,9 @@ describe('scripts', () => {
     const driver = await openDriver(server.url)
     const client = new Redis(server.port)
     cleanups.push(() => client.disconnect())
-    let over = false
+    const turns = { over: false }
     const flushing = (async () => {
-      while (!over) await client.script('FLUSH')
+      while (!turns.over) await client.script('FLUSH')
     })()
     try {
       let last = 0
@@ -221,7 +221,7 @@ describe('scripts', () => {
         expect(await release(driver, `turn-${turn}`)).toEqual({ state: 'absent', reason: 'released' })
       }
     } finally {
-      over = true
+      turns.over = true
       await flushing
     }
   })

@@ -34,7 +34,7 @@ export function overdue(milliseconds: number): LeaseholdError {
 /** Whether the client library says that it has sent nothing at all. */
 export function isUnsent(error: unknown): boolean {
   if (error instanceof LeaseholdError) return error.code === 'CLOSED'
-  const { name = '', message = '' } = error as Error
+  const { name, message } = error instanceof Error ? error : new Error(String(error))
   return name === 'ClientClosedError' || name === 'ClientOfflineError' || message.startsWith("Stream isn't writeable")
 }
 

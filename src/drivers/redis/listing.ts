@@ -91,10 +91,10 @@ class Walk {
   async #scan(shelf: Shelf): Promise<void> {
     const args = [this.#cursor, 'MATCH', this.#pattern, 'COUNT', String(scanCount)]
     const [cursor, names] = (await shelf.call('SCAN', args)) as [string, string[]]
-    this.#cursor = String(cursor)
+    this.#cursor = cursor
     this.#done = this.#cursor === '0'
     // Within one step SCAN may name a key twice.
-    this.#found.push(...new Set(names.map(String)))
+    this.#found.push(...new Set(names))
   }
 
   #resume(after: string): void {
