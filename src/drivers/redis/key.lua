@@ -1,15 +1,11 @@
 -- One key as stored: reading it, and writing what a step decided. Variables are of the step under way.
--- Needs plain.lua and conflict.lua.
+-- Needs call.lua, plain.lua and conflict.lua.
 
-local now, wallMicroseconds, spareMs, tagEnd, channel
-local name, tag, queueName, waitersName
+local name, queueName, waitersName
 local head, holders, ended
 
 -- Set by a step: what it changes.
 local headChanged, left, leftIds, rewritten, entered, news
-
--- The last fence of each hash tag this call has read, and those it must write.
-local fences, fencesChanged = {}, {}
 
 local function copy(record)
   local new = {}
@@ -17,9 +13,13 @@ local function copy(record)
   return new
 end
 
+-- The hash tag of the key, with the prefix before it.
+local function tag()
+  return string.sub(name, 1, tagEnd)
+end
+
 local function load(recordName)
   name = recordName
-  tag = string.sub(name, 1, tagEnd)
   queueName = nil
   left, leftIds, rewritten, entered, news = {}, {}, {}, false, {}
   local packed = redis.call('GET', name)
@@ -36,7 +36,7 @@ local function load(recordName)
 end
 
 local function nameQueue()
-  if not queueName then queueName, waitersName = waiterKeys(name, tagEnd) end
+  if not queueName then queueName, waitersName = waiterKeys(name) end
 end
 
 -- The waiters in the order of their turn, read a few at a time: a release must not decode a thousand.
@@ -75,28 +75,6 @@ local function aheadOf(record)
     if score(gone) < place then ahead = ahead - 1 end
   end
   return ahead
-end
-
-local function lastFence()
-  local last = fences[tag]
-  if not last then
-    last = tonumber(redis.call('GET', tag .. 'fence') or '0')
-    fences[tag] = last
-  end
-  return last
-end
-
-local function liftFence(floor)
-  if floor <= lastFence() then return end
-  fences[tag] = floor
-  fencesChanged[tag] = true
-end
-
--- Always at least the wall clock: whatever a crash or a failover has lost, the next fence is past it.
-local function fenceToCome()
-  local fence = math.max(lastFence() + 1, wallMicroseconds)
-  if fence > 9007199254740991 then error('LEASEHOLD fence beyond 2^53') end
-  return fence
 end
 
 local function millisecondsUntil(horizon)
@@ -186,10 +164,4 @@ local function store()
     if idle and not ended then redis.call('DEL', name) else storeHead() end
   end
   if #left > 0 then removeWaiters() end
-end
-
-local function storeFences()
-  for changed in pairs(fencesChanged) do
-    redis.call('SET', changed .. 'fence', string.format('%.0f', fences[changed]))
-  end
 end

@@ -1,10 +1,8 @@
 -- Reads keys whole, for people and tools.
--- KEYS: the records, PREFIX{TAG}k:KEY. ARGV: where the hash tag ends in each of KEYS; a test's clock in ms, or empty.
+-- KEYS: the records, PREFIX{TAG}k:KEY. ARGV: as call.lua reads it.
 -- Returns: the time in ms, then for each of KEYS an array of claims, holders first, each an array of texts as record.lua
 --   numbers them, empty where absent; or the text "foreign" for a record of a newer version.
--- Needs plain.lua.
-
-local tagEnd = tonumber(ARGV[1])
+-- Needs call.lua and plain.lua.
 
 local function shown(record)
   local texts = {}
@@ -23,7 +21,7 @@ local function claimsOf(name)
   local claims = {}
   for _, holder in ipairs(head[HOLDERS]) do claims[#claims + 1] = shown(holder) end
   if head[WAITERS_UNTIL] == 0 then return claims end
-  local queueName, waitersName = waiterKeys(name, tagEnd)
+  local queueName, waitersName = waiterKeys(name)
   for _, id in ipairs(redis.call('ZRANGE', queueName, 0, -1)) do
     local waiter = redis.call('HGET', waitersName, id)
     if waiter then claims[#claims + 1] = shown(cmsgpack.unpack(waiter)) end
@@ -31,6 +29,6 @@ local function claimsOf(name)
   return claims
 end
 
-local answer = { string.format('%.0f', milliseconds(redis.call('TIME'), ARGV[2])) }
+local answer = { string.format('%.0f', now) }
 for index, name in ipairs(KEYS) do answer[index + 1] = claimsOf(name) end
 return answer

@@ -124,7 +124,7 @@ async function read(
   { link, keyspace, clock }: Lister,
   names: readonly string[],
 ): Promise<{ now: number; keys: readonly ListedKey[] }> {
-  const values = [String(keyspace.tagEnd), clock === undefined ? '' : String(clock())]
+  const values = [String(keyspace.tagEnd), '', clock === undefined ? '' : String(clock()), '0']
   const groups = link.cluster && names.length > 0 ? byHashTag(names, keyspace) : [names]
   let now = 0
   const found = new Map<string, ListedKey>()

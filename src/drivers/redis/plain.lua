@@ -1,13 +1,10 @@
 -- The short form of a key that one plain exclusive claim holds and nobody waits for, and that nothing else is to be said
--- about: what nearly every key is. It is read and written without unpacking arrays. Needs record.lua.
+-- about: what nearly every key is. It is read and written without unpacking arrays. Needs record.lua and call.lua.
 --
 --   'P' expiresAt ttl heartbeat renewals enteredAt acquiredAt fence, each a double; then id, channel and runner, each
 --   after its length.
 
-local PLAIN_NUMBERS = '>ddddddd'
 local PLAIN_TEXTS = '>Bc0Bc0I4c0'
--- Where the texts begin, and the id after its length.
-local PLAIN_TEXTS_AT, PLAIN_ID_AT = 58, 59
 
 local function isPlain(record)
   return record[PRIORITY] == 0 and record[GRACE] == 0 and not record[SHARED] and not record[RANGE_START]

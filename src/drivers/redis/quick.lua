@@ -1,5 +1,5 @@
 -- What can be told without running the rule: a plain claim on a key that is free, and its renewal and release while
--- nobody waits. Each answers nil where the rule must decide, and then has changed nothing. Needs plain.lua and key.lua.
+-- nobody waits. Each answers nil where the rule must decide, and then has changed nothing. Needs call.lua; plain.lua describes the short form.
 
 -- Answers to claims that were granted at once, by how far their fence is above the clock.
 local grantLines = {}
@@ -15,11 +15,11 @@ local function plainlyHeld(packed, id)
 end
 
 local function quickClaim(recordName, id, kind)
-  tag = string.sub(recordName, 1, tagEnd)
-  local fence = fenceToCome()
+  local tag = string.sub(recordName, 1, tagEnd)
+  local fence = fenceToCome(tag)
   local packed = kind.start .. struct.pack('>dB', fence, #id) .. id .. kind.texts
   if not redis.call('SET', recordName, packed, 'NX', 'PX', kind.life) then return nil end
-  liftFence(fence)
+  liftFence(tag, fence)
   -- All that the asker does not know is the fence, and most differ little from the clock.
   local above = fence - wallMicroseconds
   local line = grantLines[above]

@@ -1,6 +1,5 @@
 -- What is stored of a key, as arrays packed with cmsgpack. Absent is false: nil would end an array.
--- The first part of both scripts: batch.lua and list.lua read and write by these numbers. Most keys are stored shorter:
--- see plain.lua.
+-- Most keys are stored shorter: see plain.lua.
 
 -- A claim, held or waiting. Times are milliseconds of this server's clock; runner is JSON that only clients read.
 local ID, CHANNEL, RUNNER, TTL, EXPIRES_AT = 1, 2, 3, 4, 5
@@ -16,15 +15,9 @@ local VERSION, LAST_ORDER, WAITERS_UNTIL, ENDED, HOLDERS = 1, 2, 3, 4, 5
 local ENDED_ID, ENDED_HOW, ENDED_DETAIL, ENDED_FENCE = 1, 2, 3, 4
 local ENDED_RUNNER, ENDED_UNTIL, ENDED_TOLD = 5, 6, 7
 
--- This server's clock in milliseconds. `override` is the clock of a test, or empty.
-local function milliseconds(time, override)
-  if override ~= '' then return tonumber(override) end
-  return time[1] * 1000 + math.floor(time[2] / 1000)
-end
-
 -- The keys that hold the waiters of a key: their order, and their records by id.
--- A record's name is PREFIX{TAG}k:KEY; `tagEnd` is where its hash tag ends.
-local function waiterKeys(name, tagEnd)
+-- A record's name is PREFIX{TAG}k:KEY.
+local function waiterKeys(name)
   local tag, rest = string.sub(name, 1, tagEnd), string.sub(name, tagEnd + 2)
   return tag .. 'q' .. rest, tag .. 'w' .. rest
 end

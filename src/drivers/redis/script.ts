@@ -1,6 +1,8 @@
 import { createHash } from 'node:crypto'
 import admission from './admission.lua.generated.ts'
 import batch from './batch.lua.generated.ts'
+import call from './call.lua.generated.ts'
+import carryOut from './carry-out.lua.generated.ts'
 import conflict from './conflict.lua.generated.ts'
 import draft from './draft.lua.generated.ts'
 import eviction from './eviction.lua.generated.ts'
@@ -19,23 +21,14 @@ export interface Script {
   readonly sha: string
 }
 
-/** Carries out requests. Its parts in the order in which they build on each other. */
-export const batchScript = script(
-  record,
-  plain,
-  conflict,
-  key,
-  quick,
-  leaseTime,
-  draft,
-  promotion,
-  eviction,
-  admission,
-  batch,
-)
+/** The parts of the rule in the order in which they build on each other. */
+const rule = [record, plain, conflict, key, leaseTime, draft, promotion, eviction, admission, carryOut]
+
+/** Carries out requests. */
+export const batchScript = script(call, 'local function theRule()', ...rule, 'end', quick, batch)
 
 /** Reads keys whole. */
-export const listScript = script(record, plain, list)
+export const listScript = script(call, record, plain, list)
 
 function script(...parts: readonly string[]): Script {
   const text = parts.join('\n')
