@@ -28,11 +28,14 @@ describe('a batch', () => {
       '1000',
       JSON.stringify(runner),
       '',
+      '2000',
       'd',
       '0',
       '',
       '',
-      '["a","b","c","d"]',
+      '0',
+      '1',
+      'abcd',
     ])
   })
 
@@ -41,6 +44,11 @@ describe('a batch', () => {
     const differing = [{}, { wait: false }, { ttlMs: 2000 }, { runner: other }, { priority: 1 }, { graceMs: 5 }]
     const requests = differing.map((changes, index) => claim(String(index), changes))
     expect(encodeBatch(requests, sender).values[5]).toBe('6')
+  })
+
+  test('tells ids apart that differ in length, or in bytes', () => {
+    expect(encodeBatch([claim('a'), claim('bc')], sender).values.slice(-2)).toEqual(['0', '["a","bc"]'])
+    expect(encodeBatch([claim('ä')], sender).values.slice(-2)).toEqual(['0', '["ä"]'])
   })
 
   test('of more kinds than one character can number', () => {

@@ -75,7 +75,7 @@ local function renewHolder(record, ttl, floor, detached)
   local renewed = copy(record)
   renewed[CHANNEL] = channel
   renewed[FENCE] = math.max(record[FENCE], floor or 0)
-  liftFence(tag(), renewed[FENCE])
+  if floor then raiseFences(renewed[FENCE]) end
   -- Who was asked to leave keeps what it was promised and gets no more.
   if not record[LEAVING] then
     renewed[TTL] = ttl
@@ -92,7 +92,7 @@ local function renew(id, ttl, floor, detached)
   local record = find(id)
   if not record then return answerAbsent(id) end
   if record[FENCE] ~= 0 then return unlessReplaced(id, renewHolder(record, ttl, floor, detached)) end
-  if floor then liftFence(tag(), floor) end
+  if floor then raiseFences(floor) end
   local renewed = copy(record)
   renewed[CHANNEL] = channel
   renewed[TTL] = ttl

@@ -1,44 +1,46 @@
--- What all parts of one call share: its clock, who calls, and the fences.
+-- What all parts of one call share: its clock, who calls, and the fences. Functions get it as an argument: a function that
+-- refers to variables around it is dear to make, and all are made anew for every call.
 -- ARGV: where the hash tag ends in each of KEYS; the caller's channel; a test's clock in ms, or empty; ms to keep keys
 --   beyond their end; …
 
-local tagEnd, channel, spareMs = tonumber(ARGV[1]), ARGV[2], tonumber(ARGV[4])
 local time = redis.call('TIME')
-local wallMicroseconds = time[1] * 1000000 + time[2]
-local now = math.floor(wallMicroseconds / 1000)
+local call = {
+  now = time[1] * 1000 + math.floor(time[2] / 1000),
+  wallMicroseconds = time[1] * 1000000 + time[2],
+  -- The same as text: to print a number of this size takes as long as a command.
+  wallText = time[1] .. string.sub('00000' .. time[2], -6),
+  tagEnd = tonumber(ARGV[1]),
+  channel = ARGV[2],
+  spareMs = tonumber(ARGV[4]),
+  -- The last fence of each hash tag as this call has it, and as Redis has it.
+  fences = {},
+  storedFences = {},
+}
 if ARGV[3] ~= '' then
-  now = tonumber(ARGV[3])
-  wallMicroseconds = now * 1000
+  call.now = tonumber(ARGV[3])
+  call.wallMicroseconds = call.now * 1000
+  call.wallText = string.format('%.0f', call.wallMicroseconds)
 end
 
--- The last fence of each hash tag that was read, and those that must be written.
-local fences, fencesChanged = {}, {}
-
-local function liftFence(tag, floor)
-  local last = fences[tag]
-  if not last then
-    last = tonumber(redis.call('GET', tag .. 'fence') or '0')
-    fences[tag] = last
-  end
-  if floor <= last then return end
-  fences[tag] = floor
-  fencesChanged[tag] = true
+-- Reads the last fence of a hash tag, and lifts it to the wall clock: whatever a crash or a failover has lost, the next
+-- fence is past it. Answers with the next fence.
+local function fenceToCome(call, tag)
+  local last = call.fences[tag]
+  if last then return last + 1 end
+  local clock = call.wallMicroseconds
+  local stored = tonumber(redis.call('SET', tag .. 'fence', call.wallText, 'GET') or '0')
+  call.storedFences[tag] = clock
+  call.fences[tag] = math.max(stored, clock - 1)
+  return call.fences[tag] + 1
 end
 
--- The next fence of a hash tag. Always at least the wall clock: whatever a crash or a failover has lost, it is past that.
-local function fenceToCome(tag)
-  if not fences[tag] then liftFence(tag, 0) end
-  local fence = math.max(fences[tag] + 1, wallMicroseconds)
-  if fence > 9007199254740991 then error('LEASEHOLD fence beyond 2^53') end
-  return fence
+local function liftFence(call, tag, floor)
+  if floor > 9007199254740991 then error('LEASEHOLD fence beyond 2^53') end
+  if floor > call.fences[tag] then call.fences[tag] = floor end
 end
 
-local function storeFences()
-  for tag in pairs(fencesChanged) do
-    redis.call('SET', tag .. 'fence', string.format('%.0f', fences[tag]))
+local function storeFences(call)
+  for tag, fence in pairs(call.fences) do
+    if fence ~= call.storedFences[tag] then redis.call('SET', tag .. 'fence', string.format('%.0f', fence)) end
   end
 end
-
--- The short form of a key: see plain.lua. Where its texts begin, and the id after its length.
-local PLAIN_NUMBERS = '>ddddddd'
-local PLAIN_TEXTS_AT, PLAIN_ID_AT = 58, 59

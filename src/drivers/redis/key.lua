@@ -18,6 +18,12 @@ local function tag()
   return string.sub(name, 1, tagEnd)
 end
 
+-- Lifts all later fences of the key to more than this.
+local function raiseFences(floor)
+  fenceToCome(call, tag())
+  liftFence(call, tag(), floor)
+end
+
 local function load(recordName)
   name = recordName
   queueName = nil

@@ -1,16 +1,15 @@
 /** Settles as `promise` does, or rejects with what `late` makes once `milliseconds` have passed. */
-export async function within<Value>(
+export function within<Value>(
   milliseconds: number,
   promise: Promise<Value>,
   late: (milliseconds: number) => unknown,
 ): Promise<Value> {
-  let timer: NodeJS.Timeout | undefined
-  const tooLate = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => reject(late(milliseconds)), milliseconds)
+  return new Promise((resolve, reject) => {
+    const timer = setTimeout(() => reject(late(milliseconds)), milliseconds)
+    const settle = (): void => {
+      clearTimeout(timer)
+      resolve(promise)
+    }
+    promise.then(settle, settle)
   })
-  try {
-    return await Promise.race([promise, tooLate])
-  } finally {
-    clearTimeout(timer)
-  }
 }

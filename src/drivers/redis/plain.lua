@@ -1,10 +1,13 @@
 -- The short form of a key that one plain exclusive claim holds and nobody waits for, and that nothing else is to be said
--- about: what nearly every key is. It is read and written without unpacking arrays. Needs record.lua and call.lua.
+-- about: what nearly every key is. It is read and written without unpacking arrays. Needs record.lua.
 --
 --   'P' expiresAt ttl heartbeat renewals enteredAt acquiredAt fence, each a double; then id, channel and runner, each
 --   after its length.
 
+local PLAIN_NUMBERS = '>ddddddd'
 local PLAIN_TEXTS = '>Bc0Bc0I4c0'
+-- Where the texts begin.
+local PLAIN_TEXTS_AT = 58
 
 local function isPlain(record)
   return record[PRIORITY] == 0 and record[GRACE] == 0 and not record[SHARED] and not record[RANGE_START]

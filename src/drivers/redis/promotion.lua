@@ -22,8 +22,8 @@ local function grant(waiter)
     if replaced then removeHolder(replaced) end
   end
   local granted = copy(waiter)
-  granted[FENCE] = fenceToCome(tag())
-  liftFence(tag(), granted[FENCE])
+  granted[FENCE] = fenceToCome(call, tag())
+  liftFence(call, tag(), granted[FENCE])
   granted[AFTER] = successionFor(waiter)
   granted[ACQUIRED_AT] = now
   -- Promotion does not restart the lease: a waiter that died must not block for longer than it was told.

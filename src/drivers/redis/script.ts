@@ -21,14 +21,25 @@ export interface Script {
   readonly sha: string
 }
 
+/** The rule's own names for what the parts of a call share. */
+const shared = 'local now, tagEnd, channel, spareMs = call.now, call.tagEnd, call.channel, call.spareMs'
+
 /** The parts of the rule in the order in which they build on each other. */
 const rule = [record, plain, conflict, key, leaseTime, draft, promotion, eviction, admission, carryOut]
 
-/** Carries out requests. */
-export const batchScript = script(call, 'local function theRule()', ...rule, 'end', quick, batch)
+/** Carries out requests. The rule is made only when a call needs it: to make it takes longer than most calls. */
+export const batchScript = script(
+  call,
+  'local function theRule(call, fenceToCome, liftFence)',
+  shared,
+  ...rule,
+  'end',
+  quick,
+  batch,
+)
 
 /** Reads keys whole. */
-export const listScript = script(call, record, plain, list)
+export const listScript = script(call, shared, record, plain, list)
 
 function script(...parts: readonly string[]): Script {
   const text = parts.join('\n')

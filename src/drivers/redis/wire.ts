@@ -24,16 +24,24 @@ export interface Batch {
 export function encodeBatch(requests: readonly Request[], { keyspace, channel, clock }: Sender): Batch {
   const keys: string[] = []
   const ids: string[] = []
-  const kinds = new Kinds()
+  const [now, spareMs] = clock === undefined ? ['', 0] : [String(clock()), spareMsUnderTest]
+  const kinds = new Kinds(spareMs)
   let numbers = ''
   for (const request of requests) {
     keys.push(keyspace.record(keyOf(request)))
     ids.push(subjectOf(request))
     numbers += kinds.numberOf(request)
   }
-  const [now, spareMs] = clock === undefined ? ['', '0'] : [String(clock()), String(spareMsUnderTest)]
-  const head = [String(keyspace.tagEnd), channel, now, spareMs, numbers, String(kinds.count)]
-  return { keys, values: [...head, ...kinds.texts, JSON.stringify(ids)] }
+  const head = [String(keyspace.tagEnd), channel, now, String(spareMs), numbers, String(kinds.count)]
+  return { keys, values: [...head, ...kinds.texts, ...idTexts(ids)] }
+}
+
+/** Ids of one length, as a client's are, need nothing between them. */
+function idTexts(ids: readonly string[]): [length: string, ids: string] {
+  const length = ids[0]?.length ?? 0
+  const joined = ids.join('')
+  const alike = length > 0 && ids.every((id) => id.length === length) && Buffer.byteLength(joined) === joined.length
+  return alike ? [String(length), joined] : ['0', JSON.stringify(ids)]
 }
 
 /** The claim a request is about, or the fence to evict. */
@@ -47,10 +55,15 @@ function subjectOf(request: Request): string {
  * batches are of one or two kinds.
  */
 class Kinds {
-  /** Four for each kind. */
+  /** Five for each kind. */
   readonly texts: string[] = []
   readonly #kinds: Kind[] = []
+  readonly #spareMs: number
   #last: Kind | undefined
+
+  constructor(spareMs: number) {
+    this.#spareMs = spareMs
+  }
 
   get count(): number {
     return this.#kinds.length
@@ -90,9 +103,19 @@ class Kinds {
     const number = String.fromCharCode(33 + Math.floor(count / 90), 33 + (count % 90))
     const kind = { op, ttlMs, runner, terms, number }
     this.#kinds.push(kind)
-    this.texts.push(op, String(ttlMs), runner === undefined ? '' : JSON.stringify(runner), terms)
+    const life = String(Math.ceil(2 * ttlMs) + this.#spareMs)
+    this.texts.push(op, String(ttlMs), runner === undefined ? '' : textOf(runner), terms, life)
     return kind
   }
+}
+
+/** A client claims for the same runner again and again. */
+const runnerTexts = new WeakMap<Runner, string>()
+
+function textOf(runner: Runner): string {
+  let text = runnerTexts.get(runner)
+  if (text === undefined) runnerTexts.set(runner, (text = JSON.stringify(runner)))
+  return text
 }
 
 interface Kind {
