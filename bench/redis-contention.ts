@@ -1,18 +1,18 @@
 /** Fifty callers in five processes take turns on one Redis lock: hand-over, commands, fairness; beside redis-semaphore. */
-import { execFile } from 'node:child_process'
+import { fork } from 'node:child_process'
+import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
-import { promisify } from 'node:util'
 import { monotonicMs } from '../src/core/environment.ts'
 import { checkHistory } from '../src/testing/history.ts'
 import type { HistoryEvent } from '../src/testing/history/event.ts'
 import { RedisServer } from '../test/support/redis-server.ts'
-import type { TurnsOrder } from './children/redis-turns.ts'
+import type { StartSign, TurnsOrder } from './children/redis-turns.ts'
 import { interleave, median, percentile, report } from './report.ts'
 
 const processes = 5
 const callersPerProcess = 10
 const holdMs = 1
-const turnsMs = 2500
+const turnsMs = 4000
 const rounds = 3
 /** How often redis-semaphore tries again: the best of these is what we are measured by. */
 const retrySettingsMs = [1, 3, 10]
@@ -33,24 +33,23 @@ const server = await RedisServer.start()
 async function takeTurns(retryMs: number | undefined): Promise<Turns> {
   await server.cli('FLUSHALL')
   await server.cli('CONFIG', 'RESETSTAT')
-  const startAt = monotonicMs() + 1000
-  const histories = await Promise.all(
-    Array.from({ length: processes }, async (_, index) => {
-      const order: TurnsOrder = {
-        port: server.port,
-        process: index,
-        callers: callersPerProcess,
-        ...(retryMs !== undefined && { retryMs }),
-        startAt,
-        endAt: startAt + turnsMs,
-        holdMs,
-      }
-      const options = { timeout: 60_000, maxBuffer: 2 ** 28 }
-      const { stdout } = await promisify(execFile)(process.execPath, [child, JSON.stringify(order)], options)
-      return JSON.parse(stdout) as HistoryEvent[]
-    }),
-  )
-  return judge(histories.flat(), await commandsSent(), retryMs === undefined, startAt + turnsMs)
+  const children = Array.from({ length: processes }, (_, index) => {
+    const order: TurnsOrder = {
+      port: server.port,
+      process: index,
+      callers: callersPerProcess,
+      ...(retryMs !== undefined && { retryMs }),
+      turnsMs,
+      holdMs,
+    }
+    return fork(child, [JSON.stringify(order)])
+  })
+  await Promise.all(children.map((one) => once(one, 'message')))
+  const startAt = monotonicMs() + 50
+  for (const one of children) one.send({ startAt } satisfies StartSign)
+  const answers = await Promise.all(children.map((one) => once(one, 'message') as Promise<[HistoryEvent[]]>))
+  const history = answers.flatMap(([events]) => events)
+  return judge(history, await commandsSent(), retryMs === undefined, startAt + turnsMs)
 }
 
 function judge(history: HistoryEvent[], commands: number, hasFences: boolean, endAt: number): Turns {

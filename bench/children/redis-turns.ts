@@ -13,10 +13,13 @@ export interface TurnsOrder {
   readonly callers: number
   /** How often redis-semaphore is to try again; absent: use Leasehold. */
   readonly retryMs?: number
-  /** On the clock that all processes of the machine share. */
-  readonly startAt: number
-  readonly endAt: number
+  readonly turnsMs: number
   readonly holdMs: number
+}
+
+/** What the parent says once all are ready, on the clock that all processes of the machine share. */
+export interface StartSign {
+  readonly startAt: number
 }
 
 interface Taken {
@@ -52,9 +55,9 @@ async function redisSemaphore(
 
 const { take, close } = order.retryMs === undefined ? await leasehold() : await redisSemaphore(order.retryMs)
 
-async function takeTurns(caller: string): Promise<void> {
+async function takeTurns(caller: string, endAt: number): Promise<void> {
   const client = `process-${order.process}`
-  for (let turn = 0; monotonicMs() < order.endAt; turn += 1) {
+  for (let turn = 0; monotonicMs() < endAt; turn += 1) {
     const attempt = `${caller}/${turn}`
     events.push({ at: monotonicMs(), type: 'acquire', client, attempt, key: 'turns', mode: 'exclusive' })
     const taken = await take()
@@ -66,7 +69,13 @@ async function takeTurns(caller: string): Promise<void> {
   }
 }
 
-await pause(Math.max(0, order.startAt - monotonicMs()))
-await Promise.all(Array.from({ length: order.callers }, (_, index) => takeTurns(`${order.process}.${index}`)))
+process.send?.('ready')
+const { startAt } = await new Promise<StartSign>((resolve) => {
+  process.once('message', (message) => resolve(message as StartSign))
+})
+await pause(Math.max(0, startAt - monotonicMs()))
+const endAt = startAt + order.turnsMs
+const callers = Array.from({ length: order.callers }, (_, index) => `${order.process}.${index}`)
+await Promise.all(callers.map((caller) => takeTurns(caller, endAt)))
 await close()
-console.log(JSON.stringify(events))
+process.send?.(events, () => process.disconnect())

@@ -42,8 +42,25 @@ export const batchScript = script(
 export const listScript = script(call, shared, record, plain, list)
 
 function script(...parts: readonly string[]): Script {
-  const text = parts.join('\n')
+  const text = withConstants(parts.join('\n'))
   return { text, sha: createHash('sha1').update(text).digest('hex') }
+}
+
+/**
+ * Puts numbers in the place of constants, lines such as `local ID, TTL = 1, 2`. Lua has none: they are variables, and a
+ * function that refers to twenty of them takes long to make.
+ */
+function withConstants(text: string): string {
+  const numbers = new Map<string, string>()
+  const rest = text.replaceAll(
+    /^local ([A-Z_]+(?:, [A-Z_]+)*) = (\d+(?:, \d+)*)$/gm,
+    (_, names: string, values: string) => {
+      const list = values.split(', ')
+      for (const [index, name] of names.split(', ').entries()) numbers.set(name, list[index] as string)
+      return ''
+    },
+  )
+  return rest.replaceAll(/\b[A-Z_]{2,}\b/g, (name) => numbers.get(name) ?? name)
 }
 
 /** Runs a script by its hash. A server that does not know it (new, flushed, restarted) is sent the text. */
