@@ -55,8 +55,8 @@ function withConstants(text: string): string {
   const rest = text.replaceAll(
     /^local ([A-Z_]+(?:, [A-Z_]+)*) = (\d+(?:, \d+)*)$/gm,
     (_, names: string, values: string) => {
-      const list = values.split(', ')
-      for (const [index, name] of names.split(', ').entries()) numbers.set(name, list[index] as string)
+      const each = values.split(', ')
+      for (const [index, name] of names.split(', ').entries()) numbers.set(name, each[index] as string)
       return ''
     },
   )
