@@ -29,7 +29,7 @@ local function askAgain(known)
     local over = now >= known[EXPIRES_AT]
     return unlessReplaced(known[ID], over and overForOwner(known) or standingOf(known))
   end
-  subjectBefore, subject = known, known
+  draft.subjectBefore, draft.subject = known, known
   promote()
   return settleSubject()
 end
@@ -44,7 +44,7 @@ local function refuseConversion(claim)
     if held and now < held[EXPIRES_AT] then
       -- Each would wait for the other to give up what it holds, unless this one fits beside all that is held.
       local meet = overlaps(waiter, claim) or overlaps(held, claim)
-      if meet and roomFor(claim, holders) ~= 'room' then return absentLine('deadlock') end
+      if meet and roomFor(claim, draft.holders) ~= 'room' then return absentLine('deadlock') end
     end
   end
 end
@@ -60,10 +60,10 @@ local function claimPlace(newcomer)
     promote()
     return refusal
   end
-  subject = newcomer
+  draft.subject = newcomer
   local taken = applyEvictRule(newcomer)
   -- A conversion that fits beside the others is granted at once: its owner is in front of every waiter already.
-  if taken or (converts and roomFor(newcomer, holders) == 'room') then grant(newcomer) end
+  if taken or (converts and roomFor(newcomer, draft.holders) == 'room') then grant(newcomer) end
   promote()
   return settleSubject()
 end
@@ -100,7 +100,7 @@ local function renew(id, ttl, floor, detached)
   renewed[HEARTBEAT] = now
   renewed[RENEWALS] = record[RENEWALS] + 1
   renewed[EXPIRES_AT] = now + ttl
-  subjectBefore, subject = record, renewed
+  draft.subjectBefore, draft.subject = record, renewed
   if record[REPLACES] and not holds(record[REPLACES]) then
     dropSubject('expired')
   elseif applyEvictRule(renewed) then
@@ -121,7 +121,7 @@ local function release(id)
 end
 
 local function evictFence(fence, reason)
-  for _, holder in ipairs(holders) do
+  for _, holder in ipairs(draft.holders) do
     if holder[FENCE] == fence then
       evict(holder, reason)
       promote()

@@ -1,13 +1,13 @@
 -- Carries out a batch of requests in order, each on one key.
 -- KEYS: for each request the record of its key, PREFIX{TAG}k:KEY.
 -- ARGV: what call.lua reads; then for each request two characters that number its kind in base 90, '!' for 0; how many
---   kinds follow; for each kind its op, ttl, runner, terms, and how long its records are kept in ms; then the length of
---   the ids, or 0; then for each request the id of its claim or the fence to evict, all in one text: one after the other
---   if they are of that length, else as a JSON array.
---   Ops: c claims and waits, t claims and does not, r renews, d releases, e evicts. A runner is JSON, as are terms: what a
---   plain claim or renewal leaves out, or the reason to evict.
--- Returns: the clock in microseconds, then one line a request, as wire.ts reads them. News of other claims is published to
---   their owners' channels.
+--   kinds follow; for each kind its op, ttl, runner, terms, and how long its records are kept in ms; then the length
+--   of the ids, or 0; then for each request the id of its claim or the fence to evict, all in one text: one after the
+--   other if they are of that length, else as a JSON array.
+--   Ops: c claims and waits, t claims and does not, r renews, d releases, e evicts. A runner is JSON, as are terms:
+--   what a plain claim or renewal leaves out, or the reason to evict.
+-- Returns: the clock in microseconds, then one line a request, as wire.ts reads them. News of other claims is
+--   published to their owners' channels.
 -- Needs call.lua, theRule and quick.lua.
 
 local kinds = {}

@@ -1,5 +1,5 @@
--- What all parts of one call share: its clock, who calls, and the fences. Functions get it as an argument: a function that
--- refers to variables around it is dear to make, and all are made anew for every call.
+-- What all parts of one call share: its clock, who calls, and the fences. Functions get it as an argument: a function
+-- that refers to variables around it is dear to make, and all are made anew for every call.
 -- ARGV: where the hash tag ends in each of KEYS; the caller's channel; a test's clock in ms, or empty; ms to keep keys
 --   beyond their end; …
 

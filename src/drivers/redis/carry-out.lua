@@ -5,7 +5,7 @@ local function newClaim(id, kind)
   local ttl = kind.ttl
   local record = {
     id, channel, kind.runner, ttl, now + ttl, now, 0, now, 0, 0,
-    head[LAST_ORDER] + 1, 0, kind.op == 'c', false, false, false, false, false, false, false,
+    draft.head[LAST_ORDER] + 1, 0, kind.op == 'c', false, false, false, false, false, false, false,
     0, false, false, false, false,
   }
   if kind.terms ~= '' then
@@ -40,6 +40,6 @@ return function(recordName, id, kind)
     line = claimPlace(newClaim(id, kind))
   end
   store()
-  return line, news
+  return line, draft.news
 end
 

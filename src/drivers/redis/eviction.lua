@@ -4,7 +4,7 @@
 -- already, or would not fit even without all of them.
 local function makeRoom(claim, eligible)
   local candidates, staying, leaving = {}, {}, {}
-  for at, holder in ipairs(holders) do
+  for at, holder in ipairs(draft.holders) do
     staying[at] = holder
     if holder[ID] ~= claim[REPLACES] and overlaps(holder, claim) and eligible(holder) then
       candidates[#candidates + 1] = holder

@@ -1,5 +1,5 @@
--- The short form of a key that one plain exclusive claim holds and nobody waits for, and that nothing else is to be said
--- about: what nearly every key is. It is read and written without unpacking arrays. Needs record.lua.
+-- The short form of a key that one plain exclusive claim holds and nobody waits for, and that nothing else is to be
+-- said about: what nearly every key is. It is read and written without unpacking arrays. Needs record.lua.
 --
 --   'P' expiresAt ttl heartbeat renewals enteredAt acquiredAt fence, each a double; then id, channel and runner, each
 --   after its length.

@@ -1,18 +1,18 @@
 -- Who is let in: the copy in Lua of core/admission/promotion.ts. Needs draft.lua and what that needs.
 
--- Of the walk under way: waiters passed that must go on waiting, and whether a conversion has left a place for them.
-local blocked, onceMore
+-- Of a walk there are in `draft` the waiters passed that must go on waiting (blocked), and whether a conversion has
+-- left a place for them (onceMore).
 
 -- Beside an exclusive holder of the whole key there is no other, so the first tells.
 local function heldAlone()
-  local first = holders[1]
+  local first = draft.holders[1]
   return first ~= nil and not first[SHARED] and not first[RANGE_START]
 end
 
 local function successionFor(waiter)
-  if not ended or ended[ENDED_TOLD] or ended[ENDED_ID] == waiter[REPLACES] then return false end
-  ended[ENDED_TOLD] = true
-  return { ended[ENDED_HOW], ended[ENDED_FENCE], ended[ENDED_RUNNER] }
+  if not draft.ended or draft.ended[ENDED_TOLD] or draft.ended[ENDED_ID] == waiter[REPLACES] then return false end
+  draft.ended[ENDED_TOLD] = true
+  return { draft.ended[ENDED_HOW], draft.ended[ENDED_FENCE], draft.ended[ENDED_RUNNER] }
 end
 
 -- Makes a waiter, or a newcomer, a holder.
@@ -29,12 +29,12 @@ local function grant(waiter)
   -- Promotion does not restart the lease: a waiter that died must not block for longer than it was told.
   granted[EXPIRES_AT] = capByMaxHold(waiter[EXPIRES_AT], now, waiter[MAX_HOLD])
   local joined = {}
-  for at, holder in ipairs(holders) do joined[at] = holder end
+  for at, holder in ipairs(draft.holders) do joined[at] = holder end
   joined[#joined + 1] = granted
-  holders = joined
-  headChanged = true
-  if subject and subject[ID] == waiter[ID] then
-    subject = granted
+  draft.holders = joined
+  draft.headChanged = true
+  if draft.subject and draft.subject[ID] == waiter[ID] then
+    draft.subject = granted
     return
   end
   removeWaiter(waiter)
@@ -44,20 +44,20 @@ end
 local function judgeWaiter(waiter)
   if now >= waiter[EXPIRES_AT] then return 'expired' end
   if waiter[REPLACES] and not holds(waiter[REPLACES]) then return 'expired' end
-  for _, ahead in ipairs(blocked) do
+  for _, ahead in ipairs(draft.blocked) do
     if standsInTheWay(ahead, waiter) then return 'wait' end
   end
-  local room = roomFor(waiter, holders)
+  local room = roomFor(waiter, draft.holders)
   return room == 'none' and 'wait' or room == 'mismatch' and 'mismatch' or 'grant'
 end
 
 -- Looks at the next in line. True: nobody behind can be let in, so they are not even read.
 local function offer(stored)
-  local waiter = stored == subject and stored or judge(stored)
+  local waiter = stored == draft.subject and stored or judge(stored)
   local verdict = judgeWaiter(waiter)
   if verdict == 'grant' then
     grant(waiter)
-    onceMore = onceMore or (waiter[REPLACES] and #blocked > 0)
+    draft.onceMore = draft.onceMore or (waiter[REPLACES] and #draft.blocked > 0)
     return heldAlone()
   end
   if verdict ~= 'wait' then
@@ -69,22 +69,22 @@ local function offer(stored)
     dropSubject('refused')
     return false
   end
-  blocked[#blocked + 1] = waiter
+  draft.blocked[#draft.blocked + 1] = waiter
   -- Cut once and for all: cut anew at every look, a dead waiter would live until the clock has caught up.
-  if waiter ~= stored then rewritten[waiter[ID]] = waiter end
+  if waiter ~= stored then draft.rewritten[waiter[ID]] = waiter end
   return holdsUpEverybody(waiter)
 end
 
 local function walk()
   if heldAlone() then return end
-  local asking = subject and subject[ID]
-  local newcomer = subject and subject[FENCE] == 0 and subject
+  local asking = draft.subject and draft.subject[ID]
+  local newcomer = draft.subject and draft.subject[FENCE] == 0 and draft.subject
   for stored in eachWaiter() do
     if newcomer and score(newcomer) <= score(stored) then
       if offer(newcomer) then return end
       newcomer = false
     end
-    if not leftIds[stored[ID]] and stored[ID] ~= asking and offer(stored) then return end
+    if not draft.leftIds[stored[ID]] and stored[ID] ~= asking and offer(stored) then return end
   end
   if newcomer then offer(newcomer) end
 end
@@ -92,7 +92,7 @@ end
 -- Walks the queue, the asking claim in its place, and grants what conflicts with no holder and nobody ahead.
 local function promote()
   repeat
-    onceMore, blocked = false, {}
+    draft.onceMore, draft.blocked = false, {}
     walk()
-  until not onceMore
+  until not draft.onceMore
 end
