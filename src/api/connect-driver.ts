@@ -13,8 +13,18 @@ export async function driverFor(url: string): Promise<LockDriver> {
       const { sqlite } = await import('../drivers/sqlite.ts')
       return sqlite(rest === '' ? {} : { file: rest })
     }
+    case 'redis':
+    case 'rediss':
+    case 'redis+unix':
+    case 'unix': {
+      const { redis } = await import('../drivers/redis.ts')
+      return redis(url)
+    }
     default:
-      throw new LeaseholdError('INVALID', `There is no store for '${scheme}:'. Use memory: or sqlite:FILE.`)
+      throw new LeaseholdError(
+        'INVALID',
+        `There is no store for '${scheme}:'. Use memory:, sqlite:FILE or redis://HOST.`,
+      )
   }
 }
 
