@@ -1,0 +1,141 @@
+import { pauseMs, type Backoff } from '../../core/backoff.ts'
+import { Batcher } from '../../core/batcher.ts'
+import type { KeyPage, ListedKey, ListQuery, LockDriver, Request, Standing } from '../../core/driver.ts'
+import type { Environment, Timer } from '../../core/environment.ts'
+import { LeaseholdError } from '../../core/errors.ts'
+import { Voting } from './voting.ts'
+
+export type Answered = (standing: Standing) => void
+
+/** What a node without the right to vote said: not to be counted, but worth knowing. */
+export class NotVoting extends LeaseholdError {
+  readonly said: Standing
+
+  constructor(reason: LeaseholdError, said: Standing) {
+    super('UNAVAILABLE', reason.message.slice('UNAVAILABLE: '.length), { reason: 'not-voting' })
+    this.said = said
+  }
+}
+
+const openingRetry: Backoff = { attempts: Infinity, minMs: 100, maxMs: 5000, factor: 2, jitter: 0.2 }
+
+/**
+ * One store of a quorum. Requests for one key reach it one after the other, those of one turn together, like a client's
+ * own; it is left alone while it is silent, and its word counts only once it can have forgotten nothing.
+ */
+export class Node {
+  readonly name: string
+  readonly driver: LockDriver
+  readonly #environment: Environment
+  readonly #batcher: Batcher
+  readonly #voting: Voting
+  #state: 'new' | 'open' | 'closed' = 'new'
+  #silent = false
+  #failures = 0
+  #retry: Timer | undefined
+
+  constructor(driver: LockDriver, place: number, environment: Environment, votesAfterMs: number) {
+    this.name = `node ${place} (${driver.name})`
+    this.driver = driver
+    this.#environment = environment
+    this.#batcher = new Batcher(driver, environment)
+    this.#voting = new Voting(driver, environment, votesAfterMs)
+  }
+
+  /** Settles with the first try. If that failed, further ones follow in the background until the node is closed. */
+  async open(): Promise<void> {
+    if (this.#state === 'open') return
+    try {
+      await this.driver.open()
+    } catch (error) {
+      this.#openLater()
+      throw error
+    }
+    if (this.#state === 'closed') return
+    this.#state = 'open'
+    this.#voting.seen()
+  }
+
+  async close(): Promise<void> {
+    this.#state = 'closed'
+    this.#retry?.cancel()
+    await this.driver.close()
+  }
+
+  /** Sends a request. False: it was not sent, and `answered` has been told so already. */
+  ask(request: Request, answered: Answered): boolean {
+    const obstacle = this.#obstacle(request)
+    if (obstacle !== undefined) {
+      answered({ state: 'unknown', error: obstacle })
+      return false
+    }
+    this.#batcher.submit(request, { answered: (_, standing) => this.#hear(standing, answered) })
+    return true
+  }
+
+  /** As `ask`; but what a store that restarted empty would say is answered with {@link NotVoting}. */
+  vote(request: Request, answered: Answered): boolean {
+    if (request.op === 'claim' && this.#voting.waitMs > 0) {
+      answered({ state: 'unknown', error: this.#voting.refusal(this.name) })
+      return false
+    }
+    const askedAt = this.#environment.now()
+    return this.ask(request, (standing) => {
+      const doubtful = standing.state === (request.op === 'claim' ? 'held' : 'absent')
+      if (doubtful) void this.#voteOn(standing, askedAt, answered)
+      else answered(standing)
+    })
+  }
+
+  /** All that the node lists, page after page. */
+  async list(query: ListQuery): Promise<KeyPage> {
+    const obstacle = this.#obstacle(undefined)
+    if (obstacle !== undefined) throw obstacle
+    const keys: ListedKey[] = []
+    let page: KeyPage | undefined
+    do {
+      const after = page?.next
+      page = await this.driver.list({ ...query, limit: keysPerPage, ...(after !== undefined && { after }) })
+      keys.push(...page.keys)
+    } while (page.next !== undefined)
+    return { now: page.now, keys }
+  }
+
+  /** The node has not answered in time: it is asked nothing more until it has. */
+  fellSilent(): void {
+    this.#silent = true
+  }
+
+  async #voteOn(standing: Standing, askedAt: number, answered: Answered): Promise<void> {
+    const counts = await this.#voting.counts(askedAt)
+    if (counts) answered(standing)
+    else answered({ state: 'unknown', error: new NotVoting(this.#voting.refusal(this.name), standing) })
+  }
+
+  #hear(standing: Standing, answered: Answered): void {
+    this.#silent = false
+    if (standing.state === 'unknown') this.#voting.failed()
+    answered(standing)
+  }
+
+  /** Why the node cannot be asked. Releases wait for a silent node: they must arrive after what it has not answered. */
+  #obstacle(request: Request | undefined): LeaseholdError | undefined {
+    if (this.#state !== 'open') {
+      return new LeaseholdError('UNAVAILABLE', `${this.name} is not connected.`, { reason: 'network' })
+    }
+    if (!this.#silent || request?.op === 'release') return undefined
+    return new LeaseholdError('UNAVAILABLE', `${this.name} does not answer.`, { reason: 'no-answer' })
+  }
+
+  #openLater(): void {
+    if (this.#state === 'closed') return
+    this.#failures += 1
+    const delayMs = pauseMs(openingRetry, this.#failures, this.#environment.random())
+    this.#retry = this.#environment.timer(delayMs, () => {
+      // The next failure sets the next timer.
+      this.open().catch(() => {})
+    })
+  }
+}
+
+const keysPerPage = 1000

@@ -1,0 +1,74 @@
+import type { LockDriver } from '../../core/driver.ts'
+import { formatDuration } from '../../core/duration.ts'
+import type { Environment } from '../../core/environment.ts'
+import { LeaseholdError } from '../../core/errors.ts'
+
+/**
+ * Whether a node may vote. A store that came back empty has forgotten who holds what: until every lease it may have
+ * forgotten is over, its grants and its "never heard of it" count for nothing.
+ */
+export class Voting {
+  readonly #driver: LockDriver
+  readonly #environment: Environment
+  readonly #votesAfterMs: number
+  /** Since when, as far as is known, the node has kept what it was told. */
+  #upSince: number | undefined
+  #asking: Promise<number> | undefined
+
+  constructor(driver: LockDriver, environment: Environment, votesAfterMs: number) {
+    this.#driver = driver
+    this.#environment = environment
+    this.#votesAfterMs = votesAfterMs
+  }
+
+  /** How long until the node votes, by what is known of it without asking. */
+  get waitMs(): number {
+    if (this.#votesAfterMs === 0 || this.#upSince === undefined) return 0
+    return Math.max(0, this.#upSince + this.#votesAfterMs - this.#environment.now())
+  }
+
+  /** The node was reached, or reached again after a failure: one that cannot tell its uptime may have restarted. */
+  seen(): void {
+    if (this.#driver.uptimeMs === undefined) this.#upSince ??= this.#environment.now()
+  }
+
+  /** A request to the node failed. */
+  failed(): void {
+    if (this.#driver.uptimeMs === undefined) this.#upSince = this.#environment.now()
+  }
+
+  /** Whether an answer to what was asked at `askedAt`, which has just come, counts. */
+  async counts(askedAt: number): Promise<boolean> {
+    if (this.#votesAfterMs === 0) return true
+    await this.#readUptime()
+    return this.#upSince !== undefined && askedAt - this.#upSince >= this.#votesAfterMs
+  }
+
+  /** Why the node's word does not count. */
+  refusal(nodeName: string): LeaseholdError {
+    const votesAfter = formatDuration(this.#votesAfterMs)
+    const wait = formatDuration(this.waitMs)
+    return new LeaseholdError(
+      'UNAVAILABLE',
+      `${nodeName} may have restarted empty: it votes once it has been up for ${votesAfter}, in ${wait}.`,
+      { reason: 'not-voting', retryAfterMs: this.waitMs },
+    )
+  }
+
+  /** Asks after the answer, so that a restart before it cannot be missed; one question for all answers of a batch. */
+  async #readUptime(): Promise<void> {
+    if (this.#driver.uptimeMs === undefined) return
+    try {
+      if (this.#asking === undefined) {
+        this.#asking = this.#driver.uptimeMs()
+        queueMicrotask(() => {
+          this.#asking = undefined
+        })
+      }
+      const uptimeMs = await this.#asking
+      this.#upSince = this.#environment.now() - uptimeMs
+    } catch {
+      this.#upSince = undefined
+    }
+  }
+}
