@@ -37,9 +37,7 @@ export function attempt(
   terms: Terms,
   waitMs: number,
 ): Promise<Acquired> {
-  return new Promise((resolve) =>
-    pursue(client, scope, sharing, terms, waitMs, (lease) => resolve({ lease }), resolve),
-  )
+  return new Promise((resolve) => pursue(client, scope, sharing, terms, waitMs, (lease) => resolve({ lease }), resolve))
 }
 
 /** Like {@link attempt} for callers with a promise of their own: calls one of `acquired` and `missed`, once and later. */

@@ -6,7 +6,6 @@ describe('processes competing over one file', () => {
   test.each(['mutex', 'semaphore', 'readers and writers', 'ranges'])('leave a right history: %s', async (trade) => {
     const events = await historyRun({ trade, clients: 4, runMs: 2500, kills: 2, stops: 1 })
     const { violations, summary } = checkHistory(events)
-    console.log(trade, JSON.stringify(summary))
     expect(violations).toEqual([])
     expect(summary.holds).toBeGreaterThan(50)
     expect(summary.handOvers).toBeGreaterThan(10)

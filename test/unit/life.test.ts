@@ -185,7 +185,7 @@ describe('holding', () => {
     const player = holding().tick(18_498)
     expect(player.done).toEqual(['jeopardy', 'renew'])
     player.answer(held(), 18_498, 18_500)
-    expect(player.life.inJeopardy).toBe(false)
+    expect(player.life.dangerAt).toBe(18_498 + 18_498)
     expect(player.life.deadline).toBe(18_498 + 28_498)
   })
 
@@ -207,6 +207,12 @@ describe('holding', () => {
     expect(player.tick(18_498).done).toEqual(['jeopardy'])
     expect(player.play({ type: 'renew', at: 19_000, ttlMs: 60_000 }).done).toEqual(['renew'])
     expect(player.answer(held(60_000), 19_000).life.deadline).toBe(19_000 + 60_000 - 3002)
+  })
+
+  test('asked to renew for longer raises no false alarm meanwhile', () => {
+    const player = holding().play({ type: 'renew', at: 100, ttlMs: 300_000 })
+    expect(player.tick(101).done).toEqual([])
+    expect(wakeAt(player.life)).toBe(18_498)
   })
 
   test('quickens a heartbeat that a shorter ttl leaves no room for', () => {

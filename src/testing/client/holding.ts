@@ -4,7 +4,8 @@ import type { Lease } from '../../api/lease.ts'
 import type { FaultPlan } from '../faults.ts'
 import type { ClientFact } from './fact.ts'
 
-const ttl = 600
+/** A twentieth of it is what the holder stops ahead: enough for a machine that is busy with other tests too. */
+const ttl = 2000
 
 /** The holder stops first, and not before it must. */
 export function holding(fact: ClientFact): void {
@@ -48,9 +49,9 @@ export function holding(fact: ClientFact): void {
   })
 
   fact('a lease is kept for many times its ttl', async (company) => {
-    const { locks, told } = await company.member({ ttl: 300 })
+    const { locks, told } = await company.member({ ttl: 600 })
     const lease = await locks.acquire('lock')
-    await pause(1500)
+    await pause(2400)
     expect(lease.held).toBe(true)
     expect(told.filter((name) => name === 'renewed').length).toBeGreaterThanOrEqual(4)
     expect(told).not.toContain('jeopardy')
