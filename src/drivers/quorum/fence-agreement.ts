@@ -13,6 +13,9 @@ export type WriteBack = (nodes: readonly Node[], fence: number) => Promise<void>
  * before it gave the second one a fence, so it gave more than F, and G, the highest given, is more than F. A node that
  * minted F by itself has noted it as well as one to which it was written back: when a majority minted the same fence there
  * is nothing to write. No clock is part of this argument, and neither is exclusion.
+ *
+ * Unless that node has restarted without its data in between: then G is at least the time at which it began to vote again
+ * (`Node.fenceFloor`), and F was minted before. Here clocks count: they must agree to within `votesAfter`.
  */
 export async function agreeOnFence(
   granted: ReadonlyMap<Node, Held>,
@@ -21,7 +24,7 @@ export async function agreeOnFence(
 ): Promise<number | undefined> {
   // Each round but the last makes heard a node that was late and higher, so there are few.
   for (let rounds = 0; rounds < roundsMax && granted.size >= majority; rounds += 1) {
-    const fence = highestFence(granted)
+    const fence = Math.max(highestFence(granted), ...[...granted.keys()].map((node) => node.fenceFloor))
     const behind = [...granted].filter(([, standing]) => standing.fence < fence).map(([node]) => node)
     if (granted.size - behind.length >= majority) return fence
     await writeBack(behind, fence)

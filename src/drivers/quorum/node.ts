@@ -42,6 +42,11 @@ export class Node {
     this.#voting = new Voting(driver, environment, votesAfterMs)
   }
 
+  /** See {@link Voting.fenceFloor}. */
+  get fenceFloor(): number {
+    return this.#voting.fenceFloor
+  }
+
   /** Settles with the first try. If that failed, further ones follow in the background until the node is closed. */
   async open(): Promise<void> {
     if (this.#state === 'open') return

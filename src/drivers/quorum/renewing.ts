@@ -65,9 +65,7 @@ async function fenceFor(
 ): Promise<number | undefined> {
   if (grant === undefined) return Math.min(...[...held.values()].map(({ fence }) => fence))
   if ((request.fenceFloor ?? 0) <= grant.fence) return grant.fence
-  return agreeOnFence(held, assembly.majority, (behind, highest) =>
-    writeBack(assembly, request, held, behind, highest),
-  )
+  return agreeOnFence(held, assembly.majority, (behind, highest) => writeBack(assembly, request, held, behind, highest))
 }
 
 /**

@@ -8,11 +8,15 @@ import { LeaseholdError } from '../../core/errors.ts'
  */
 const evictRules: readonly EvictRule[] = ['stale', 'same-runner', 'all']
 
+/** The ttl of a store that names none, as everywhere. */
+const leaseDefaultMs = 30_000
+
 /** What a quorum of these nodes can do: exclusive locks, on terms that all of them know. */
 export function supportsOf(drivers: readonly LockDriver[], votesAfterMs: number): Supports {
   const all = drivers.map(({ supports }) => supports)
-  const defaults = all.filter(({ ttlDefaultMs }) => ttlDefaultMs !== undefined)
-  const slowest = defaults.toSorted((one, other) => (other.ttlDefaultMs ?? 0) - (one.ttlDefaultMs ?? 0))[0]
+  // A node that restarted empty votes again after `votesAfter`: by then every lease it forgot must be over.
+  const ttlMaxMs = Math.min(votesAfterMs === 0 ? Infinity : votesAfterMs, ...all.map((one) => one.ttlMaxMs))
+  const ttlDefaultMs = Math.max(...all.map((one) => one.ttlDefaultMs ?? leaseDefaultMs))
   return {
     shared: false,
     limit: false,
@@ -26,10 +30,8 @@ export function supportsOf(drivers: readonly LockDriver[], votesAfterMs: number)
     maxHold: all.every(({ maxHold }) => maxHold),
     fence: all.every(({ fence }) => fence),
     ttlMinMs: Math.max(...all.map(({ ttlMinMs }) => ttlMinMs)),
-    // A node that restarted empty votes again after `votesAfter`: by then every lease it forgot must be over.
-    ttlMaxMs: Math.min(votesAfterMs === 0 ? Infinity : votesAfterMs, ...all.map(({ ttlMaxMs }) => ttlMaxMs)),
-    ...(slowest?.ttlDefaultMs !== undefined && { ttlDefaultMs: slowest.ttlDefaultMs }),
-    ...(slowest?.heartbeatDefaultMs !== undefined && { heartbeatDefaultMs: slowest.heartbeatDefaultMs }),
+    ttlMaxMs,
+    ttlDefaultMs: Math.min(ttlDefaultMs, ttlMaxMs),
   }
 }
 

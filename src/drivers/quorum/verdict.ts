@@ -17,7 +17,7 @@ interface Count {
  * clear answer, and otherwise nobody knows.
  */
 export function claimVerdict(answers: Answers, majority: number): 'held' | 'absent' | 'unknown' | undefined {
-  const { held, absent, pending } = count(answers)
+  const { held, absent, pending } = countOf(answers)
   if (held >= majority) return 'held'
   if (held + pending >= majority) return undefined
   if (held + absent >= majority) return 'absent'
@@ -26,7 +26,7 @@ export function claimVerdict(answers: Answers, majority: number): 'held' | 'abse
 
 /** Renewed if a majority renewed, over if a majority says so. A renewal that reached fewer may be tried again. */
 export function renewalVerdict(answers: Answers, majority: number): 'held' | 'absent' | 'unknown' | undefined {
-  const { held, absent, pending } = count(answers)
+  const { held, absent, pending } = countOf(answers)
   if (held >= majority) return 'held'
   if (absent >= majority) return 'absent'
   return Math.max(held, absent) + pending >= majority ? undefined : 'unknown'
@@ -34,7 +34,7 @@ export function renewalVerdict(answers: Answers, majority: number): 'held' | 'ab
 
 /** Over once a majority says so: whoever claims next finds a majority free. */
 export function releaseVerdict(answers: Answers, majority: number): 'absent' | 'unknown' | undefined {
-  const { absent, pending } = count(answers)
+  const { absent, pending } = countOf(answers)
   if (absent >= majority) return 'absent'
   return absent + pending >= majority ? undefined : 'unknown'
 }
@@ -87,7 +87,7 @@ export function noMajority(answers: Answers, nodes: number): Standing {
   return { state: 'unknown', error }
 }
 
-function count(answers: Answers): Count {
+function countOf(answers: Answers): Count {
   const count = { held: 0, absent: 0, unknown: 0, pending: 0 }
   for (const answer of answers) {
     // Nobody queues at a node: a claim that waits there would be one that did not get it.

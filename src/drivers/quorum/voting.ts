@@ -2,6 +2,7 @@ import type { LockDriver } from '../../core/driver.ts'
 import { formatDuration } from '../../core/duration.ts'
 import type { Environment } from '../../core/environment.ts'
 import { LeaseholdError } from '../../core/errors.ts'
+import { fenceFloor } from '../../core/fence.ts'
 
 /**
  * Whether a node may vote. A store that came back empty has forgotten who holds what: until every lease it may have
@@ -25,6 +26,16 @@ export class Voting {
   get waitMs(): number {
     if (this.#votesAfterMs === 0 || this.#upSince === undefined) return 0
     return Math.max(0, this.#upSince + this.#votesAfterMs - this.#environment.now())
+  }
+
+  /**
+   * The least fence of a grant in which the node has a part: what the wall clock said when it began to vote. Fences it may
+   * have forgotten were minted before it restarted, so they are lower, whatever its own counter begins with.
+   */
+  get fenceFloor(): number {
+    if (this.#votesAfterMs === 0 || this.#upSince === undefined || this.#upSince === -Infinity) return 0
+    const uptimeMs = this.#environment.now() - this.#upSince
+    return fenceFloor(this.#environment.wall() - uptimeMs + this.#votesAfterMs)
   }
 
   /** The node was reached, or reached again after a failure: one that cannot tell its uptime may have restarted. */
