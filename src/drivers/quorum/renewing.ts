@@ -19,6 +19,7 @@ export async function renewOn(assembly: Assembly, request: Renewal): Promise<Sta
   const renewal: Renewal = fenceFloor > 0 ? { ...request, fenceFloor } : request
   const held = new Map<Node, Held>()
   const gone = new Set<Node>()
+  let isRenewed = false
   const outcome = await assembly.ask<'held' | Standing>({
     nodes: grant === undefined ? assembly.nodes : [...grant.seats.keys()],
     withinMs: assembly.answerWithinMs(ttlMs),
@@ -28,6 +29,7 @@ export async function renewOn(assembly: Assembly, request: Renewal): Promise<Sta
       if (!saysAbsent(standing)) return
       gone.add(node)
       grant?.seats.delete(node)
+      if (grant !== undefined && isRenewed) claimAgain(assembly, grant, node)
     },
     judge: (answers) => {
       const verdict = renewalVerdict(answers, majority)
@@ -48,7 +50,8 @@ export async function renewOn(assembly: Assembly, request: Renewal): Promise<Sta
   if (grant !== undefined && grants.get(id) === grant) {
     Object.assign(grant, { fence, ttlMs, until })
     grants.put(grant, environment.now())
-    fillSeats(assembly, grant)
+    isRenewed = true
+    for (const node of assembly.nodes) if (!grant.seats.has(node)) claimAgain(assembly, grant, node)
   }
   return assembly.told([...held.values()], fence, until) ?? assembly.unknown([])
 }
@@ -69,22 +72,19 @@ async function fenceFor(
 }
 
 /**
- * Claims again on nodes that have lost the claim, or never had it: a lease that is held for weeks outlives the restart of
- * one node after the other. They count from the next renewal on, if they answer before the end its holder was told now.
+ * Claims once more on a node that has lost the claim, or never had it: a lease that is held for weeks outlives the restart
+ * of one node after the other. The node counts from the next renewal on, if it answers before the end told by this one.
  */
-function fillSeats(assembly: Assembly, grant: Grant): void {
-  const { environment, grants, nodes } = assembly
+function claimAgain(assembly: Assembly, grant: Grant, node: Node): void {
+  const { environment, grants } = assembly
   const { claim, seats, ttlMs } = grant
   const { maxHoldMs } = claim
   const leftMs = maxHoldMs === undefined ? undefined : maxHoldMs - (environment.now() - grant.grantedAt)
   if (leftMs !== undefined && leftMs < 1) return
-  for (const node of nodes) {
-    if (seats.has(node)) continue
-    node.ask({ op: 'claim', claim: { ...claim, ttlMs, evict: undefined, maxHoldMs: leftMs } }, (standing) => {
-      const inTime = grants.get(claim.id) === grant && environment.now() < grant.until
-      if (standing.state === 'held' && inTime) seats.set(node, standing)
-    })
-  }
+  node.ask({ op: 'claim', claim: { ...claim, ttlMs, evict: undefined, maxHoldMs: leftMs } }, (standing) => {
+    const inTime = grants.get(claim.id) === grant && environment.now() < grant.until
+    if (standing.state === 'held' && inTime) seats.set(node, standing)
+  })
 }
 
 /** A node that restarted empty has no vote, but it surely does not have the claim. */

@@ -21,6 +21,11 @@ export class World {
     this.random = seededRandom(seed)
   }
 
+  /** Timers that are set and not cancelled. */
+  get timers(): number {
+    return this.#due.filter(({ cancelled }) => !cancelled).length
+  }
+
   /** A random whole number of milliseconds from `least` to `most`. */
   between(least: number, most: number): number {
     return Math.floor(least + this.random() * (most - least + 1))
