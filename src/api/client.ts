@@ -1,5 +1,6 @@
 import { Alarm } from '../core/alarm.ts'
 import { Batcher } from '../core/batcher.ts'
+import { within } from '../core/bounded.ts'
 import type { LockDriver, Runner } from '../core/driver.ts'
 import type { Environment } from '../core/environment.ts'
 import { LeaseholdError } from '../core/errors.ts'
@@ -124,29 +125,15 @@ export class Client {
   async #close(): Promise<void> {
     for (const waiter of this.office.waiters) waiter.close()
     const released = [...this.leases].map((lease) => lease.release())
-    await this.#within(
-      closeMs,
-      Promise.all(released).then(() => this.office.batcher.settled()),
-    )
+    // Not for ever: what is left ends by its ttl.
+    const settled = Promise.all(released).then(() => this.office.batcher.settled())
+    await within(this.environment, closeMs, settled)
     this.#listening?.[Symbol.dispose]()
     this.office.alarm.clear()
     this.office.tenures.clear()
     await this.office.thread?.close()
     await this.driver.close()
     this.#runnerName?.release()
-  }
-
-  /** Waits for work, but not for ever: what is left ends by its ttl. */
-  async #within(milliseconds: number, work: Promise<unknown>): Promise<void> {
-    let timer
-    await Promise.race([
-      work,
-      new Promise<void>((resolve) => {
-        timer = this.environment.timer(milliseconds, resolve)
-        timer.keepAlive(true)
-      }),
-    ])
-    ;(timer as { cancel(): void } | undefined)?.cancel()
   }
 }
 

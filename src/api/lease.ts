@@ -238,10 +238,11 @@ export class Lease implements AsyncDisposable, Observer, RosterMember {
   #onLost(reason: string, detail: string | undefined): void {
     const why = detail === undefined ? reason : `${reason}: ${detail}`
     const after = Math.round(this.#tenure.life.ttlMs)
-    const what =
-      reason === 'expired'
-        ? `${this.#name()} was not renewed for ${after} ms`
-        : `${this.#name()} was taken away (${why})`
+    const whats: Readonly<Record<string, string>> = {
+      expired: `${this.#name()} was not renewed for ${after} ms`,
+      'max-hold': `${this.#name()} was held for as long as it may be`,
+    }
+    const what = whats[reason] ?? `${this.#name()} was taken away (${why})`
     this.#loss = new LeaseholdError('LOST', `${what}. Stop writing; fence ${this.fence} may be superseded.`, {
       scope: describeScope(this.scope),
       key: this.key,

@@ -1,4 +1,5 @@
 import { pauseMs, type Backoff } from '../backoff.ts'
+import { trustedUntil } from '../deadline.ts'
 import { nothing, type Effect, type Event, type Life, type Stepped } from './state.ts'
 
 const releaseRetry: Backoff = { attempts: Infinity, minMs: 50, maxMs: 2000, factor: 2, jitter: 0.2 }
@@ -6,6 +7,15 @@ const releaseRetry: Backoff = { attempts: Infinity, minMs: 50, maxMs: 2000, fact
 /** Ended against its owner's will. */
 export function lose(life: Life, reason: string, detail: string | undefined): Stepped {
   return [{ ...life, phase: 'lost', inFlight: false, nextAt: Infinity }, [{ type: 'lost', reason, detail }]]
+}
+
+/** Why a lease that is past its deadline was not renewed. */
+export function whyOver(life: Life): string {
+  const { maxHoldMs } = life.claim
+  // The store's word on the longest hold comes too late for a holder that stops first: near its end is near enough.
+  const nearMs = life.ttlMs / 20
+  const heldLongest = maxHoldMs !== undefined && life.deadline >= trustedUntil(life.grantSentAt, maxHoldMs) - nearMs
+  return life.leaving ?? (heldLongest ? 'max-hold' : 'expired')
 }
 
 /** The owner lets go, or no longer wants to wait. */

@@ -88,7 +88,14 @@ const full = {
 function explainFileSystem(code: string | undefined): { reason: string; advice: string } | undefined {
   if (code === 'EACCES' || code === 'EPERM' || code === 'EROFS') return readOnly
   if (code === 'ENOSPC' || code === 'EDQUOT') return full
-  if (code === 'ENOTDIR' || code === 'EISDIR' || code === 'ELOOP' || code === 'ENAMETOOLONG' || code === 'ENOENT') {
+  if (
+    code === 'ENOTDIR' ||
+    code === 'EISDIR' ||
+    code === 'ELOOP' ||
+    code === 'ENAMETOOLONG' ||
+    code === 'ENOENT' ||
+    code === 'EEXIST'
+  ) {
     return { reason: 'configuration', advice: 'The path does not name a file that can be made.' }
   }
   return undefined
