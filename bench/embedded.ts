@@ -85,7 +85,7 @@ async function takeTurns(directory: string, retries?: LockOptions['retries']): P
 
 function fairness(turns: readonly Turns[]): number {
   const sums = Array.from({ length: processes }, (_, index) =>
-    turns.reduce((sum, { perProcess }) => sum + (perProcess[index] as number), 0),
+    turns.reduce((sum, { perProcess }) => sum + (perProcess[index] ?? 0), 0),
   )
   return Math.min(...sums) / Math.max(...sums)
 }

@@ -20,7 +20,7 @@ export type Hold = readonly [acquiredAt: number, releasedAt: number]
 /** Takes the lock and resolves to what gives it back. */
 type Take = () => Promise<() => Promise<unknown>>
 
-const order = JSON.parse(process.argv[2] as string) as TurnsOrder
+const order = JSON.parse(process.argv[2] ?? '') as TurnsOrder
 
 async function leasehold(): Promise<{ take: Take; close: () => Promise<void> }> {
   const locks = await connect(`sqlite:${order.directory}/locks.sqlite`)

@@ -97,24 +97,22 @@ class Acquisition extends Waiter {
   }
 
   protected newClaim(): Claim {
-    const terms = this.#terms
-    return {
+    const { priority, evict, staleMs, ttlMs, graceMs, maxHoldMs, party, metadata } = this.#terms
+    const { mode, limit } = this.#sharing
+    const { range } = this.#scope
+    const claim: Claim = {
       id: this.#client.environment.id(),
       key: this.#key,
-      mode: this.#sharing.mode,
-      limit: this.#sharing.limit,
-      range: this.#scope.range,
-      replaces: undefined,
-      priority: terms.priority,
+      mode,
+      priority,
       wait: this.#mayQueue,
-      evict: terms.evict,
-      staleMs: terms.staleMs,
-      ttlMs: terms.ttlMs,
-      graceMs: terms.graceMs,
-      maxHoldMs: terms.maxHoldMs,
-      detached: undefined,
-      runner: claimant(this.#client.runner, terms.party, terms.metadata),
+      ttlMs,
+      graceMs,
+      runner: claimant(this.#client.runner, party, metadata),
     }
+    // Most want none of these, and a claim is kept for as long as it is held.
+    const wantsNone = limit === undefined && range === undefined && evict === undefined && maxHoldMs === undefined
+    return wantsNone ? claim : { ...claim, limit, range, evict, staleMs, maxHoldMs }
   }
 
   protected queued(ahead: number): void {
@@ -126,7 +124,7 @@ class Acquisition extends Waiter {
     const client = this.#client
     const scope = this.#scope
     const key = this.#key
-    const lease = new Lease(client, tenure, scope, this.#terms, fence, at)
+    const lease = new Lease(client, tenure, this.#terms, fence, at)
     client.emit('acquired', scope, { key, fence, waitMs: at - this.since, attempts: this.attempts })
     if (after !== undefined) {
       client.emit('takeover', scope, { key, fence, after })

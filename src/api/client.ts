@@ -96,13 +96,23 @@ export class Client {
     details: Omit<LockEvents[Name], 'scope' | 'key' | 'fence'>,
   ): void {
     const { key, fence } = lease
-    this.emit(name, lease.scope, { key, fence, ...details } as Omit<LockEvents[Name], 'scope'>)
+    this.counters.count(name, key, details)
+    if (this.#isHeard(name))
+      this.#announce(name, lease.scope, { key, fence, ...details } as Omit<LockEvents[Name], 'scope'>)
   }
 
   /** Counts, logs and emits what happened to a lock. */
   emit<Name extends EventName>(name: Name, scope: Scope, details: Omit<LockEvents[Name], 'scope'>): void {
-    this.counters.count(name, scope, details)
-    if (this.#logger === undefined && !this.events.wants(name)) return
+    this.counters.count(name, details.key, details as Omit<LockEvents[Name], 'scope' | 'key' | 'fence'>)
+    if (this.#isHeard(name)) this.#announce(name, scope, details)
+  }
+
+  /** Whether it is worth making an event of. */
+  #isHeard(name: EventName): boolean {
+    return this.#logger !== undefined || this.events.wants(name)
+  }
+
+  #announce<Name extends EventName>(name: Name, scope: Scope, details: Omit<LockEvents[Name], 'scope'>): void {
     const event = { scope: describeScope(scope), ...details } as LockEvents[Name]
     this.log(logLevels[name], `lock ${name}: ${event.scope}`, event)
     this.events.emit(name, event)

@@ -3,7 +3,7 @@ import { positiveMs, type Duration } from '../core/duration.ts'
 import { LeaseholdError } from '../core/errors.ts'
 import type { Effect } from '../core/life.ts'
 import type { RosterMember } from '../core/roster.ts'
-import { describeScope, type Scope } from '../core/scope.ts'
+import { describeScope, scopeOf, type Scope } from '../core/scope.ts'
 import type { Observer, Tenure } from '../core/tenure.ts'
 import type { Client } from './client.ts'
 import { checkHeartbeat, type Terms } from './options.ts'
@@ -32,10 +32,8 @@ const stillEntered: ReleaseResult = { released: false, reason: 'entered-again' }
  * A lock in hand. Pass `fence` with every write, stop when `signal` fires, and release it: `await using` does.
  */
 export class Lease implements AsyncDisposable, Observer, RosterMember {
-  readonly scope: Scope
   /** Grows with every grant of this lock: a resource that has seen a higher one must refuse this one. */
   readonly fence: number
-  readonly runner: Runner
   /** @internal */
   rosterSlot = -1
   readonly #client: Client
@@ -48,30 +46,39 @@ export class Lease implements AsyncDisposable, Observer, RosterMember {
   #renewals = 0
   /** How often the lease has been entered and not yet left; see `reentrant`. */
   #entries = 1
-  #lastProgress: number
+  /** Only with the `progress` option. */
+  #lastProgress: number | undefined
   #released: Promise<ReleaseResult> | undefined
   #tellReleased: ((result: ReleaseResult) => void) | undefined
   #renewing: { readonly resolve: () => void; readonly reject: (error: unknown) => void }[] | undefined
 
   /** @internal */
-  constructor(client: Client, tenure: Tenure, scope: Scope, terms: Terms, fence: number, heldSince: number) {
+  constructor(client: Client, tenure: Tenure, terms: Terms, fence: number, heldSince: number) {
     this.#client = client
     this.#tenure = tenure
     this.#terms = terms
-    this.scope = scope
     this.fence = fence
-    this.runner = tenure.life.claim.runner
     this.#heldSince = heldSince
-    this.#lastProgress = heldSince
+    if (terms.progressMs !== undefined) this.#lastProgress = heldSince
     this.#heartbeatMs = terms.heartbeatMs
     tenure.observer = this
     client.leases.add(this)
     if (terms.heartbeatMs !== Infinity) this.#beatElsewhere()
   }
 
+  /** What is locked. */
+  get scope(): Scope {
+    return scopeOf(this.#tenure.life.claim)
+  }
+
   /** The key the store knows this lock by. */
   get key(): string {
     return this.#tenure.life.claim.key
+  }
+
+  /** Who holds it: this process, and what it says of itself. */
+  get runner(): Runner {
+    return this.#tenure.life.claim.runner
   }
 
   /** When the lock was granted, as far as this process can tell. */
@@ -152,8 +159,9 @@ export class Lease implements AsyncDisposable, Observer, RosterMember {
 
   /** Says that the work is getting on; with the `progress` option the lease is renewed only while this is called. */
   progress(): void {
+    if (this.#terms.progressMs === undefined) return
     this.#lastProgress = this.#client.environment.now()
-    if (this.#terms.progressMs !== undefined && this.held && !this.heartbeating) this.startHeartbeat()
+    if (this.held && !this.heartbeating) this.startHeartbeat()
   }
 
   /** Takes the lock once more for the same party. It is let go with the last of as many releases. @internal */
@@ -167,13 +175,13 @@ export class Lease implements AsyncDisposable, Observer, RosterMember {
     if (this.#released !== undefined) return this.#released.then(() => alreadyReleased)
     this.#entries -= 1
     if (this.#entries > 0) return Promise.resolve(stillEntered)
-    this.#look()
+    const now = this.#tenure.check()
     this.#released = new Promise((resolve) => {
       this.#tellReleased = resolve
     })
     this.#client.leases.delete(this)
     this.#client.office.thread?.unwatch(this.#tenure.life.claim.id)
-    this.#tenure.release()
+    this.#tenure.release(now)
     // A lost lease is only tidied up after: there is nothing to wait for.
     if (this.#loss !== undefined) this.#tellReleased?.({ released: false, reason: 'lost' })
     return this.#released
@@ -230,8 +238,8 @@ export class Lease implements AsyncDisposable, Observer, RosterMember {
     this.#renewals += 1
     this.#settleRenewals()
     const { progressMs } = this.#terms
-    if (progressMs !== undefined && this.#client.environment.now() - this.#lastProgress > progressMs)
-      this.stopHeartbeat()
+    const lastProgress = this.#lastProgress ?? this.#heldSince
+    if (progressMs !== undefined && this.#client.environment.now() - lastProgress > progressMs) this.stopHeartbeat()
     this.#client.tell('renewed', this, { renewals: this.#renewals, remainingMs: this.#trustedMs() })
   }
 

@@ -30,7 +30,9 @@ export class Cast {
   }
 
   store(place: number): NodeStore {
-    return this.stores[place - 1] as NodeStore
+    const store = this.stores[place - 1]
+    if (store === undefined) throw new Error(`There is no store ${place}.`)
+    return store
   }
 
   /** What a store holds, as `id fence`. */
@@ -88,7 +90,9 @@ export class Ask {
   async one(request: Request): Promise<Standing> {
     const sent = this.driver.send([request])
     await this.#world.run(sent)
-    return (await sent)[0] as Standing
+    const [standing] = await sent
+    if (standing === undefined) throw new Error('There was no answer.')
+    return standing
   }
 
   /** The fence of a claim that must be granted. */
