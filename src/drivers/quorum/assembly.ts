@@ -7,7 +7,7 @@ import type { Pages } from './listing.ts'
 import { majorityOf } from './majority.ts'
 import type { Answered, Node } from './node.ts'
 import { Polls } from './polls.ts'
-import { latestSuccession, noMajority, type Answers, type Held } from './verdict.ts'
+import { latestSuccession, mergedAbsence, noMajority, type Answers, type Held, type Verdict } from './verdict.ts'
 
 /** What the requests of one quorum share: its nodes, what is under way, and what has been granted. */
 export class Assembly {
@@ -36,7 +36,8 @@ export class Assembly {
 
   /** How long a node may take: a small part of the lease, or what the user said. */
   answerWithinMs(ttlMs: number): number {
-    return this.#answerWithinMs ?? Math.min(1000, Math.max(50, ttlMs / 10))
+    const withinMs = this.#answerWithinMs ?? Math.min(1000, Math.max(50, ttlMs / 10))
+    return Math.min(withinMs, ttlMs / 2)
   }
 
   /** Until when a holder may be told it holds, if what was asked at `sentAt` left a majority this much. */
@@ -45,22 +46,28 @@ export class Assembly {
   }
 
   /** Asks nodes one thing each, and gives what their answers come to. */
-  ask<Verdict>(question: {
+  ask<Outcome>(question: {
     readonly nodes?: readonly Node[]
     readonly withinMs: number
     readonly ask: (node: Node, answered: Answered) => void
     readonly heard?: (node: Node, standing: Standing) => void
-    readonly judge: (answers: Answers) => Verdict | undefined
-  }): Promise<Verdict> {
+    readonly judge: (answers: Answers) => Outcome | undefined
+  }): Promise<Outcome> {
     const { nodes = this.nodes, withinMs } = question
     const silence = (node: Node): Standing => ({ state: 'unknown', error: tooSlow(node, withinMs) })
-    return this.polls.ask<Standing, Verdict>({ ...question, nodes, silence })
+    return this.polls.ask<Standing, Outcome>({ ...question, nodes, silence })
   }
 
   /** What a grant or a renewal is told as. Undefined: nothing is left of it. */
   told(held: readonly Held[], fence: number, until: number): Held | undefined {
     const ttlMs = Math.floor(until - this.environment.now())
     return ttlMs > 0 ? { state: 'held', fence, ttlMs, after: latestSuccession(held) } : undefined
+  }
+
+  /** A verdict as a standing; only how a claim is held takes more than the answers to tell. */
+  outcome(verdict: Verdict, answers: Answers): 'held' | Standing | undefined {
+    if (verdict === 'absent') return mergedAbsence(answers)
+    return verdict === 'unknown' ? this.unknown(answers) : verdict
   }
 
   unknown(answers: Answers): Standing {

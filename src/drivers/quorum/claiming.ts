@@ -4,7 +4,7 @@ import type { Assembly } from './assembly.ts'
 import { agreeOnFence } from './fence-agreement.ts'
 import type { Grant } from './grants.ts'
 import type { Node } from './node.ts'
-import { claimVerdict, majorityTtlMs, mergedAbsence, renewalVerdict, type Held } from './verdict.ts'
+import { claimVerdict, majorityTtlMs, renewalVerdict, type Held } from './verdict.ts'
 
 /** Claims on all nodes at once. Held if a majority grants it and agrees on its fence; else it is released everywhere. */
 export async function claimOn(assembly: Assembly, wanted: Claim): Promise<Standing> {
@@ -26,11 +26,7 @@ export async function claimOn(assembly: Assembly, wanted: Claim): Promise<Standi
       if (standing.state === 'held') granted.set(node, standing)
       if (standing.state === 'absent') reached.delete(node)
     },
-    judge: (answers) => {
-      const verdict = claimVerdict(answers, assembly.majority)
-      if (verdict === 'absent') return mergedAbsence(answers)
-      return verdict === 'unknown' ? assembly.unknown(answers) : verdict
-    },
+    judge: (answers) => assembly.outcome(claimVerdict(answers, assembly.majority), answers),
   })
   const told = outcome === 'held' ? await settle(assembly, claim, granted, sentAt) : outcome
   if (told.state !== 'held') clear(assembly, claim, reached)
@@ -90,11 +86,7 @@ async function askAgain(assembly: Assembly, grant: Grant): Promise<Standing> {
     heard: (_node, standing) => {
       if (standing.state === 'held') held.push(standing)
     },
-    judge: (answers) => {
-      const verdict = renewalVerdict(answers, majority)
-      if (verdict === 'absent') return mergedAbsence(answers)
-      return verdict === 'unknown' ? assembly.unknown(answers) : verdict
-    },
+    judge: (answers) => assembly.outcome(renewalVerdict(answers, majority), answers),
   })
   if (outcome !== 'held') {
     if (outcome.state === 'absent') grants.delete(claim.id)

@@ -1,6 +1,5 @@
 import { Alarm, type Sleeper } from '../../core/alarm.ts'
 import { pauseMs, type Backoff } from '../../core/backoff.ts'
-import type { Request, Standing } from '../../core/driver.ts'
 import type { Environment, Timer } from '../../core/environment.ts'
 import type { Answered, Node } from './node.ts'
 
@@ -13,7 +12,7 @@ const retry: Backoff = { attempts: Infinity, minMs: 50, maxMs: 2000, factor: 2, 
 export class Clearing {
   readonly #environment: Environment
   readonly #alarm: Alarm
-  readonly #jobs = new Set<Job>()
+  #underWay = 0
   #idle: (() => void) | undefined
   #stopped = false
 
@@ -25,54 +24,47 @@ export class Clearing {
   /** `answered` hears the first answer, which may be that nobody knows. */
   release(node: Node, key: string, id: string, forMs: number, answered?: Answered): void {
     const until = this.#environment.now() + forMs
-    const job = new Job(node, { op: 'release', key, id }, (standing) => {
-      answered?.(standing)
-      answered = undefined
-      this.#answered(job, standing, until)
+    const errand = new Errand(() => {
+      this.#underWay += 1
+      node.ask({ op: 'release', key, id }, (standing) => {
+        this.#underWay -= 1
+        if (errand.failures === 0) answered?.(standing)
+        if (standing.state === 'unknown') this.#tryAgain(errand, until)
+        if (this.#underWay === 0) this.#idle?.()
+      })
     })
-    this.#jobs.add(job)
-    job.wake()
+    errand.wake()
   }
 
-  /** Gives what is under way a moment to arrive, then stops. */
+  /** Gives what is on its way a moment to arrive, and tries no more. */
   async stop(withinMs: number): Promise<void> {
-    let timer: Timer | undefined
-    if (this.#jobs.size > 0) {
-      await new Promise<void>((resolve) => {
-        this.#idle = resolve
-        timer = this.#environment.timer(withinMs, resolve)
-        timer.keepAlive(true)
-      })
-    }
-    timer?.cancel()
     this.#stopped = true
     this.#alarm.clear()
+    if (this.#underWay === 0) return
+    let timer: Timer | undefined
+    await new Promise<void>((resolve) => {
+      this.#idle = resolve
+      timer = this.#environment.timer(withinMs, resolve)
+      timer.keepAlive(true)
+    })
+    timer?.cancel()
   }
 
-  #answered(job: Job, standing: Standing, until: number): void {
-    job.failures += 1
-    const nextAt = this.#environment.now() + pauseMs(retry, job.failures, this.#environment.random())
-    if (standing.state === 'unknown' && nextAt < until && !this.#stopped) return this.#alarm.set(job, nextAt)
-    this.#jobs.delete(job)
-    if (this.#jobs.size === 0) this.#idle?.()
+  #tryAgain(errand: Errand, until: number): void {
+    errand.failures += 1
+    const at = this.#environment.now() + pauseMs(retry, errand.failures, this.#environment.random())
+    if (at < until && !this.#stopped) this.#alarm.set(errand, at)
   }
 }
 
-class Job implements Sleeper {
+/** One release of one claim on one node. */
+class Errand implements Sleeper {
   alarmAt = Infinity
   alarmSlot = -1
   failures = 0
-  readonly #node: Node
-  readonly #request: Request
-  readonly #answered: Answered
+  readonly wake: () => void
 
-  constructor(node: Node, request: Request, answered: Answered) {
-    this.#node = node
-    this.#request = request
-    this.#answered = answered
-  }
-
-  wake(): void {
-    this.#node.ask(this.#request, this.#answered)
+  constructor(wake: () => void) {
+    this.wake = wake
   }
 }

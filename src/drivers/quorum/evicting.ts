@@ -1,7 +1,7 @@
 import type { Request, Standing } from '../../core/driver.ts'
 import type { Assembly } from './assembly.ts'
 import { copiesOfKey, fenceOf } from './listing.ts'
-import { mergedAbsence, releaseVerdict } from './verdict.ts'
+import { releaseOutcome } from './releasing.ts'
 
 const withinMs = 1000
 
@@ -23,10 +23,10 @@ export async function evictOn(assembly: Assembly, request: Extract<Request, { op
     withinMs,
     ask: (node, answered) => node.ask({ op: 'evict', key, fence: fences.get(node) ?? fence, reason }, answered),
     judge: (answers) => {
-      const verdict = releaseVerdict(answers, assembly.majority)
-      if (verdict === 'unknown') return assembly.unknown(answers)
+      const outcome = releaseOutcome(assembly, answers)
+      // Nodes that never had the claim have nothing to tell.
       const evicted = answers.find((answer) => answer?.state === 'absent' && answer.reason === 'evicted')
-      return verdict && (evicted ?? mergedAbsence(answers))
+      return outcome?.state === 'absent' ? (evicted ?? outcome) : outcome
     },
   })
 }

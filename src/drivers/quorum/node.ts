@@ -2,20 +2,10 @@ import { pauseMs, type Backoff } from '../../core/backoff.ts'
 import { Batcher } from '../../core/batcher.ts'
 import type { KeyPage, ListedKey, ListQuery, LockDriver, Request, Standing } from '../../core/driver.ts'
 import type { Environment, Timer } from '../../core/environment.ts'
-import { LeaseholdError } from '../../core/errors.ts'
-import { Voting } from './voting.ts'
+import { LeaseholdError, messageOf } from '../../core/errors.ts'
+import { NotVoting, Voting } from './voting.ts'
 
 export type Answered = (standing: Standing) => void
-
-/** What a node without the right to vote said: not to be counted, but worth knowing. */
-export class NotVoting extends LeaseholdError {
-  readonly said: Standing
-
-  constructor(reason: LeaseholdError, said: Standing) {
-    super('UNAVAILABLE', reason.message.slice('UNAVAILABLE: '.length), { reason: 'not-voting' })
-    this.said = said
-  }
-}
 
 const openingRetry: Backoff = { attempts: Infinity, minMs: 100, maxMs: 5000, factor: 2, jitter: 0.2 }
 
@@ -80,8 +70,9 @@ export class Node {
 
   /** As `ask`; but what a store that restarted empty would say is answered with {@link NotVoting}. */
   vote(request: Request, answered: Answered): boolean {
-    if (request.op === 'claim' && this.#voting.waitMs > 0) {
-      answered({ state: 'unknown', error: this.#voting.refusal(this.name) })
+    const { waitMs } = this.#voting
+    if (request.op === 'claim' && waitMs > 0) {
+      answered({ state: 'unknown', error: new NotVoting(this.name, waitMs) })
       return false
     }
     const askedAt = this.#environment.now()
@@ -114,13 +105,24 @@ export class Node {
   async #voteOn(standing: Standing, askedAt: number, answered: Answered): Promise<void> {
     const counts = await this.#voting.counts(askedAt)
     if (counts) answered(standing)
-    else answered({ state: 'unknown', error: new NotVoting(this.#voting.refusal(this.name), standing) })
+    else answered({ state: 'unknown', error: new NotVoting(this.name, this.#voting.waitMs, standing) })
   }
 
   #hear(standing: Standing, answered: Answered): void {
     this.#silent = false
-    if (standing.state === 'unknown') this.#voting.failed()
-    answered(standing)
+    if (standing.state !== 'unknown') return answered(standing)
+    this.#voting.failed()
+    answered({ state: 'unknown', error: this.#named(standing.error) })
+  }
+
+  /** The error of the node's driver, saying which node. */
+  #named(error: unknown): LeaseholdError {
+    const known = error instanceof LeaseholdError ? error : undefined
+    const message = known === undefined ? messageOf(error) : known.message.slice(known.code.length + 2)
+    return new LeaseholdError('UNAVAILABLE', `${this.name}: ${message}`, {
+      cause: error,
+      reason: known?.reason ?? 'network',
+    })
   }
 
   /** Why the node cannot be asked. Releases wait for a silent node: they must arrive after what it has not answered. */

@@ -3,8 +3,9 @@ import type { Assembly } from './assembly.ts'
 import { writeBack } from './claiming.ts'
 import { agreeOnFence } from './fence-agreement.ts'
 import type { Grant } from './grants.ts'
-import { NotVoting, type Node } from './node.ts'
-import { majorityTtlMs, mergedAbsence, renewalVerdict, type Held } from './verdict.ts'
+import type { Node } from './node.ts'
+import { majorityTtlMs, renewalVerdict, type Held } from './verdict.ts'
+import { NotVoting } from './voting.ts'
 
 type Renewal = Extract<Request, { op: 'renew' }>
 
@@ -31,11 +32,7 @@ export async function renewOn(assembly: Assembly, request: Renewal): Promise<Sta
       grant?.seats.delete(node)
       if (grant !== undefined && isRenewed) claimAgain(assembly, grant, node)
     },
-    judge: (answers) => {
-      const verdict = renewalVerdict(answers, majority)
-      if (verdict === 'absent') return mergedAbsence(answers)
-      return verdict === 'unknown' ? assembly.unknown(answers) : verdict
-    },
+    judge: (answers) => assembly.outcome(renewalVerdict(answers, majority), answers),
   })
   if (outcome !== 'held') {
     if (outcome.state !== 'absent') return outcome
@@ -89,6 +86,7 @@ function claimAgain(assembly: Assembly, grant: Grant, node: Node): void {
 
 /** A node that restarted empty has no vote, but it surely does not have the claim. */
 function saysAbsent(standing: Standing): boolean {
-  if (standing.state === 'unknown' && standing.error instanceof NotVoting) return saysAbsent(standing.error.said)
-  return standing.state === 'absent'
+  const uncounted =
+    standing.state === 'unknown' && standing.error instanceof NotVoting ? standing.error.said : undefined
+  return (uncounted ?? standing).state === 'absent'
 }

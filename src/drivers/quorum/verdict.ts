@@ -4,6 +4,7 @@ import { LeaseholdError, messageOf } from '../../core/errors.ts'
 
 export type Held = Extract<Standing, { state: 'held' }>
 export type Answers = readonly (Standing | undefined)[]
+export type Verdict = 'held' | 'absent' | 'unknown' | undefined
 
 interface Count {
   readonly held: number
@@ -16,7 +17,7 @@ interface Count {
  * Granted if a majority granted. Not granted as soon as no majority can; then it is contention if a majority gave a
  * clear answer, and otherwise nobody knows.
  */
-export function claimVerdict(answers: Answers, majority: number): 'held' | 'absent' | 'unknown' | undefined {
+export function claimVerdict(answers: Answers, majority: number): Verdict {
   const { held, absent, pending } = countOf(answers)
   if (held >= majority) return 'held'
   if (held + pending >= majority) return undefined
@@ -25,7 +26,7 @@ export function claimVerdict(answers: Answers, majority: number): 'held' | 'abse
 }
 
 /** Renewed if a majority renewed, over if a majority says so. A renewal that reached fewer may be tried again. */
-export function renewalVerdict(answers: Answers, majority: number): 'held' | 'absent' | 'unknown' | undefined {
+export function renewalVerdict(answers: Answers, majority: number): Verdict {
   const { held, absent, pending } = countOf(answers)
   if (held >= majority) return 'held'
   if (absent >= majority) return 'absent'
@@ -33,7 +34,7 @@ export function renewalVerdict(answers: Answers, majority: number): 'held' | 'ab
 }
 
 /** Over once a majority says so: whoever claims next finds a majority free. */
-export function releaseVerdict(answers: Answers, majority: number): 'absent' | 'unknown' | undefined {
+export function releaseVerdict(answers: Answers, majority: number): Exclude<Verdict, 'held'> {
   const { absent, pending } = countOf(answers)
   if (absent >= majority) return 'absent'
   return absent + pending >= majority ? undefined : 'unknown'
@@ -77,13 +78,13 @@ export function mergedAbsence(answers: Answers): Standing {
 /** For an outcome nobody knows, with what each node that failed had to say. */
 export function noMajority(answers: Answers, nodes: number): Standing {
   const errors = answers.flatMap((answer) => (answer?.state === 'unknown' ? [answer.error] : []))
-  const said = new Set(errors.map((error) => messageOf(error)))
+  const said = errors.map((error) => messageOf(error).replace(/^UNAVAILABLE: /, ''))
   const waits = errors.flatMap((error) => (error instanceof LeaseholdError ? (error.retryAfterMs ?? []) : []))
-  const error = new LeaseholdError(
-    'UNAVAILABLE',
-    `Too few of ${nodes} nodes gave a clear answer. ${[...said].join(' ')}`,
-    { reason: 'no-majority', cause: errors[0], ...(waits.length > 0 && { retryAfterMs: Math.min(...waits) }) },
-  )
+  const error = new LeaseholdError('UNAVAILABLE', `Too few of ${nodes} nodes gave a clear answer. ${said.join(' ')}`, {
+    reason: 'no-majority',
+    cause: errors[0],
+    ...(waits.length > 0 && { retryAfterMs: Math.min(...waits) }),
+  })
   return { state: 'unknown', error }
 }
 

@@ -1,8 +1,23 @@
-import type { LockDriver } from '../../core/driver.ts'
+import type { LockDriver, Standing } from '../../core/driver.ts'
 import { formatDuration } from '../../core/duration.ts'
 import type { Environment } from '../../core/environment.ts'
 import { LeaseholdError } from '../../core/errors.ts'
 import { fenceFloor } from '../../core/fence.ts'
+
+/** The word of a node that may have forgotten something: not to be counted, but worth knowing. */
+export class NotVoting extends LeaseholdError {
+  /** Absent: it was not even asked. */
+  readonly said: Standing | undefined
+
+  constructor(nodeName: string, waitMs: number, said?: Standing) {
+    const wait = formatDuration(waitMs)
+    super('UNAVAILABLE', `${nodeName} may have restarted without its data. It votes again in ${wait}.`, {
+      reason: 'not-voting',
+      retryAfterMs: waitMs,
+    })
+    this.said = said
+  }
+}
 
 /**
  * Whether a node may vote. A store that came back empty has forgotten who holds what: until every lease it may have
@@ -53,17 +68,6 @@ export class Voting {
     if (this.#votesAfterMs === 0) return true
     await this.#readUptime()
     return this.#upSince !== undefined && askedAt - this.#upSince >= this.#votesAfterMs
-  }
-
-  /** Why the node's word does not count. */
-  refusal(nodeName: string): LeaseholdError {
-    const votesAfter = formatDuration(this.#votesAfterMs)
-    const wait = formatDuration(this.waitMs)
-    return new LeaseholdError(
-      'UNAVAILABLE',
-      `${nodeName} may have restarted empty: it votes once it has been up for ${votesAfter}, in ${wait}.`,
-      { reason: 'not-voting', retryAfterMs: this.waitMs },
-    )
   }
 
   /** Asks after the answer, so that a restart before it cannot be missed; one question for all answers of a batch. */
