@@ -47,10 +47,13 @@ export function fenceOf(copies: readonly Copy[]): number {
   return fences.toSorted((one, other) => votes(other) - votes(one) || other - one)[0] ?? 0
 }
 
-/** The claim as the node has it with which its majority ends; undefined if fewer hold it. */
+/** The claim as its majority has it, which ends when the first of them ends; undefined if fewer hold it. */
 function mergedClaim(copies: readonly Copy[], now: number, majority: number): ListedClaim | undefined {
-  const longestFirst = copies.toSorted((one, other) => remainingMs(other) - remainingMs(one))
-  const last = longestFirst[majority - 1]
+  const longestFirst = copies.toSorted(
+    (one, other) => remainingMs(other) - remainingMs(one) || one.claim.renewalCount - other.claim.renewalCount,
+  )
+  const holding = longestFirst.slice(0, majority)
+  const last = holding[majority - 1]
   if (last === undefined) return undefined
   const { claim } = last
   const moved = (time: number): number => time - last.now + now
@@ -58,7 +61,7 @@ function mergedClaim(copies: readonly Copy[], now: number, majority: number): Li
     ...claim,
     fence: fenceOf(copies),
     // A node counts a fence written back to it as a renewal.
-    renewalCount: Math.min(...copies.map((copy) => copy.claim.renewalCount)),
+    renewalCount: Math.min(...holding.map((copy) => copy.claim.renewalCount)),
     enteredAt: moved(claim.enteredAt),
     acquiredAt: moved(claim.acquiredAt),
     lastHeartbeat: moved(claim.lastHeartbeat),

@@ -3,7 +3,7 @@ import { Batcher } from '../../core/batcher.ts'
 import type { KeyPage, ListedKey, ListQuery, LockDriver, Request, Standing } from '../../core/driver.ts'
 import type { Environment, Timer } from '../../core/environment.ts'
 import { LeaseholdError, messageOf } from '../../core/errors.ts'
-import { NotVoting, Voting } from './voting.ts'
+import { Voting } from './voting.ts'
 
 export type Answered = (standing: Standing) => void
 
@@ -68,11 +68,10 @@ export class Node {
     return true
   }
 
-  /** As `ask`; but what a store that restarted empty would say is answered with {@link NotVoting}. */
+  /** As `ask`; but what a store that restarted empty would say does not count: see `uncounted.ts`. */
   vote(request: Request, answered: Answered): boolean {
-    const { waitMs } = this.#voting
-    if (request.op === 'claim' && waitMs > 0) {
-      answered({ state: 'unknown', error: new NotVoting(this.name, waitMs) })
+    if (request.op === 'claim' && this.#voting.waitMs > 0) {
+      answered(this.#voting.instead(this.name))
       return false
     }
     const askedAt = this.#environment.now()
@@ -104,8 +103,7 @@ export class Node {
 
   async #voteOn(standing: Standing, askedAt: number, answered: Answered): Promise<void> {
     const counts = await this.#voting.counts(askedAt)
-    if (counts) answered(standing)
-    else answered({ state: 'unknown', error: new NotVoting(this.name, this.#voting.waitMs, standing) })
+    answered(counts ? standing : this.#voting.instead(this.name, standing))
   }
 
   #hear(standing: Standing, answered: Answered): void {

@@ -4,12 +4,13 @@ import { writeBack } from './claiming.ts'
 import { agreeOnFence } from './fence-agreement.ts'
 import type { Grant } from './grants.ts'
 import type { Node } from './node.ts'
+import { ifSeated, takeSeat } from './seats.ts'
+import { saidBy } from './uncounted.ts'
 import { majorityTtlMs, renewalVerdict, type Held } from './verdict.ts'
-import { NotVoting } from './voting.ts'
 
 type Renewal = Extract<Request, { op: 'renew' }>
 
-/** Renews on every node that counts. Held if a majority renewed, over if a majority says so, else to be tried again. */
+/** Renews on all nodes. Held if a majority of those that count renewed, over if a majority says so, else to be tried again. */
 export async function renewOn(assembly: Assembly, request: Renewal): Promise<Standing> {
   const { environment, grants, majority } = assembly
   const { key, id, ttlMs } = request
@@ -19,18 +20,16 @@ export async function renewOn(assembly: Assembly, request: Renewal): Promise<Sta
   const fenceFloor = Math.max(grant?.fence ?? 0, request.fenceFloor ?? 0)
   const renewal: Renewal = fenceFloor > 0 ? { ...request, fenceFloor } : request
   const held = new Map<Node, Held>()
-  const gone = new Set<Node>()
+  const answered = new Map<Node, Standing>()
   let isRenewed = false
   const outcome = await assembly.ask<'held' | Standing>({
-    nodes: grant === undefined ? assembly.nodes : [...grant.seats.keys()],
     withinMs: assembly.answerWithinMs(ttlMs),
-    ask: (node, answered) => node.vote(renewal, answered),
+    ask: (node, hear) => node.vote(renewal, ifSeated(grant, node, hear)),
     heard: (node, standing) => {
+      answered.set(node, standing)
       if (standing.state === 'held') held.set(node, standing)
-      if (!saysAbsent(standing)) return
-      gone.add(node)
-      grant?.seats.delete(node)
-      if (grant !== undefined && isRenewed) claimAgain(assembly, grant, node)
+      if (saidBy(standing).state === 'absent') grant?.seats.delete(node)
+      if (grant !== undefined && isRenewed) takeSeat(assembly, grant, node, standing)
     },
     judge: (answers) => assembly.outcome(renewalVerdict(answers, majority), answers),
   })
@@ -38,7 +37,8 @@ export async function renewOn(assembly: Assembly, request: Renewal): Promise<Sta
     if (outcome.state !== 'absent') return outcome
     grants.delete(id)
     // A minority may have it still: nobody can hold it any more, and it would only be in the way.
-    for (const node of assembly.nodes) if (!gone.has(node)) assembly.clearing.release(node, key, id, ttlMs)
+    const gone = (node: Node): boolean => answered.get(node)?.state === 'absent'
+    for (const node of assembly.nodes) if (!gone(node)) assembly.clearing.release(node, key, id, ttlMs)
     return outcome
   }
   const fence = await fenceFor(assembly, request, grant, held)
@@ -48,7 +48,7 @@ export async function renewOn(assembly: Assembly, request: Renewal): Promise<Sta
     Object.assign(grant, { fence, ttlMs, until })
     grants.put(grant, environment.now())
     isRenewed = true
-    for (const node of assembly.nodes) if (!grant.seats.has(node)) claimAgain(assembly, grant, node)
+    for (const [node, standing] of answered) takeSeat(assembly, grant, node, standing)
   }
   return assembly.told([...held.values()], fence, until) ?? assembly.unknown([])
 }
@@ -66,27 +66,4 @@ async function fenceFor(
   if (grant === undefined) return Math.min(...[...held.values()].map(({ fence }) => fence))
   if ((request.fenceFloor ?? 0) <= grant.fence) return grant.fence
   return agreeOnFence(held, assembly.majority, (behind, highest) => writeBack(assembly, request, held, behind, highest))
-}
-
-/**
- * Claims once more on a node that has lost the claim, or never had it: a lease that is held for weeks outlives the restart
- * of one node after the other. The node counts from the next renewal on, if it answers before the end told by this one.
- */
-function claimAgain(assembly: Assembly, grant: Grant, node: Node): void {
-  const { environment, grants } = assembly
-  const { claim, seats, ttlMs } = grant
-  const { maxHoldMs } = claim
-  const leftMs = maxHoldMs === undefined ? undefined : maxHoldMs - (environment.now() - grant.grantedAt)
-  if (leftMs !== undefined && leftMs < 1) return
-  node.ask({ op: 'claim', claim: { ...claim, ttlMs, evict: undefined, maxHoldMs: leftMs } }, (standing) => {
-    const inTime = grants.get(claim.id) === grant && environment.now() < grant.until
-    if (standing.state === 'held' && inTime) seats.set(node, standing)
-  })
-}
-
-/** A node that restarted empty has no vote, but it surely does not have the claim. */
-function saysAbsent(standing: Standing): boolean {
-  const uncounted =
-    standing.state === 'unknown' && standing.error instanceof NotVoting ? standing.error.said : undefined
-  return (uncounted ?? standing).state === 'absent'
 }

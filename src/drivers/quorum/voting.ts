@@ -1,23 +1,9 @@
 import type { LockDriver, Standing } from '../../core/driver.ts'
 import { formatDuration } from '../../core/duration.ts'
 import type { Environment } from '../../core/environment.ts'
-import { LeaseholdError } from '../../core/errors.ts'
+import { messageOf } from '../../core/errors.ts'
 import { fenceFloor } from '../../core/fence.ts'
-
-/** The word of a node that may have forgotten something: not to be counted, but worth knowing. */
-export class NotVoting extends LeaseholdError {
-  /** Absent: it was not even asked. */
-  readonly said: Standing | undefined
-
-  constructor(nodeName: string, waitMs: number, said?: Standing) {
-    const wait = formatDuration(waitMs)
-    super('UNAVAILABLE', `${nodeName} may have restarted without its data. It votes again in ${wait}.`, {
-      reason: 'not-voting',
-      retryAfterMs: waitMs,
-    })
-    this.said = said
-  }
-}
+import { Uncounted } from './uncounted.ts'
 
 /**
  * Whether a node may vote. A store that came back empty has forgotten who holds what: until every lease it may have
@@ -30,6 +16,8 @@ export class Voting {
   /** Since when, as far as is known, the node has kept what it was told. */
   #upSince: number | undefined
   #asking: Promise<number> | undefined
+  /** Why it could not be asked for its uptime. */
+  #trouble: unknown
 
   constructor(driver: LockDriver, environment: Environment, votesAfterMs: number) {
     this.#driver = driver
@@ -70,6 +58,16 @@ export class Voting {
     return this.#upSince !== undefined && askedAt - this.#upSince >= this.#votesAfterMs
   }
 
+  /** What stands for the node's word while it does not vote. */
+  instead(nodeName: string, said?: Standing): Standing {
+    const { waitMs } = this
+    const message =
+      this.#trouble === undefined
+        ? `${nodeName} may have restarted without its data. It votes again in ${formatDuration(waitMs)}.`
+        : `${nodeName} does not tell its uptime: ${messageOf(this.#trouble)}`
+    return { state: 'unknown', error: new Uncounted(message, said, waitMs) }
+  }
+
   /** Asks after the answer, so that a restart before it cannot be missed; one question for all answers of a batch. */
   async #readUptime(): Promise<void> {
     if (this.#driver.uptimeMs === undefined) return
@@ -82,8 +80,10 @@ export class Voting {
       }
       const uptimeMs = await this.#asking
       this.#upSince = this.#environment.now() - uptimeMs
-    } catch {
+      this.#trouble = undefined
+    } catch (error) {
       this.#upSince = undefined
+      this.#trouble = error
     }
   }
 }
