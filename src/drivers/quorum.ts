@@ -24,7 +24,7 @@ export interface QuorumOptions {
    * away what it forgot. Default one minute. 0: the nodes never lose what they have answered. The same for every client.
    */
   readonly votesAfter?: Duration
-  /** How long a node may take to answer before the others decide alone. Default a tenth of the ttl, 50 ms to 1 s. */
+  /** How long a node may take to answer before the others decide alone. Default a tenth of the ttl, 50 ms to 1 s; half the ttl at most. */
   readonly answerWithin?: Duration
   /** By how much the clocks of nodes and clients may run at different rates, 0 to 0.5, beside the client's own 5 %. Default 0.01. */
   readonly drift?: number
