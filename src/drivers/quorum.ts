@@ -20,13 +20,20 @@ import { refusalOf, supportsOf } from './quorum/supports.ts'
 
 export interface QuorumOptions {
   /**
-   * A node votes once it has been up for this long, and no ttl may be longer: a node that restarted empty must not give
-   * away what it forgot. Default one minute. 0: the nodes never lose what they have answered. The same for every client.
+   * A node votes once it has been up for this long, and no ttl may be longer: a node that restarted empty must not
+   * give away what it forgot. Default one minute. 0: the nodes never lose what they have answered. The same for every
+   * client.
    */
   readonly votesAfter?: Duration
-  /** How long a node may take to answer before the others decide alone. Default a tenth of the ttl, 50 ms to 1 s; half the ttl at most. */
+  /**
+   * How long a node may take to answer before the others decide alone. Default a tenth of the ttl, 50 ms to 1 s; half
+   * the ttl at most.
+   */
   readonly answerWithin?: Duration
-  /** By how much the clocks of nodes and clients may run at different rates, 0 to 0.5, beside the client's own 5 %. Default 0.01. */
+  /**
+   * By how much the clocks of nodes and clients may run at different rates, 0 to 0.5, beside the client's own 5 %.
+   * Default 0.01.
+   */
   readonly drift?: number
   /** Time, timers and chance, for simulators and tests. */
   readonly environment?: Environment
@@ -159,8 +166,8 @@ class QuorumDriver implements LockDriver {
 }
 
 /**
- * Keys whose requests have to wait for each other's answers: those with an eviction, which takes two steps, and those with
- * two requests for one claim. All else goes out at once, and each node keeps the order.
+ * Keys whose requests have to wait for each other's answers: those with an eviction, which takes two steps, and those
+ * with two requests for one claim. All else goes out at once, and each node keeps the order.
  */
 function keysInTurn(requests: readonly Request[]): ReadonlySet<string> {
   const keys = new Set<string>()

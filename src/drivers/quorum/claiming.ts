@@ -6,7 +6,9 @@ import type { Grant } from './grants.ts'
 import type { Node } from './node.ts'
 import { claimVerdict, majorityTtlMs, renewalVerdict, type Held } from './verdict.ts'
 
-/** Claims on all nodes at once. Held if a majority grants it and agrees on its fence; else it is released everywhere. */
+/**
+ * Claims on all nodes at once. Held if a majority grants it and agrees on its fence; else it is released everywhere.
+ */
 export async function claimOn(assembly: Assembly, wanted: Claim): Promise<Standing> {
   const { environment, grants } = assembly
   const known = grants.get(wanted.id)

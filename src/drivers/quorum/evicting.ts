@@ -6,8 +6,8 @@ import { releaseOutcome } from './releasing.ts'
 const withinMs = 1000
 
 /**
- * Ends the holder with this fence on every node. A node that was late with the claim may know it by another fence, so they
- * are asked first. Evicted once a majority is known to be without it: its holder can then renew on none.
+ * Ends the holder with this fence on every node. A node that was late with the claim may know it by another fence, so
+ * they are asked first. Evicted once a majority is known to be without it: its holder can then renew on none.
  */
 export async function evictOn(assembly: Assembly, request: Extract<Request, { op: 'evict' }>): Promise<Standing> {
   const { key, fence, reason } = request

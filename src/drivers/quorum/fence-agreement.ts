@@ -8,14 +8,14 @@ export type WriteBack = (nodes: readonly Node[], fence: number) => Promise<void>
  * The fence of a grant: the highest that any node gave the claim, once a majority is known to have exactly that one.
  * Undefined: that could not be had, and the grant must not be told.
  *
- * Why it only grows. Let one grant be told with fence F, and a second claim be made afterwards and told with fence G. The
- * majority that agreed on F and the one that agreed on G have a node in common. That node had F noted for the first claim
- * before it gave the second one a fence, so it gave more than F, and G, the highest given, is more than F. A node that
- * minted F by itself has noted it as well as one to which it was written back: when a majority minted the same fence there
- * is nothing to write. No clock is part of this argument, and neither is exclusion.
+ * Why it only grows. Let one grant be told with fence F, and a second claim be made afterwards and told with fence G.
+ * The majority that agreed on F and the one that agreed on G have a node in common. That node had F noted for the
+ * first claim before it gave the second one a fence, so it gave more than F, and G, the highest given, is more than
+ * F. A node that minted F by itself has noted it as well as one to which it was written back: when a majority minted
+ * the same fence there is nothing to write. No clock is part of this argument, and neither is exclusion.
  *
- * Unless that node has restarted without its data in between: then G is at least the time at which it began to vote again
- * (`Node.fenceFloor`), and F was minted before. Here clocks count: they must agree to within `votesAfter`.
+ * Unless that node has restarted without its data in between: then G is at least the time at which it began to vote
+ * again (`Node.fenceFloor`), and F was minted before. Here clocks count: they must agree to within `votesAfter`.
  */
 export async function agreeOnFence(
   granted: ReadonlyMap<Node, Held>,

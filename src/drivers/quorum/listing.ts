@@ -38,8 +38,8 @@ export function copiesOfKey(pages: Pages, key: string): Copy[][] {
 }
 
 /**
- * The fence a claim was granted with. A majority has it; nodes that gave their copy late may have another. Where so many
- * nodes are missing that it cannot be told, the most common one, and of those the highest.
+ * The fence a claim was granted with. A majority has it; nodes that gave their copy late may have another. Where so
+ * many nodes are missing that it cannot be told, the most common one, and of those the highest.
  */
 export function fenceOf(copies: readonly Copy[]): number {
   const fences = copies.map(({ claim }) => claim.fence)

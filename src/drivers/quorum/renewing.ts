@@ -10,7 +10,10 @@ import { majorityTtlMs, renewalVerdict, type Held } from './verdict.ts'
 
 type Renewal = Extract<Request, { op: 'renew' }>
 
-/** Renews on all nodes. Held if a majority of those that count renewed, over if a majority says so, else to be tried again. */
+/**
+ * Renews on all nodes. Held if a majority of those that count renewed, over if a majority says so, else to be tried
+ * again.
+ */
 export async function renewOn(assembly: Assembly, request: Renewal): Promise<Standing> {
   const { environment, grants, majority } = assembly
   const { key, id, ttlMs } = request
@@ -54,8 +57,8 @@ export async function renewOn(assembly: Assembly, request: Renewal): Promise<Sta
 }
 
 /**
- * A renewal changes no fence, unless it is told to. Who renews a claim that another process was granted knows its fence:
- * no more than that is answered, and the lowest is never more.
+ * A renewal changes no fence, unless it is told to. Who renews a claim that another process was granted knows its
+ * fence: no more than that is answered, and the lowest is never more.
  */
 async function fenceFor(
   assembly: Assembly,

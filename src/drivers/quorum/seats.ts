@@ -5,8 +5,8 @@ import type { Answered, Node } from './node.ts'
 import { saidBy, Uncounted } from './uncounted.ts'
 
 /**
- * Passes on what a node says about a grant, if the node counts by the time it answers: one that got the claim late may have
- * been somebody else's in between.
+ * Passes on what a node says about a grant, if the node counts by the time it answers: one that got the claim late
+ * may have been somebody else's in between.
  */
 export function ifSeated(grant: Grant | undefined, node: Node, answered: Answered): Answered {
   return (standing) => {
@@ -16,9 +16,10 @@ export function ifSeated(grant: Grant | undefined, node: Node, answered: Answere
 }
 
 /**
- * Gives a grant that has just been renewed its seat on a node, where it has none. A node that has lost the claim is sent it
- * once more, so that a lease held for weeks outlives the restart of one node after the other. The node counts from the next
- * renewal on, if it answers before the end that was told with this one: until then nobody else can have come and gone.
+ * Gives a grant that has just been renewed its seat on a node, where it has none. A node that has lost the claim is
+ * sent it once more, so that a lease held for weeks outlives the restart of one node after the other. The node counts
+ * from the next renewal on, if it answers before the end that was told with this one: until then nobody else can have
+ * come and gone.
  */
 export function takeSeat(assembly: Assembly, grant: Grant, node: Node, answer: Standing): void {
   if (grant.seats.has(node)) return

@@ -5,6 +5,9 @@ import { messageOf } from '../../core/errors.ts'
 import { fenceFloor } from '../../core/fence.ts'
 import { Uncounted } from './uncounted.ts'
 
+/** Uptimes are told in whole seconds by some: starts closer than this are one and the same. */
+const sameStartMs = 1000
+
 /**
  * Whether a node may vote. A store that came back empty has forgotten who holds what: until every lease it may have
  * forgotten is over, its grants and its "never heard of it" count for nothing.
@@ -15,6 +18,9 @@ export class Voting {
   readonly #votesAfterMs: number
   /** Since when, as far as is known, the node has kept what it was told. */
   #upSince: number | undefined
+  /** The start for which `#fenceFloor` was reckoned. */
+  #floorOf = -Infinity
+  #fenceFloor = 0
   #asking: Promise<number> | undefined
   /** Why it could not be asked for its uptime. */
   #trouble: unknown
@@ -32,23 +38,21 @@ export class Voting {
   }
 
   /**
-   * The least fence of a grant in which the node has a part: what the wall clock said when it began to vote. Fences it may
-   * have forgotten were minted before it restarted, so they are lower, whatever its own counter begins with.
+   * The least fence of a grant in which the node has a part: what the wall clock said when it began to vote. Fences
+   * it may have forgotten were minted before it restarted, so they are lower, whatever its own counter begins with.
    */
   get fenceFloor(): number {
-    if (this.#votesAfterMs === 0 || this.#upSince === undefined || this.#upSince === -Infinity) return 0
-    const uptimeMs = this.#environment.now() - this.#upSince
-    return fenceFloor(this.#environment.wall() - uptimeMs + this.#votesAfterMs)
+    return this.#fenceFloor
   }
 
   /** The node was reached, or reached again after a failure: one that cannot tell its uptime may have restarted. */
   seen(): void {
-    if (this.#driver.uptimeMs === undefined) this.#upSince ??= this.#environment.now()
+    if (this.#driver.uptimeMs === undefined && this.#upSince === undefined) this.#startedAt(this.#environment.now())
   }
 
   /** A request to the node failed. */
   failed(): void {
-    if (this.#driver.uptimeMs === undefined) this.#upSince = this.#environment.now()
+    if (this.#driver.uptimeMs === undefined) this.#startedAt(this.#environment.now())
   }
 
   /** Whether an answer to what was asked at `askedAt`, which has just come, counts. */
@@ -79,11 +83,20 @@ export class Voting {
         })
       }
       const uptimeMs = await this.#asking
-      this.#upSince = this.#environment.now() - uptimeMs
+      this.#startedAt(this.#environment.now() - uptimeMs)
       this.#trouble = undefined
     } catch (error) {
       this.#upSince = undefined
       this.#trouble = error
     }
+  }
+  #startedAt(upSince: number): void {
+    const uptimeMs = this.#environment.now() - upSince
+    // Two readings of one start differ by a little, and a floor that crept up would cost a write-back each time.
+    if (this.#votesAfterMs > 0 && upSince - this.#floorOf >= sameStartMs) {
+      this.#floorOf = upSince
+      this.#fenceFloor = fenceFloor(this.#environment.wall() - uptimeMs + this.#votesAfterMs)
+    }
+    this.#upSince = upSince
   }
 }

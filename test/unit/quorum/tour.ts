@@ -19,8 +19,8 @@ export interface TourOptions {
 export const ttlMs = 1000
 
 /**
- * Plays clients that want one lock, on nodes that fail in every way they can, and checks what the clients saw. True time
- * judges, while every clock has a rate of its own.
+ * Plays clients that want one lock, on nodes that fail in every way they can, and checks what the clients saw. True
+ * time judges, while every clock has a rate of its own.
  */
 export async function tour(options: TourOptions): Promise<HistoryReport> {
   const { seed, nodes = 3, clients = 3, ms = 30_000, link = (driver) => driver } = options
