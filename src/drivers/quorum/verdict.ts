@@ -46,11 +46,11 @@ export function majorityTtlMs(held: readonly Held[], majority: number): number {
   return longestFirst[majority - 1] ?? 0
 }
 
-/** Who was here before: of what the nodes tell, the latest. */
+/** Who was here before, if most nodes know of somebody: the latest. One that lags behind tells an old story. */
 export function latestSuccession(held: readonly Held[]): Succession | undefined {
-  let latest: Succession | undefined
-  for (const { after } of held) if (after !== undefined && after.fence > (latest?.fence ?? 0)) latest = after
-  return latest
+  const stories = held.flatMap(({ after }) => (after === undefined ? [] : [after]))
+  if (stories.length * 2 <= held.length) return undefined
+  return stories.toSorted((one, other) => other.fence - one.fence)[0]
 }
 
 /** Where nodes differ on why a claim is over: what most say, else what says most. */
