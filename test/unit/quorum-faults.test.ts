@@ -160,6 +160,18 @@ describe('a renewal', () => {
     expect(await cast.holdersOn(3)).toEqual([])
   })
 
+  test('that comes too late does not end a grace, on no node', async () => {
+    const cast = new Cast()
+    const ask = await cast.driver([undefined, undefined, slow(30)])
+    await ask.claim('one', { graceMs: 2000 })
+    await cast.world.pass(1100)
+    expect(await ask.renew('one')).toEqual({ state: 'absent', reason: 'expired' })
+    expect(await ask.claim('one', { graceMs: 2000 })).toEqual({ state: 'absent', reason: 'expired' })
+    await cast.world.pass(200)
+    for (const place of [1, 2, 3]) expect(await cast.holdersOn(place)).toHaveLength(1)
+    expect(await (await cast.driver()).claim('two')).toEqual(refused)
+  })
+
   test('gives the claim to a node that came back empty, which counts from the next one on', async () => {
     const cast = new Cast([0, 0, 0], { votesAfter: 2000 })
     await cast.world.pass(2000)

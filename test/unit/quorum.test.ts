@@ -6,7 +6,7 @@ import { conformance, modelTest, type Bench, type Harness } from '../../src/test
 
 let stores = 0
 
-/** So many memory stores with one clock, whose fences are this far apart, and the last of which are dead. */
+/** So many memory stores with one clock. The first counts fences from further below, the last are dead. */
 function harnessOf(nodes: number, { fenceGap = 0, dead = 0 } = {}): Harness {
   return {
     async open(): Promise<Bench> {
@@ -18,7 +18,7 @@ function harnessOf(nodes: number, { fenceGap = 0, dead = 0 } = {}): Harness {
       rename()
       const clockOf = (place: number): MemoryClock => ({
         now: () => time,
-        wall: () => 1_700_000_000_000 + time + (place * fenceGap) / 1000,
+        wall: () => 1_700_000_000_000 + time + (place === 0 ? 0 : fenceGap / 1000),
       })
       const environment: Environment = { ...systemEnvironment(), now: () => time }
       return {

@@ -31,7 +31,10 @@ export async function claimOn(assembly: Assembly, wanted: Claim): Promise<Standi
     judge: (answers) => assembly.outcome(claimVerdict(answers, assembly.majority), answers),
   })
   const told = outcome === 'held' ? await settle(assembly, claim, granted, sentAt) : outcome
-  if (told.state !== 'held') clear(assembly, claim, reached)
+  if (told.state === 'held') return told
+  // One that was held before and has ended may be in its grace on some nodes: that is not for us to end.
+  const isNew = told.state === 'unknown' || (told.state === 'absent' && told.reason === 'refused')
+  clear(assembly, claim, isNew && known === undefined ? reached : granted.keys())
   return told
 }
 
@@ -99,7 +102,7 @@ async function askAgain(assembly: Assembly, grant: Grant): Promise<Standing> {
 }
 
 /** Nobody holds this claim: it must not stand in anybody's way, least of all in that of its owner's next try. */
-function clear(assembly: Assembly, claim: Claim, nodes: Iterable<Node>): void {
+export function clear(assembly: Assembly, claim: Claim, nodes: Iterable<Node>): void {
   for (const node of nodes) assembly.clearing.release(node, claim.key, claim.id, claim.ttlMs + claim.graceMs)
 }
 

@@ -47,21 +47,18 @@ export function fenceOf(copies: readonly Copy[]): number {
   return fences.toSorted((one, other) => votes(other) - votes(one) || other - one)[0] ?? 0
 }
 
-/** The claim as its majority has it, which ends when the first of them ends; undefined if fewer hold it. */
+/** The claim as the node has it with which its majority ends; undefined if fewer hold it. */
 function mergedClaim(copies: readonly Copy[], now: number, majority: number): ListedClaim | undefined {
-  const longestFirst = copies.toSorted(
-    (one, other) => remainingMs(other) - remainingMs(one) || one.claim.renewalCount - other.claim.renewalCount,
-  )
-  const holding = longestFirst.slice(0, majority)
-  const last = holding[majority - 1]
+  const last = copies.toSorted((one, other) => remainingMs(other) - remainingMs(one))[majority - 1]
   if (last === undefined) return undefined
   const { claim } = last
   const moved = (time: number): number => time - last.now + now
+  // A node counts a fence written back to it as a renewal, and one that lags has counted fewer.
+  const mostFirst = copies.map((copy) => copy.claim.renewalCount).toSorted((one, other) => other - one)
   return {
     ...claim,
     fence: fenceOf(copies),
-    // A node counts a fence written back to it as a renewal.
-    renewalCount: Math.min(...holding.map((copy) => copy.claim.renewalCount)),
+    renewalCount: mostFirst[majority - 1] ?? 0,
     enteredAt: moved(claim.enteredAt),
     acquiredAt: moved(claim.acquiredAt),
     lastHeartbeat: moved(claim.lastHeartbeat),

@@ -1,6 +1,6 @@
 import type { Request, Standing } from '../../core/driver.ts'
 import type { Assembly } from './assembly.ts'
-import { writeBack } from './claiming.ts'
+import { clear, writeBack } from './claiming.ts'
 import { agreeOnFence } from './fence-agreement.ts'
 import type { Grant } from './grants.ts'
 import type { Node } from './node.ts'
@@ -16,7 +16,7 @@ type Renewal = Extract<Request, { op: 'renew' }>
  */
 export async function renewOn(assembly: Assembly, request: Renewal): Promise<Standing> {
   const { environment, grants, majority } = assembly
-  const { key, id, ttlMs } = request
+  const { id, ttlMs } = request
   const grant = grants.get(id)
   const sentAt = environment.now()
   // Nodes that were late with the claim learn its fence now.
@@ -39,9 +39,9 @@ export async function renewOn(assembly: Assembly, request: Renewal): Promise<Sta
   if (outcome !== 'held') {
     if (outcome.state !== 'absent') return outcome
     grants.delete(id)
-    // A minority may have it still: nobody can hold it any more, and it would only be in the way.
-    const gone = (node: Node): boolean => answered.get(node)?.state === 'absent'
-    for (const node of assembly.nodes) if (!gone(node)) assembly.clearing.release(node, key, id, ttlMs)
+    // A minority may have it still: nobody can hold it any more, and unless it is in its grace it is only in the way.
+    const elsewhere = assembly.nodes.filter((node) => answered.get(node)?.state !== 'absent')
+    if (grant?.claim.graceMs === 0) clear(assembly, grant.claim, elsewhere)
     return outcome
   }
   const fence = await fenceFor(assembly, request, grant, held)
