@@ -67,6 +67,7 @@ export function listed(record: ClaimRecord): ListedClaim {
     graceMs: claim.graceMs,
     maxHoldMs: claim.maxHoldMs,
     leaving: record.leaving,
+    detached: record.detached,
     enteredAt: record.enteredAt,
     acquiredAt: record.acquiredAt,
     lastHeartbeat: record.lastHeartbeat,

@@ -79,6 +79,12 @@ export function covers(held: Pick<Scope, 'key' | 'range'>, wanted: Pick<Scope, '
   return held.range.start <= wanted.range.start && wanted.range.end <= held.range.end
 }
 
+/** The scope that has this key. */
+export function scopeAt(scopeKey: string, range?: Range): Scope {
+  if (range !== undefined) return { kind: 'byteRange', key: scopeKey, range }
+  return { kind: scopeKey.slice(0, scopeKey.indexOf(':')) as Scope['kind'], key: scopeKey }
+}
+
 /** The key a store sees: the scope's own, inside a namespace. */
 export function storeKey(namespace: string, scopeKey: string): string {
   return `${namespace}/${scopeKey}`
