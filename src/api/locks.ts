@@ -4,6 +4,7 @@ import { describeScope, toScope, type ScopeLike } from '../core/scope.ts'
 import type { LeaseSet } from './acquire-all.ts'
 import { exclusively } from './acquisition.ts'
 import type { Client } from './client.ts'
+import { Election, type ElectionOptions } from './election.ts'
 import { resume } from './hand-off.ts'
 import {
   explainLock,
@@ -16,11 +17,13 @@ import {
 } from './inspection.ts'
 import type { Lease } from './lease.ts'
 import { evictHolders, statusOf, sweepLocks, type EvictOptions } from './operators.ts'
+import { runOnce, type OnceOptions, type OnceResult } from './once.ts'
 import type { AcquireOptions } from './options.ts'
 import type { LeaseProof } from './proof.ts'
 import { readWriteLock, type ReadWriteLock } from './read-write.ts'
 import { semaphoreOf, type Semaphore } from './semaphore.ts'
 import { gatherStatistics, type Statistics } from './statistics.ts'
+import { claimTask, type TaskClaim, type TaskOptions } from './task.ts'
 import { Taker, type Body, type Lock, type RunArguments } from './taker.ts'
 import { verifyProof, type Verified } from './verify.ts'
 
@@ -82,6 +85,24 @@ export class Locks implements AsyncDisposable {
   /** A lock that `permits` may hold at once. Everybody must use the same number: another is told SCOPE_MISMATCH. */
   semaphore(scope: ScopeLike, permits: number, options: AcquireOptions = {}): Semaphore {
     return semaphoreOf(this.#taker, toScope(scope), permits, options)
+  }
+
+  /** An office that one of many clients holds. */
+  elect(name: string, options: ElectionOptions = {}): Election {
+    return new Election(this.#taker, name, options)
+  }
+
+  /**
+   * Runs a scheduled job on one of many machines: on whichever asks first, unless somebody ran it within `atLeast`. Tells
+   * whether it ran here.
+   */
+  once<Result>(name: string, options: OnceOptions, body: Body<Result>): Promise<OnceResult<Result>> {
+    return runOnce(this.#taker, name, options, body)
+  }
+
+  /** Claims a task of a queue: no two workers have it at once, and a worker that crashes loses it. */
+  claim(queue: string, taskId: string, options?: TaskOptions): Promise<TaskClaim> {
+    return claimTask(this.#taker, queue, taskId, options)
   }
 
   /** Takes over a lease that another process handed off: pass what its `handOff()` gave. Its fence stays the same. */

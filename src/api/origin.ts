@@ -20,5 +20,5 @@ export function linesOf({ stack = '' }: Origin): readonly string[] {
   return stack
     .split('\n')
     .map((line) => line.trim())
-    .filter((line) => line.startsWith('at ') && !line.includes(ownFolder) && !line.includes('node:'))
+    .filter((line) => line.startsWith('at ') && !line.includes(ownFolder) && !/node:|<anonymous>/.test(line))
 }
