@@ -68,6 +68,7 @@ export function listed(record: ClaimRecord): ListedClaim {
     maxHoldMs: claim.maxHoldMs,
     leaving: record.leaving,
     detached: record.detached,
+    converting: record.state === 'waiting' && claim.replaces !== undefined,
     enteredAt: record.enteredAt,
     acquiredAt: record.acquiredAt,
     lastHeartbeat: record.lastHeartbeat,

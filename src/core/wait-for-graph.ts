@@ -68,8 +68,8 @@ function waitingClaims({ key, claims }: ListedKey, now: number): readonly Waitin
       behind: ahead.filter((other) => standsInTheWay(other.claim, claim)),
       owners: holders.flatMap((holder) => {
         const owner = holderOf(holder)
-        // Its own it is converting: a party that would wait for itself is told before it asks.
-        return owner === undefined || parties.includes(owner) || !excludes(holder, claim) ? [] : [owner]
+        if (owner === undefined || !excludes(holder, claim)) return []
+        return parties.includes(owner) && isUpgradeOf(claim, holder) ? [] : [owner]
       }),
       permits: permitsFor(claim, holders),
     }
@@ -78,6 +78,11 @@ function waitingClaims({ key, claims }: ListedKey, now: number): readonly Waitin
     ahead.push(waiting)
   }
   return found
+}
+
+/** Whether a claim of one party may be about to take the place of another. A store that does not say is not accused. */
+function isUpgradeOf(claim: ListedClaim, holder: ListedClaim): boolean {
+  return holder.mode === 'shared' && claim.mode === 'exclusive' && claim.converting !== false
 }
 
 /** A holder whose lease is over, or will not be extended, goes by itself. */
