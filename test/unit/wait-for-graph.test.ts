@@ -11,10 +11,10 @@ test(`in ${runs} random runs nobody is told of a deadlock who would have got on,
   for (let seed = 1; seed <= runs; seed += 1) {
     const crowd = new Crowd(seed)
     // Two looks at odd moments, while everybody goes on.
-    for (let steps = Math.floor(crowd.random() * 30); steps > 0; steps -= 1) crowd.step()
-    const first = crowd.read(2)
+    for (let steps = Math.floor(crowd.random() * 20); steps > 0; steps -= 1) crowd.step()
+    const first = crowd.read(9)
     for (let steps = Math.floor(crowd.random() * 3); steps > 0; steps -= 1) crowd.step()
-    const second = crowd.read(2)
+    const second = crowd.read(9)
     const told = findDeadlocks({ now: crowd.now, keys: standingInBoth(first, second) })
     while (crowd.step());
     for (const { candidates } of told) {

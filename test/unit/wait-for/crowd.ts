@@ -93,7 +93,7 @@ export class Crowd {
       // What has no party nobody can see in a circle: it takes one at a time.
       steps: anonymous
         ? [this.#pick(4), -1, this.#pick(4)]
-        : Array.from({ length: 2 + this.#pick(4) }, () => (this.random() < 0.25 ? -1 : this.#pick(4))),
+        : Array.from({ length: 2 + this.#pick(8) }, () => (this.random() < 0.35 ? -1 : this.#pick(4))),
       holds: [],
       waits: undefined,
       isBody,
