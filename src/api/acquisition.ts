@@ -97,24 +97,24 @@ class Acquisition extends Waiter {
   }
 
   protected newClaim(): Claim {
-    const terms = this.#terms
-    return {
+    const { priority, evict, staleMs, ttlMs, graceMs, maxHoldMs, detached, party, metadata } = this.#terms
+    const { mode, limit, replaces } = this.#sharing
+    const { range } = this.#scope
+    const claim: Claim = {
       id: this.#client.environment.id(),
       key: this.#key,
-      mode: this.#sharing.mode,
-      limit: this.#sharing.limit,
-      range: this.#scope.range,
-      replaces: this.#sharing.replaces,
-      priority: terms.priority,
+      mode,
+      priority,
       wait: this.#mayQueue,
-      evict: terms.evict,
-      staleMs: terms.staleMs,
-      ttlMs: terms.ttlMs,
-      graceMs: terms.graceMs,
-      maxHoldMs: terms.maxHoldMs,
-      detached: terms.detached,
-      runner: claimant(this.#client.runner, terms.party, terms.metadata),
+      ttlMs,
+      graceMs,
+      runner: claimant(this.#client.runner, party, metadata),
     }
+    // Most want none of these, and a claim is kept for as long as it is held.
+    const wantsNone = limit === undefined && range === undefined && evict === undefined && maxHoldMs === undefined
+    const staysAlone = replaces === undefined && detached === undefined
+    if (wantsNone && staysAlone) return claim
+    return { ...claim, limit, range, evict, staleMs, maxHoldMs, replaces, detached }
   }
 
   /** What a conversion was to take the place of does not come back. */
@@ -142,7 +142,7 @@ class Acquisition extends Waiter {
     const scope = this.#scope
     const key = this.#key
     client.deadlocks?.unwatch(this)
-    const lease = new Lease(client, tenure, scope, this.#terms, fence, at)
+    const lease = new Lease(client, tenure, this.#terms, fence, at)
     client.order?.taken(lease)
     client.emit('acquired', scope, { key, fence, waitMs: at - this.since, attempts: this.attempts })
     if (after !== undefined) {

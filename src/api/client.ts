@@ -1,5 +1,6 @@
 import { Alarm } from '../core/alarm.ts'
 import { Batcher } from '../core/batcher.ts'
+import { within } from '../core/bounded.ts'
 import type { LockDriver, Mode, Runner } from '../core/driver.ts'
 import type { Environment } from '../core/environment.ts'
 import { LeaseholdError } from '../core/errors.ts'
@@ -114,13 +115,23 @@ export class Client {
     details: Omit<LockEvents[Name], 'scope' | 'key' | 'fence'>,
   ): void {
     const { key, fence } = lease
-    this.emit(name, lease.scope, { key, fence, ...details } as Omit<LockEvents[Name], 'scope'>)
+    this.counters.count(name, key, details)
+    if (this.#isHeard(name))
+      this.#announce(name, lease.scope, { key, fence, ...details } as Omit<LockEvents[Name], 'scope'>)
   }
 
   /** Counts, logs and emits what happened to a lock. */
   emit<Name extends EventName>(name: Name, scope: Scope, details: Omit<LockEvents[Name], 'scope'>): void {
-    this.counters.count(name, scope, details)
-    if (this.#logger === undefined && !this.events.wants(name)) return
+    this.counters.count(name, details.key, details as Omit<LockEvents[Name], 'scope' | 'key' | 'fence'>)
+    if (this.#isHeard(name)) this.#announce(name, scope, details)
+  }
+
+  /** Whether it is worth making an event of. */
+  #isHeard(name: EventName): boolean {
+    return this.#logger !== undefined || this.events.wants(name)
+  }
+
+  #announce<Name extends EventName>(name: Name, scope: Scope, details: Omit<LockEvents[Name], 'scope'>): void {
     const event = { scope: describeScope(scope), ...details } as LockEvents[Name]
     this.log(logLevels[name], `lock ${name}: ${event.scope}`, event)
     this.events.emit(name, event)
@@ -148,34 +159,18 @@ export class Client {
 
   async #close(): Promise<void> {
     for (const waiter of this.office.waiters) waiter.close()
-    const released = [...this.leases].map((lease) => {
-      // What is meant to outlive this process goes on without us.
-      if (lease.terms.detached === true) return lease.passOn('handed-off')
-      return lease.release()
-    })
-    await this.#within(
-      closeMs,
-      Promise.all(released).then(() => this.office.batcher.settled()),
-    )
+    // What is meant to outlive this process goes on without us.
+    for (const lease of this.leases) if (lease.terms.detached === true) lease.passOn('handed-off')
+    const released = [...this.leases].map((lease) => lease.release())
+    // Not for ever: what is left ends by its ttl.
+    const settled = Promise.all(released).then(() => this.office.batcher.settled())
+    await within(this.environment, closeMs, settled)
     this.#listening?.[Symbol.dispose]()
     this.office.alarm.clear()
     this.office.tenures.clear()
     await this.office.thread?.close()
     await this.driver.close()
     this.#runnerName?.release()
-  }
-
-  /** Waits for work, but not for ever: what is left ends by its ttl. */
-  async #within(milliseconds: number, work: Promise<unknown>): Promise<void> {
-    let timer
-    await Promise.race([
-      work,
-      new Promise<void>((resolve) => {
-        timer = this.environment.timer(milliseconds, resolve)
-        timer.keepAlive(true)
-      }),
-    ])
-    ;(timer as { cancel(): void } | undefined)?.cancel()
   }
 }
 

@@ -40,7 +40,7 @@ export function replaceLease(
   }
   return new Promise((resolve, reject) => {
     if (lease.entries > 1) throw invalid(lease, 'was entered more than once. Leave it as often before converting it')
-    lease.converting(true)
+    lease.tenure.converting(true)
     pursue(
       client,
       lease.scope,
@@ -52,7 +52,7 @@ export function replaceLease(
         resolve(converted)
       },
       (missed) => {
-        lease.converting(false)
+        lease.tenure.converting(false)
         conversionRefusal(client, lease, missed, terms).then(reject, reject)
       },
     )

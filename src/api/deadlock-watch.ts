@@ -58,13 +58,16 @@ export class DeadlockWatch implements Sleeper {
   wake(): void {
     if (this.#looking) return
     this.#looking = true
-    void this.#look().then((pauseMs) => {
-      this.#looking = false
-      if (this.#waiting.size > 0 && !this.#client.closed) this.#wakeIn(pauseMs)
-    })
+    void this.#lookAndRest()
   }
 
-  /** Looks once, and gives the time until the next look. */
+  async #lookAndRest(): Promise<void> {
+    const restMs = await this.#look()
+    this.#looking = false
+    if (this.#waiting.size > 0 && !this.#client.closed) this.#wakeIn(restMs)
+  }
+
+  /** Looks once, and gives the time until the next look. Never rejects. */
   async #look(): Promise<number> {
     const { environment } = this.#client
     const startedAt = environment.now()

@@ -1,7 +1,7 @@
 import type { Claim, Standing } from '../core/driver.ts'
 import { LeaseholdError, messageOf } from '../core/errors.ts'
 import { claimant } from '../core/runner.ts'
-import { scopeAt, splitStoreKey } from '../core/scope.ts'
+import { splitStoreKey } from '../core/scope.ts'
 import { Tenure } from '../core/tenure.ts'
 import type { Client } from './client.ts'
 import { Lease } from './lease.ts'
@@ -23,7 +23,7 @@ export function handOff(client: Client, lease: Lease, ttlMs: number): Promise<Le
         lease.passOn('handed-off')
         return resolve(proof)
       }
-      lease.answered(standing, sentAt)
+      lease.tenure.renewedElsewhere(standing, sentAt)
       if (lease.held && heartbeating) lease.startHeartbeat()
       if (standing.state === 'held') return reject(askedToLeave(lease, standing.leaving ?? ''))
       reject(lease.loss ?? unavailable('hand the lease off', standing))
@@ -39,7 +39,6 @@ export function resume(client: Client, proof: LeaseProof, terms: Terms): Promise
     if (place?.namespace !== client.namespace) {
       throw new LeaseholdError('SCOPE_MISMATCH', `The lease with fence ${proof.fence} is of another namespace.`)
     }
-    const scope = scopeAt(place.scopeKey, proof.range)
     const { key, id } = proof
     renewDetached(client, key, id, terms.ttlMs, (standing, sentAt, at) => {
       if (standing.state === 'unknown') return reject(unavailable('resume the lease', standing))
@@ -51,7 +50,7 @@ export function resume(client: Client, proof: LeaseProof, terms: Terms): Promise
       }
       const tenure = Tenure.resume(client.office, claimOf(client, proof, terms), lifeTerms, standing, sentAt, at)
       if (tenure === undefined) return reject(notHeld(proof))
-      const lease = new Lease(client, tenure, scope, terms, standing.fence, at)
+      const lease = new Lease(client, tenure, terms, standing.fence, at)
       client.tell('acquired', lease, { waitMs: at - sentAt, attempts: 1 })
       resolve(lease)
     })

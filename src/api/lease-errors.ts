@@ -34,10 +34,11 @@ export function askedToLeave(lease: Told, reason: string): LeaseholdError {
 /** What a lease is lost with. */
 export function lost(lease: Told, reason: string, detail: string | undefined, ttlMs: number): LeaseholdError {
   const why = detail === undefined ? reason : `${reason}: ${detail}`
-  const what =
-    reason === 'expired'
-      ? `${nameOf(lease)} was not renewed for ${Math.round(ttlMs)} ms`
-      : `${nameOf(lease)} was taken away (${why})`
+  const whats: Readonly<Record<string, string>> = {
+    expired: `${nameOf(lease)} was not renewed for ${Math.round(ttlMs)} ms`,
+    'max-hold': `${nameOf(lease)} was held for as long as it may be`,
+  }
+  const what = whats[reason] ?? `${nameOf(lease)} was taken away (${why})`
   return new LeaseholdError('LOST', `${what}. Stop writing; fence ${lease.fence} may be superseded.`, {
     ...detailsOf(lease),
     reason: why,

@@ -3,7 +3,7 @@ import { positiveMs, type Duration } from '../core/duration.ts'
 import type { LeaseholdError } from '../core/errors.ts'
 import type { Effect } from '../core/life.ts'
 import type { RosterMember } from '../core/roster.ts'
-import type { Scope } from '../core/scope.ts'
+import { scopeOf, type Scope } from '../core/scope.ts'
 import type { Observer, Tenure } from '../core/tenure.ts'
 import { AwaitedRenewals } from './awaited-renewals.ts'
 import type { Client } from './client.ts'
@@ -16,14 +16,13 @@ import { alreadyReleased, stillEntered, type ReleaseResult } from './release-res
  * A lock in hand. Pass `fence` with every write, stop when `signal` fires, and release it: `await using` does.
  */
 export class Lease implements AsyncDisposable, Observer, RosterMember {
-  readonly scope: Scope
   /** Grows with every grant of this lock: a resource that has seen a higher one must refuse this one. */
   readonly fence: number
-  readonly runner: Runner
   /** @internal */
   rosterSlot = -1
   readonly #client: Client
-  readonly #tenure: Tenure
+  /** @internal */
+  readonly tenure: Tenure
   /** @internal */
   readonly terms: Terms
   readonly #heldSince: number
@@ -31,26 +30,25 @@ export class Lease implements AsyncDisposable, Observer, RosterMember {
   #abort: AbortController | undefined
   #loss: LeaseholdError | undefined
   #renewals = 0
-  /** How often the lease has been entered and not yet left; see `reentrant`. */
-  #entries = 1
-  #lastProgress: number
+  /** How often the lease has been entered and not yet left; see `reentrant`. @internal */
+  entries = 1
+  /** Only with the `progress` option. */
+  #lastProgress: number | undefined
   #released: Promise<ReleaseResult> | undefined
   /** Set when the lock lives on without this lease. */
   #passedOn: 'converted' | 'handed-off' | undefined
   #successor: Lease | undefined
   #tellReleased: ((result: ReleaseResult) => void) | undefined
-  readonly #renewing = new AwaitedRenewals()
+  #renewing: AwaitedRenewals | undefined
 
   /** @internal */
-  constructor(client: Client, tenure: Tenure, scope: Scope, terms: Terms, fence: number, heldSince: number) {
+  constructor(client: Client, tenure: Tenure, terms: Terms, fence: number, heldSince: number) {
     this.#client = client
-    this.#tenure = tenure
+    this.tenure = tenure
     this.terms = terms
-    this.scope = scope
     this.fence = fence
-    this.runner = tenure.life.claim.runner
     this.#heldSince = heldSince
-    this.#lastProgress = heldSince
+    if (terms.progressMs !== undefined) this.#lastProgress = heldSince
     this.#heartbeatMs = terms.heartbeatMs
     tenure.observer = this
     client.leases.add(this)
@@ -58,9 +56,19 @@ export class Lease implements AsyncDisposable, Observer, RosterMember {
     if (terms.heartbeatMs !== Infinity) this.#beatElsewhere()
   }
 
+  /** What is locked. */
+  get scope(): Scope {
+    return scopeOf(this.tenure.life.claim)
+  }
+
   /** The key the store knows this lock by. */
   get key(): string {
-    return this.#tenure.life.claim.key
+    return this.tenure.life.claim.key
+  }
+
+  /** Who holds it: this process, and what it says of itself. */
+  get runner(): Runner {
+    return this.tenure.life.claim.runner
   }
 
   /** When the lock was granted, as far as this process can tell. */
@@ -86,7 +94,7 @@ export class Lease implements AsyncDisposable, Observer, RosterMember {
 
   /** How long the lease can still be trusted if it is not renewed. */
   get remainingMs(): number {
-    return this.held ? Math.max(0, this.#tenure.life.deadline - this.#client.environment.now()) : 0
+    return this.held ? Math.max(0, this.tenure.life.deadline - this.#client.environment.now()) : 0
   }
 
   /** When the lease can no longer be trusted if it is not renewed. */
@@ -101,7 +109,7 @@ export class Lease implements AsyncDisposable, Observer, RosterMember {
 
   /** Whether renewals go out by themselves. */
   get heartbeating(): boolean {
-    const { phase, heartbeatMs } = this.#tenure.life
+    const { phase, heartbeatMs } = this.tenure.life
     return phase === 'held' && heartbeatMs !== Infinity
   }
 
@@ -112,40 +120,42 @@ export class Lease implements AsyncDisposable, Observer, RosterMember {
 
   /** Sets the end of the lease to now plus `ttl`, which stays in force. Rejects with NOT_HELD once it is over. */
   async renew(ttl?: Duration): Promise<void> {
-    const ttlMs = ttl === undefined ? this.#tenure.life.ttlMs : positiveMs(ttl, 'ttl')
+    const ttlMs = ttl === undefined ? this.tenure.life.ttlMs : positiveMs(ttl, 'ttl')
     this.refuseUnlessHeld()
+    this.#renewing ??= new AwaitedRenewals()
     const renewed = this.#renewing.next()
-    const changed = ttlMs !== this.#tenure.life.ttlMs
-    this.#tenure.renew(ttlMs)
+    const changed = ttlMs !== this.tenure.life.ttlMs
+    this.tenure.renew(ttlMs)
     if (changed && this.heartbeating) this.#beatElsewhere()
     await renewed
   }
 
   /** Renews by itself from now on. Without a duration: at the rate it was acquired with, else a third of the ttl. */
   startHeartbeat(every?: Duration): void {
-    const { ttlMs } = this.#tenure.life
+    const { ttlMs } = this.tenure.life
     if (every !== undefined) this.#heartbeatMs = checkHeartbeat(positiveMs(every, 'heartbeat'), ttlMs)
     else if (this.#heartbeatMs === Infinity) this.#heartbeatMs = ttlMs / 3
     this.refuseUnlessHeld()
-    this.#tenure.setHeartbeat(this.#client.ownHeartbeatMs(this.#heartbeatMs, ttlMs))
+    this.tenure.setHeartbeat(this.#client.ownHeartbeatMs(this.#heartbeatMs, ttlMs))
     this.#beatElsewhere()
   }
 
   /** Renews no more by itself. The lease runs out unless `renew` is called. */
   stopHeartbeat(): void {
-    this.#tenure.setHeartbeat(Infinity)
-    this.#client.office.thread?.unwatch(this.#tenure.life.claim.id)
+    this.tenure.setHeartbeat(Infinity)
+    this.#client.office.thread?.unwatch(this.tenure.life.claim.id)
   }
 
   /** Says that the work is getting on; with the `progress` option the lease is renewed only while this is called. */
   progress(): void {
+    if (this.terms.progressMs === undefined) return
     this.#lastProgress = this.#client.environment.now()
-    if (this.terms.progressMs !== undefined && this.held && !this.heartbeating) this.startHeartbeat()
+    if (this.held && !this.heartbeating) this.startHeartbeat()
   }
 
   /** Takes the lock once more for the same party. It is let go with the last of as many releases. @internal */
   enter(): this {
-    this.#entries += 1
+    this.entries += 1
     return this
   }
 
@@ -153,14 +163,14 @@ export class Lease implements AsyncDisposable, Observer, RosterMember {
   release(): Promise<ReleaseResult> {
     if (this.#released !== undefined) return this.#released.then(() => alreadyReleased)
     if (this.#passedOn !== undefined) return Promise.resolve({ released: false, reason: this.#passedOn })
-    this.#entries -= 1
-    if (this.#entries > 0) return Promise.resolve(stillEntered)
-    this.#look()
+    this.entries -= 1
+    if (this.entries > 0) return Promise.resolve(stillEntered)
+    const now = this.tenure.check()
     this.#released = new Promise((resolve) => {
       this.#tellReleased = resolve
     })
     this.#leaveClient()
-    this.#tenure.release()
+    this.tenure.release(now)
     // A lost lease is only tidied up after: there is nothing to wait for.
     if (this.#loss !== undefined) this.#tellReleased?.({ released: false, reason: 'lost' })
     return this.#released
@@ -189,26 +199,21 @@ export class Lease implements AsyncDisposable, Observer, RosterMember {
    * on it lives by its ttl, whatever becomes of this process.
    */
   handOff(): Promise<LeaseProof> {
-    return this.#client.ways.handOff(this.#client, this, this.#tenure.life.ttlMs)
+    return this.#client.ways.handOff(this.#client, this, this.tenure.life.ttlMs)
   }
 
   toJSON(): LeaseProof {
-    return proofOf(this.claim, this.fence, this.#tenure.life.ttlMs)
+    return proofOf(this.claim, this.fence, this.tenure.life.ttlMs)
   }
 
   /** The claim as it was asked for. @internal */
   get claim(): Claim {
-    return this.#tenure.life.claim
+    return this.tenure.life.claim
   }
 
   /** How it is renewed now, whatever was asked for at first. @internal */
   get renewal(): { readonly ttlMs: number; readonly heartbeatMs: number } {
-    return { ttlMs: this.#tenure.life.ttlMs, heartbeatMs: this.heartbeating ? this.#heartbeatMs : Infinity }
-  }
-
-  /** How often the lease has been entered and not yet left. @internal */
-  get entries(): number {
-    return this.#entries
+    return { ttlMs: this.tenure.life.ttlMs, heartbeatMs: this.heartbeating ? this.#heartbeatMs : Infinity }
   }
 
   /** The lease that came of this one by conversion, or this one. @internal */
@@ -221,34 +226,24 @@ export class Lease implements AsyncDisposable, Observer, RosterMember {
     if (!this.held) throw this.#notHeld()
   }
 
-  /** Says whether a conversion is under way: the store may then forget this claim without its being lost. @internal */
-  converting(underWay: boolean): void {
-    this.#tenure.converting(underWay)
-  }
-
   /** Ends this lease, and not the claim: its place is another's now, or its care. @internal */
   passOn(how: 'converted' | 'handed-off', successor?: Lease): void {
     this.#passedOn = how
     this.#successor = successor
     this.#leaveClient()
-    this.#tenure.passOn()
-    this.#renewing.failed(() => this.#notHeld())
-  }
-
-  /** The store's answer to a request for this claim that was sent by others. @internal */
-  answered(standing: Standing, sentAt: number): void {
-    this.#tenure.renewedElsewhere(standing, sentAt)
+    this.tenure.passOn()
+    this.#renewing?.failed(() => this.#notHeld())
   }
 
   #leaveClient(): void {
     this.#client.leases.delete(this)
     this.#client.parties.delete(this)
-    this.#client.office.thread?.unwatch(this.#tenure.life.claim.id)
+    this.#client.office.thread?.unwatch(this.tenure.life.claim.id)
   }
 
   /** Looks at the clock: a blocked event loop must not make a lease look longer than it is. */
   #look(): void {
-    if (this.#loss === undefined && this.#released === undefined && this.#passedOn === undefined) this.#tenure.check()
+    if (this.#loss === undefined && this.#released === undefined && this.#passedOn === undefined) this.tenure.check()
   }
 
   /** @internal */
@@ -257,12 +252,12 @@ export class Lease implements AsyncDisposable, Observer, RosterMember {
       case 'renewed':
         return this.#onRenewed()
       case 'renewal-failed':
-        this.#renewing.failed(() => effect.error)
+        this.#renewing?.failed(() => effect.error)
         return this.#client.tell('renewal-failed', this, { error: effect.error, remainingMs: this.#trustedMs() })
       case 'jeopardy':
         return this.#client.tell('jeopardy', this, { reason: effect.reason, remainingMs: effect.leftMs })
       case 'leaving':
-        this.#renewing.failed(() => askedToLeave(this, effect.reason))
+        this.#renewing?.failed(() => askedToLeave(this, effect.reason))
         return this.#client.tell('leaving', this, { reason: effect.reason, remainingMs: effect.leftMs })
       case 'lost':
         return this.#onLost(effect.reason, effect.detail)
@@ -277,40 +272,39 @@ export class Lease implements AsyncDisposable, Observer, RosterMember {
   #beatElsewhere(): void {
     const { thread } = this.#client.office
     if (thread === undefined) return
-    const { claim, ttlMs, sentAt } = this.#tenure.life
+    const { claim, ttlMs, sentAt } = this.tenure.life
     thread.watch({ key: claim.key, id: claim.id, ttlMs, heartbeatMs: this.#heartbeatMs, sentAt })
   }
 
   #onRenewed(): void {
     this.#renewals += 1
-    this.#renewing.succeeded()
+    this.#renewing?.succeeded()
     const { progressMs } = this.terms
-    if (progressMs !== undefined && this.#client.environment.now() - this.#lastProgress > progressMs)
-      this.stopHeartbeat()
+    const lastProgress = this.#lastProgress ?? this.#heldSince
+    if (progressMs !== undefined && this.#client.environment.now() - lastProgress > progressMs) this.stopHeartbeat()
     this.#client.tell('renewed', this, { renewals: this.#renewals, remainingMs: this.#trustedMs() })
   }
 
   #onLost(reason: string, detail: string | undefined): void {
-    this.#loss = lost(this, reason, detail, this.#tenure.life.ttlMs)
+    this.#loss = lost(this, reason, detail, this.tenure.life.ttlMs)
     this.#leaveClient()
-    this.#renewing.failed(() => this.#notHeld())
+    this.#renewing?.failed(() => this.#notHeld())
     this.#tellReleased?.({ released: false, reason: 'lost' })
     this.#client.tell('lost', this, { reason: this.#loss.reason ?? reason, heldMs: this.heldMs })
     this.#abort?.abort(this.#loss)
   }
 
   #onReleased(standing: Standing): void {
-    const { heldMs } = this
     const clean = standing.state === 'absent' && standing.reason === 'released'
     const reason =
       standing.state === 'unknown' ? 'unavailable' : standing.state === 'absent' ? standing.reason : undefined
-    this.#renewing.failed(() => this.#notHeld())
+    this.#renewing?.failed(() => this.#notHeld())
     this.#tellReleased?.(clean ? { released: true } : { released: false, ...(reason !== undefined && { reason }) })
-    if (this.#loss === undefined) this.#client.tell('released', this, { heldMs })
+    if (this.#loss === undefined) this.#client.tell('released', this, { heldMs: this.heldMs })
   }
 
   #trustedMs(): number {
-    return Math.max(0, this.#tenure.life.deadline - this.#client.environment.now())
+    return Math.max(0, this.tenure.life.deadline - this.#client.environment.now())
   }
 
   #notHeld(): LeaseholdError {

@@ -26,11 +26,11 @@ export function readWriteLock(taker: Taker, scope: Scope, fixed: AcquireOptions)
   const writer = taker.lock(scope, exclusively, fixed)
   return {
     scope,
-    read: reader.acquire,
-    tryRead: reader.tryAcquire,
+    read: (options) => reader.acquire(options),
+    tryRead: (options) => reader.tryAcquire(options),
     runRead: <Result>(...rest: RunArguments<Result>) => reader.run(...(rest as [AcquireOptions, Body<Result>])),
-    write: writer.acquire,
-    tryWrite: writer.tryAcquire,
+    write: (options) => writer.acquire(options),
+    tryWrite: (options) => writer.tryAcquire(options),
     runWrite: <Result>(...rest: RunArguments<Result>) => writer.run(...(rest as [AcquireOptions, Body<Result>])),
   }
 }

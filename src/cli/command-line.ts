@@ -1,4 +1,4 @@
-import { version } from '../index.ts'
+import { LeaseholdError, version } from '../index.ts'
 import { messageOf } from '../core/errors.ts'
 import { parseArguments } from './arguments.ts'
 import type { Command, Surroundings } from './command.ts'
@@ -10,8 +10,9 @@ import { run } from './run.ts'
 import { nearest } from './suggestion.ts'
 import { printable, quoted } from './terminal-text.ts'
 import { UsageError } from './usage-error.ts'
+import { watch } from './watch.ts'
 
-const commands: readonly Command[] = [run, ls, explain, evict]
+const commands: readonly Command[] = [run, ls, explain, watch, evict]
 
 const help = `Usage: leasehold COMMAND [options]
 
@@ -37,11 +38,17 @@ export async function runCommandLine(args: readonly string[], surroundings: Surr
     if (word === '--help' || word === '-h' || word === 'help') return helpFor(rest, surroundings)
     return await runCommand(findCommand(word), rest, surroundings)
   } catch (error) {
-    surroundings.messages.say(printable(messageOf(error)))
+    surroundings.messages.say(printable(describeError(error)))
     const about = commands.some(({ name }) => name === word) ? `${word} ` : ''
     if (error instanceof UsageError) surroundings.messages.say(`see leasehold ${about}--help`)
     return exitCodeOf(error)
   }
+}
+
+/** The message alone: the code of an error is for programs, and they have the exit code. */
+function describeError(error: unknown): string {
+  const message = messageOf(error)
+  return error instanceof LeaseholdError ? message.replace(`${error.code}: `, '') : message
 }
 
 async function runCommand(command: Command, args: readonly string[], surroundings: Surroundings): Promise<number> {

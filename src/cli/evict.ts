@@ -48,15 +48,16 @@ export const evict: Command = {
       const holders = (await locks.inspect(name))?.holders ?? []
       const chosen = fence === undefined ? holders : holders.filter((holder) => holder.fence === fence)
       if (chosen.length === 0) return nobody(name, fence, surroundings)
-      for (const holder of chosen) surroundings.messages.say(`${quoted(name)} is held by ${describeHolder(holder)}`)
+      const { say } = surroundings.messages
+      for (const holder of chosen) say(`${quoted(name)} is held by ${describeHolder(holder)}`)
+      say('the holder is told, but may still be writing; only its fence protects what it writes to')
       if (!isAgreed && !(await agrees(surroundings))) return exitCodes.nobodyHeldIt
       return evictAll(locks, name, chosen, reason, surroundings)
     })
   },
 }
 
-async function agrees({ ask, messages }: Surroundings): Promise<boolean> {
-  messages.say('it may still be writing; only its fence protects what it writes to')
+async function agrees({ ask }: Surroundings): Promise<boolean> {
   const answer = (await ask?.('leasehold: take it away? [y/N] ')) ?? ''
   return /^y(es)?$/i.test(answer.trim())
 }
@@ -75,9 +76,7 @@ async function evictAll(
     if (count > 0) surroundings.print(`evicted fence ${fence} from ${quoted(name)}\n`)
     evicted += count
   }
-  if (evicted === 0) return nobody(name, undefined, surroundings)
-  surroundings.messages.say('the holder is told, but may still be writing; only its fence protects what it writes to')
-  return 0
+  return evicted === 0 ? nobody(name, undefined, surroundings) : 0
 }
 
 function nobody(name: string, fence: number | undefined, { messages }: Surroundings): number {

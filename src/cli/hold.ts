@@ -23,25 +23,30 @@ interface Holding {
 /** Runs the command while the lease is held and lets the lease go. Gives the exit code. */
 export async function holdDuring(lease: Lease, locks: Locks, holding: Holding): Promise<number> {
   const { request, surroundings } = holding
-  const say = surroundings.messages.say
   try {
-    const command = await CommandProcess.start(
-      request.command,
-      request.commandArguments,
-      commandEnvironment(lease, locks, holding),
-    )
-    try {
-      return await follow(command, lease, locks, holding)
-    } finally {
-      command[Symbol.dispose]()
-    }
-  } catch (error) {
-    const { code, message } = error as NodeJS.ErrnoException
-    say(`cannot run ${quoted(request.command)}: ${code === 'ENOENT' ? 'not found' : printable(message)}`)
-    return startFailureExitCode(error as NodeJS.ErrnoException)
+    const command = await start(lease, locks, holding)
+    return typeof command === 'number' ? command : await follow(command, lease, locks, holding)
   } finally {
-    await release(lease, request.name, say)
+    await release(lease, request.name, surroundings.messages.say)
   }
+}
+
+/** The command running, or the exit code if the system would not start it. */
+async function start(lease: Lease, locks: Locks, holding: Holding): Promise<CommandProcess | number> {
+  const { request, surroundings } = holding
+  const variables = commandEnvironment(lease, locks, holding)
+  try {
+    return await CommandProcess.start(request.command, request.commandArguments, variables)
+  } catch (error) {
+    const failure = error as NodeJS.ErrnoException
+    surroundings.messages.say(`cannot run ${quoted(request.command)}: ${describeStartFailure(failure)}`)
+    return startFailureExitCode(failure)
+  }
+}
+
+function describeStartFailure({ code, message }: NodeJS.ErrnoException): string {
+  if (code === 'ENOENT') return 'not found'
+  return code === 'EACCES' ? 'not executable' : printable(message)
 }
 
 /** What the command is told. Never the claim's id: whoever knows it can release the lock. */
@@ -81,6 +86,7 @@ async function follow(command: CommandProcess, lease: Lease, locks: Locks, holdi
     return exitCodeOfEnding(ending)
   } finally {
     watch[Symbol.dispose]()
+    command[Symbol.dispose]()
     for (const listener of listeners) listener[Symbol.dispose]()
   }
 }
@@ -96,8 +102,10 @@ function reportDanger(
   return [
     locks.on('jeopardy', ({ reason, remainingMs }) => {
       isInDanger = true
-      const why = maxHold === undefined ? `could not be renewed (${printable(reason)})` : 'will not be renewed for ever'
-      say(`the lease on ${quoted(name)} ${why}: ${formatDuration(remainingMs)} left`)
+      const left = `${formatDuration(remainingMs)} left`
+      // A lease that must end is not renewed in full: that is no failure of the store.
+      if (maxHold !== undefined && reason === 'not renewed') say(`${quoted(name)} is near its --max-hold: ${left}`)
+      else say(`the lease on ${quoted(name)} could not be renewed (${printable(reason)}): ${left}`)
       watch.look()
     }),
     locks.on('renewed', () => {

@@ -2,7 +2,7 @@ import { formatDuration } from '../core/duration.ts'
 import type { ClaimInfo } from '../index.ts'
 import { printable } from './terminal-text.ts'
 
-/** Who holds a lock, for people: `runner_… (alice running make, host build-7, pid 4711)`. */
+/** Who holds or held a lock, for people: `runner_… (alice running make, host build-7, pid 4711)`. */
 export function describeRunner({ id, host, pid, metadata }: ClaimInfo['runner']): string {
   const user = typeof metadata?.['user'] === 'string' ? metadata['user'] : undefined
   const command = typeof metadata?.['command'] === 'string' ? `running ${metadata['command']}` : undefined

@@ -1,5 +1,6 @@
 import { formatDuration } from '../core/duration.ts'
 import type { Environment, Timer } from '../core/environment.ts'
+import { printable } from './terminal-text.ts'
 import { stopPlan, type StopPlan, type StopTerms } from './stop-plan.ts'
 
 /** What the watch needs to know of a lease. */
@@ -52,7 +53,9 @@ export class LeaseWatch implements Disposable {
     if (this.#over || this.killed) return
     const { lease, environment } = this.#setup
     const now = environment.now()
+    // Looking may bring out that the lease is lost, and that comes back here as `leave`.
     const isHeld = lease.held
+    if (this.killed) return
     if (isHeld) this.#toldEndAt = now + lease.remainingMs
     const remainingMs = Math.max(0, this.#toldEndAt - now)
     const plan = stopPlan(remainingMs, this.#setup, !isHeld || this.#mustLeave !== undefined)
@@ -74,14 +77,15 @@ export class LeaseWatch implements Disposable {
     const { signal, say } = this.#setup
     // Once told to end, a command has the time it was given then, or less; a lease that recovers changes nothing.
     this.#killAt = Math.min(this.#killAt, now + plan.killInMs)
-    this.stoppedBecause ??= this.#mustLeave ?? (remainingMs > 0 ? 'it was not renewed in time' : 'it was over')
+    this.stoppedBecause ??= this.#mustLeave ?? (remainingMs > 0 ? 'lease not renewed' : 'lease expired')
+    const reason = printable(this.stoppedBecause)
     if (now >= this.#killAt) {
       this.killed = true
-      say(this.#terminated ? 'the command is still running: killing it' : 'killing the command')
+      say(this.#terminated ? 'the command is still running: killing it' : `killing the command (${reason})`)
       signal('SIGKILL')
     } else if (!this.#terminated) {
       this.#terminated = true
-      say(`stopping the command: it has ${formatDuration(plan.killInMs)} to end`)
+      say(`stopping the command (${reason}): it has ${formatDuration(plan.killInMs)} to end`)
       signal('SIGTERM')
     }
   }

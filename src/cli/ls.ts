@@ -1,15 +1,14 @@
 import { formatDuration } from '../core/duration.ts'
-import type { Locks, LockInfo } from '../index.ts'
+import type { LockInfo } from '../index.ts'
 import { commonOptions } from './arguments.ts'
 import type { Command } from './command.ts'
+import { everyLock } from './every-lock.ts'
 import { clockTime } from './holder-text.ts'
 import { lockDocument } from './lock-document.ts'
 import { storeHelp, withLocks } from './store.ts'
 import { formatTable } from './table.ts'
 import { printable, printableJson, quoted } from './terminal-text.ts'
 import { UsageError } from './usage-error.ts'
-
-const locksPerPage = 500
 
 const help = `Usage: leasehold ls [PREFIX] [options]
 
@@ -44,19 +43,6 @@ export const ls: Command = {
       return 0
     })
   },
-}
-
-async function* everyLock(locks: Locks, prefix: string | undefined): AsyncIterable<LockInfo> {
-  let after: string | undefined
-  do {
-    const page = await locks.list({
-      limit: locksPerPage,
-      ...(prefix !== undefined && { prefix }),
-      ...(after !== undefined && { after }),
-    })
-    yield* page.locks
-    after = page.next
-  } while (after !== undefined)
 }
 
 const headings = ['NAME', 'HOLDER', 'HOST', 'PID', 'SINCE', 'LEFT', 'FENCE', 'WAITING']

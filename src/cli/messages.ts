@@ -3,10 +3,10 @@ import { isatty } from 'node:tty'
 
 /** How Leasehold itself speaks: on standard error, a line each. */
 export interface Messages {
-  say(line: string): void
-  /** A line that the next one replaces, where it can be replaced. */
-  status(line: string): void
-  /** Whether a status line replaces the one before. */
+  readonly say: (line: string) => void
+  /** A line that the next one replaces. Only where lines can be replaced. */
+  readonly status: (line: string) => void
+  /** Whether they can. */
   readonly rewrites: boolean
 }
 
@@ -23,7 +23,7 @@ export function messagesTo(write: (text: string) => void, terminal: { columns: n
       isStatusShown = false
     },
     status(line) {
-      if (terminal === undefined) return this.say(line)
+      if (terminal === undefined) return
       // A line that wraps cannot be erased.
       write(`${eraseLine}${`${prefix}${line}`.slice(0, terminal.columns - 1)}`)
       isStatusShown = true

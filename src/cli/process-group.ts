@@ -1,4 +1,4 @@
-import { descendantsOf } from './process-tree.ts'
+import { descendantsOf, processTable, type ProcessEntry } from './process-table.ts'
 
 /** A command and all that it started. */
 export interface ProcessGroup {
@@ -12,7 +12,7 @@ export interface ProcessGroup {
 export function ownGroup(leader: number): ProcessGroup {
   return {
     signal: (name) => void send(-leader, name),
-    isAlive: () => send(-leader, 0),
+    isAlive: () => send(-leader, 0) && isAnyAlive(({ group }) => group === leader),
   }
 }
 
@@ -24,11 +24,15 @@ export function sharedGroup(leader: number): ProcessGroup {
   const members = new Set<number>()
   return {
     signal(name) {
-      for (const member of [leader, ...descendantsOf(leader)]) members.add(member)
+      for (const member of [leader, ...descendantsOf(leader, processTable())]) members.add(member)
       for (const member of members) if (!send(member, name)) members.delete(member)
     },
-    isAlive: () => [...members].some((member) => send(member, 0)),
+    isAlive: () => isAnyAlive(({ pid }) => members.has(pid)),
   }
+}
+
+function isAnyAlive(isMember: (one: ProcessEntry) => boolean): boolean {
+  return processTable().some((one) => isMember(one) && !one.hasEnded)
 }
 
 /** Whether there was somebody to send it to. */

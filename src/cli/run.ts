@@ -12,7 +12,7 @@ import { quoted } from './terminal-text.ts'
 import { WaitingReport } from './waiting-report.ts'
 
 /** A store that does not answer delays the exit by no more than this; what is left ends by its ttl. */
-const closeMaxMs = 2000
+const closeMaxMs = 1000
 
 const help = `Usage: leasehold run NAME [options] -- COMMAND [ARGUMENT ...]
 

@@ -12,7 +12,9 @@ export function formatTable(headings: readonly string[], rows: readonly (readonl
   return `${lines.map(format).join('\n')}\n`
 }
 
-/** In characters, not in UTF-16 units. */
+const characters = new Intl.Segmenter()
+
+/** In characters as people see them. */
 function width(text: string): number {
-  return [...text].length
+  return [...characters.segment(text)].length
 }

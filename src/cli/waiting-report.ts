@@ -38,6 +38,7 @@ export class WaitingReport implements Disposable {
 
   /** Says how long it took, if anything was said about waiting. */
   granted(): void {
+    if (this.#over) return
     this[Symbol.dispose]()
     if (this.#saidAt > 0) this.#messages.say(`granted after ${formatDuration(Date.now() - this.#startedAt)}`)
   }
@@ -64,11 +65,14 @@ export class WaitingReport implements Disposable {
     const place = lock?.waiters.findIndex((waiter) => waiter.runner.client === this.#locks.runner.client) ?? -1
     const ahead = place < 0 ? (this.#ahead ?? 0) : place
     const state = JSON.stringify([lock?.holders.map(({ fence }) => fence), ahead])
+    if (state === this.#saidFor && now - this.#saidAt < sayAgainMs) {
+      if (this.#messages.rewrites) this.#messages.status(`waiting, ${formatDuration(now - this.#startedAt)}`)
+      return
+    }
     if (state !== this.#saidFor) this.#pauseMs = lookMinMs
-    else if (!this.#messages.rewrites && now - this.#saidAt < sayAgainMs) return
     this.#saidFor = state
     this.#saidAt = now
-    this.#messages.status(describeWait(this.#name, lock, ahead, new Date(now)))
+    this.#messages.say(describeWait(this.#name, lock, ahead, new Date(now)))
   }
 }
 
@@ -79,5 +83,5 @@ export function describeWait(name: string, lock: LockInfo | null, ahead: number,
   if (holder === undefined) return `waiting for ${quoted(name)}, ${place}`
   const more = others.length === 0 ? '' : ` and ${others.length} more`
   const since = describeSince(holder.acquiredAt ?? holder.enteredAt, now)
-  return `waiting for ${quoted(name)}, ${place}; held since ${since} by ${describeRunner(holder.runner)}${more}`
+  return `waiting for ${quoted(name)}, ${place}; held by ${describeRunner(holder.runner)}${more} since ${since}`
 }

@@ -32,11 +32,10 @@ export class Alarm {
       if (sleeper.alarmAt === at) return
       this.#remove(sleeper)
     }
-    if (at !== Infinity) {
-      sleeper.alarmAt = at
-      this.#heap.push(sleeper)
-      this.#rise(this.#heap.length - 1, sleeper)
-    }
+    if (at === Infinity) return
+    sleeper.alarmAt = at
+    this.#heap.push(sleeper)
+    this.#rise(this.#heap.length - 1, sleeper)
     this.#arm()
   }
 
@@ -55,19 +54,23 @@ export class Alarm {
   clear(): void {
     for (const sleeper of this.#heap) sleeper.alarmSlot = -1
     this.#heap.length = 0
-    this.#arm()
+    this.#disarm()
   }
 
   #arm(): void {
     const at = this.#heap[0]?.alarmAt ?? Infinity
-    // A timer that fires too early only looks at its watch and sets itself anew: cheaper than moving it each time.
-    if (at >= this.#timerAt && at !== Infinity) return
-    this.#timer?.cancel()
-    this.#timer = undefined
+    // A timer that fires too early, or for nobody, only looks at its watch: cheaper than moving it each time.
+    if (at >= this.#timerAt) return
+    this.#disarm()
     this.#timerAt = at
-    if (at === Infinity) return
     this.#timer = this.#environment.timer(at - this.#environment.now(), () => this.#ring())
     if (this.#holds > 0) this.#timer.keepAlive(true)
+  }
+
+  #disarm(): void {
+    this.#timer?.cancel()
+    this.#timer = undefined
+    this.#timerAt = Infinity
   }
 
   #ring(): void {

@@ -26,6 +26,7 @@ export function begin(claim: Claim, terms: LifeTerms, at: number): Stepped {
     polling: terms.polling,
     spread: terms.spread,
     fence: 0,
+    grantSentAt: at,
     sentAt: at,
     // No answer by then is worth having: the lease it grants would be over.
     deadline: trustedUntil(at, claim.ttlMs),

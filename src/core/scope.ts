@@ -79,12 +79,6 @@ export function covers(held: Pick<Scope, 'key' | 'range'>, wanted: Pick<Scope, '
   return held.range.start <= wanted.range.start && wanted.range.end <= held.range.end
 }
 
-/** The scope that has this key. */
-export function scopeAt(scopeKey: string, range?: Range): Scope {
-  if (range !== undefined) return { kind: 'byteRange', key: scopeKey, range }
-  return { kind: scopeKey.slice(0, scopeKey.indexOf(':')) as Scope['kind'], key: scopeKey }
-}
-
 /** The key a store sees: the scope's own, inside a namespace. */
 export function storeKey(namespace: string, scopeKey: string): string {
   return `${namespace}/${scopeKey}`
@@ -95,6 +89,13 @@ export function splitStoreKey(key: string): { readonly namespace: string; readon
   const split = key.indexOf('/')
   if (split < 1) return undefined
   return { namespace: key.slice(0, split), scopeKey: key.slice(split + 1) }
+}
+
+/** The scope that a claim is on, out of what the store knows of it. */
+export function scopeOf({ key, range }: { readonly key: string; readonly range?: Range | undefined }): Scope {
+  const scopeKey = splitStoreKey(key)?.scopeKey ?? key
+  if (range !== undefined) return { kind: 'byteRange', key: scopeKey, range }
+  return { kind: scopeKey.slice(0, scopeKey.indexOf(':')) as Scope['kind'], key: scopeKey }
 }
 
 export function checkNamespace(namespace: string): string {

@@ -97,8 +97,8 @@ export class Tenure implements Sleeper, Requester {
     return this.#life.phase === 'over' || this.#life.phase === 'lost'
   }
 
-  release(): void {
-    this.#dispatch({ type: 'release', at: this.#office.environment.now() })
+  release(at = this.#office.environment.now()): void {
+    this.#dispatch({ type: 'release', at })
   }
 
   renew(ttlMs: number): void {
@@ -135,10 +135,11 @@ export class Tenure implements Sleeper, Requester {
     this.#dispatch({ type: 'answer', at: this.#office.environment.now(), sentAt, standing, roll: 0 })
   }
 
-  /** Judges the deadline by the clock now, without waiting for the alarm. */
-  check(): void {
+  /** Judges the deadline by the clock, without waiting for the alarm. Gives the time it read. */
+  check(): number {
     const now = this.#office.environment.now()
     if (now >= this.#life.deadline) this.wake(now)
+    return now
   }
 
   wake(now: number): void {

@@ -1,7 +1,7 @@
 import type { Sleeper } from './alarm.ts'
 import { adaptivePolling, pauseMs, retryPresets, type Backoff } from './backoff.ts'
 import type { AbsentReason, Claim, Standing } from './driver.ts'
-import { worthRetrying, type DeadlockedParty } from './errors.ts'
+import { LeaseholdError, worthRetrying, type DeadlockedParty } from './errors.ts'
 import type { Effect, LifeTerms } from './life.ts'
 import type { RosterMember } from './roster.ts'
 import { Tenure, type Office } from './tenure.ts'
@@ -107,7 +107,8 @@ export abstract class Waiter implements Sleeper, RosterMember {
   }
 
   wake(now: number): void {
-    if (now >= this.#until) this.#giveUp({ type: 'timeout', ahead: this.#ahead, error: this.#error })
+    if (now >= this.#until)
+      this.#giveUp({ type: 'timeout', ahead: this.#ahead, error: this.#error ?? this.#noAnswer() })
     else if (now >= this.#pauseUntil) this.#attempt(now)
     else this.#setAlarm()
   }
@@ -171,6 +172,12 @@ export abstract class Waiter implements Sleeper, RosterMember {
 
   #setAlarm(): void {
     this.#office.alarm.set(this, Math.min(this.#until, this.#pauseUntil))
+  }
+
+  /** A store that has said nothing at all is the reason, not whoever may hold the lock. */
+  #noAnswer(): LeaseholdError | undefined {
+    if (this.#tenure?.life.phase !== 'asking') return undefined
+    return new LeaseholdError('UNAVAILABLE', 'The store has not answered.', { reason: 'no-answer' })
   }
 
   /** Ends without a lease: whatever was claimed is released by its id, granted or not. */

@@ -75,8 +75,7 @@ class MemoryStore {
     return Math.floor(this.#clock.now())
   }
 
-  carryOut(request: Request): Standing {
-    const { now } = this
+  carryOut(request: Request, now: number): Standing {
     const key = keyOf(request)
     let state = this.#keys.get(key)
     if (state === undefined) this.#keys.set(key, (state = new KeyState()))
@@ -135,7 +134,8 @@ class MemoryDriver implements LockDriver {
 
   async send(requests: readonly Request[]): Promise<readonly Standing[]> {
     this.#refuseIfClosed()
-    return requests.map((request) => this.#store.carryOut(request))
+    const { now } = this.#store
+    return requests.map((request) => this.#store.carryOut(request, now))
   }
 
   async list(query: ListQuery): Promise<KeyPage> {

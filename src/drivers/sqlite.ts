@@ -12,12 +12,13 @@ import { LeaseholdError } from '../core/errors.ts'
 import { Bell, removeDeadBells, ringBells } from './sqlite/bell.ts'
 import { connect, rollBack, type Connection } from './sqlite/connection.ts'
 import { DeathWatch } from './sqlite/death-watch.ts'
-import { faultOf, spoilsConnection } from './sqlite/faults.ts'
+import { faultOf, mayHaveWritten, spoilsConnection } from './sqlite/faults.ts'
 import { tidy } from './sqlite/housekeeping.ts'
 import type { Notice } from './sqlite/ledger.ts'
 import { listPage } from './sqlite/listing.ts'
 import { Observer } from './sqlite/observer.ts'
 import { persist } from './sqlite/patience.ts'
+import { takeShortcut } from './sqlite/shortcut.ts'
 import { standpointIn, type Standpoint } from './sqlite/standpoint.ts'
 import { defaultFile } from '../core/state-directory.ts'
 import { bellDirectory, createBellDirectory } from './sqlite/store-file.ts'
@@ -213,6 +214,8 @@ class SqliteDriver implements LockDriver {
 
   #transact(connection: Connection, requests: readonly Request[]): Outcome<Standing[]> {
     this.#refuseIfClosed()
+    const quick = this.#transactAlone(connection, requests)
+    if (quick !== undefined) return { result: [quick], notices: [] }
     const outcome = inTransaction(connection, this.#standpoint, (ledger) =>
       requests.map((request) => ledger.carryOut(request)),
     )
@@ -220,6 +223,21 @@ class SqliteDriver implements LockDriver {
     if (outcome.doubt === undefined) return outcome
     const error = faultOf(outcome.doubt, this.#file)
     return { result: requests.map(() => ({ state: 'unknown', error })), notices: [] }
+  }
+
+  /** A request that comes by itself may need one statement only. */
+  #transactAlone({ statements }: Connection, requests: readonly Request[]): Standing | undefined {
+    const [request] = requests
+    if (request === undefined || requests.length > 1) return undefined
+    try {
+      const standing = takeShortcut(statements, this.#standpoint, request)
+      if (standing !== undefined) this.#commits += 1
+      return standing
+    } catch (error) {
+      if (!mayHaveWritten(error)) throw error
+      this.#disconnect()
+      return { state: 'unknown', error: faultOf(error, this.#file) }
+    }
   }
 
   async #persist<Result>(attempt: () => Result): Promise<Result> {

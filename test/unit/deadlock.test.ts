@@ -5,7 +5,7 @@ import { isSettled, locksBench } from './support/bench-of-locks.ts'
 type Take = (locks: Locks, name: string, options: AcquireOptions) => Promise<Lease>
 
 /** What a party can take. A semaphore of one permit and a write lock are as exclusive as a lock. */
-const kinds: Readonly<Record<string, Take>> = {
+const kinds: Readonly<Record<'lock' | 'semaphore' | 'write', Take>> = {
   lock: (locks, name, options) => locks.acquire(name, options),
   semaphore: (locks, name, options) => locks.semaphore(name, 1, options).acquire(),
   write: (locks, name, options) => locks.readWrite(name, options).write(),
@@ -36,11 +36,16 @@ async function ring(parties: number, kindOf: (index: number) => Take, options: (
 
 describe('a deadlock', () => {
   const sizes = [2, 3, 4, 5]
-  const mixes = { lock: ['lock'], semaphore: ['semaphore'], write: ['write'], mixed: ['lock', 'semaphore', 'write'] }
+  const mixes: Readonly<Record<string, readonly (keyof typeof kinds)[]>> = {
+    lock: ['lock'],
+    semaphore: ['semaphore'],
+    write: ['write'],
+    mixed: ['lock', 'semaphore', 'write'],
+  }
   const planted = sizes.flatMap((size) => Object.entries(mixes).map(([mix, names]) => ({ size, mix, names })))
 
   test.each(planted)('of $size parties, $mix, is found within 2 s, with one victim', async ({ size, names }) => {
-    const kindOf = (index: number) => kinds[names[index % names.length] as string] as Take
+    const kindOf = (index: number) => kinds[names[index % names.length] ?? 'lock']
     const { bench, waits } = await ring(size, kindOf, () => ({}))
     await bench.advance(2000)
     const outcomes = await Promise.all(waits.map(async (wait) => ((await isSettled(wait)) ? await wait : undefined)))
@@ -54,7 +59,11 @@ describe('a deadlock', () => {
   })
 
   test('is resolved for all once the victim lets go', async () => {
-    const { bench, waits } = await ring(4, () => kinds['lock'] as Take, () => ({ ttl: '3s' }))
+    const { bench, waits } = await ring(
+      4,
+      () => kinds.lock,
+      () => ({ ttl: '3s' }),
+    )
     await bench.advance(2000)
     for (const wait of waits.slice(0, -1).toReversed()) {
       const lease = (await wait) as Lease
@@ -65,7 +74,11 @@ describe('a deadlock', () => {
 
   test('costs the one of lowest priority, wherever it stands in the circle', async () => {
     for (const low of [0, 1, 2]) {
-      const { bench, waits } = await ring(3, () => kinds['lock'] as Take, (index) => ({ priority: index === low ? -5 : 0 }))
+      const { bench, waits } = await ring(
+        3,
+        () => kinds.lock,
+        (index) => ({ priority: index === low ? -5 : 0 }),
+      )
       await bench.advance(2000)
       const settled = await Promise.all(waits.map(async (wait) => ((await isSettled(wait)) ? wait : undefined)))
       expect(settled.map((outcome) => outcome instanceof Error)).toEqual([0, 1, 2].map((index) => index === low))
@@ -76,9 +89,15 @@ describe('a deadlock', () => {
   test('through permits is found when every permit is held by somebody stuck', async () => {
     const { client, advance } = locksBench()
     const [one, other] = [await client(), await client()]
-    const [first] = [await one.semaphore('s', 2, { party: 'p' }).acquire(), await other.semaphore('s', 2, { party: 'q' }).acquire()]
+    const [first] = [
+      await one.semaphore('s', 2, { party: 'p' }).acquire(),
+      await other.semaphore('s', 2, { party: 'q' }).acquire(),
+    ]
     const waits: Promise<unknown>[] = []
-    for (const [locks, party] of [[one, 'p'], [other, 'q']] as const) {
+    for (const [locks, party] of [
+      [one, 'p'],
+      [other, 'q'],
+    ] as const) {
       const wait = locks.semaphore('s', 2, { party }).acquire()
       waits.push(wait.catch((error: unknown) => error))
       await advance(10)
@@ -112,7 +131,10 @@ describe('a deadlock', () => {
     const reader = await one.readWrite('a', { party: 'p' }).read()
     const writing = other.readWrite('a', { party: 'w' }).write()
     await advance(10)
-    const again = one.readWrite('a', { party: 'p' }).read().catch((error: unknown) => error)
+    const again = one
+      .readWrite('a', { party: 'p' })
+      .read()
+      .catch((error: unknown) => error)
     await advance(2000)
     expect(await again).toMatchObject({ code: 'DEADLOCK' })
     await reader.release()
@@ -243,11 +265,19 @@ describe('the order of locks', () => {
     const logger = { debug() {}, info() {}, warn: (message: string) => void warnings.push(message) }
     const [careful, careless] = [await client({ warnLockOrder: true, logger }), await client({ logger })]
     for (const locks of [careful, careless]) {
-      for (const [first, second] of [['a', 'b'], ['b', 'c'], ['a', 'c'], ['c', 'a'], ['c', 'a']] as const) {
+      for (const [first, second] of [
+        ['a', 'b'],
+        ['b', 'c'],
+        ['a', 'c'],
+        ['c', 'a'],
+        ['c', 'a'],
+      ] as const) {
         await locks.run(first, () => locks.run(second, () => {}))
       }
     }
     expect(warnings).toHaveLength(1)
-    expect(warnings[0]).toMatch(/"a" is taken while "c" is held, at .*deadlock.test.ts.*; the other way round, at .*deadlock.test.ts/)
+    expect(warnings[0]).toMatch(
+      /"a" is taken while "c" is held, at .*deadlock.test.ts.*; the other way round, at .*deadlock.test.ts/,
+    )
   })
 })

@@ -91,7 +91,7 @@ describe('a lease', () => {
     await advance(9000)
     expect(lease.held).toBe(true)
     await advance(1001)
-    expect(lease.loss).toMatchObject({ code: 'LOST' })
+    expect(lease.loss).toMatchObject({ code: 'LOST', reason: 'max-hold' })
     expect(await locks.tryAcquire('a')).not.toBeNull()
   })
 

@@ -26,9 +26,9 @@ describe('a read/write lock', () => {
     const { client, advance } = locksBench()
     const rw = (await client()).readWrite('a')
     const turns = { read: 0, write: 0 }
-    let going = true
+    const ending = new AbortController()
     const work = async (kind: 'read' | 'write', holdMs: number) => {
-      while (going) {
+      for (let turn = 0; turn < 100 && !ending.signal.aborted; turn += 1) {
         await using lease = await rw[kind]()
         await advanceOne(holdMs)
         turns[kind] += lease.held ? 1 : 0
@@ -41,7 +41,7 @@ describe('a read/write lock', () => {
       await advance(1)
       waits.splice(Math.floor(Math.random() * waits.length), 1)[0]?.()
     }
-    going = false
+    ending.abort()
     while (!(await isSettled(Promise.all(workers)))) {
       await advance(1)
       for (const wake of waits.splice(0)) wake()

@@ -28,7 +28,7 @@ test(`in ${runs} random runs nobody is told of a deadlock who would have got on,
       const found = findDeadlocks({ now: crowd.now, keys: crowd.read(0) })
       expect(found.length, `seed ${seed}: a deadlock was not found`).toBeGreaterThan(0)
       expect(rounds).toBeLessThan(20)
-      for (const { candidates } of found) crowd.giveWay((candidates[0] as (typeof candidates)[0]).claim.id)
+      for (const { candidates } of found) crowd.giveWay(candidates[0]?.claim.id)
       while (crowd.step());
     }
   }

@@ -3,7 +3,7 @@ import { trustedUntil } from '../deadline.ts'
 import type { Standing } from '../driver.ts'
 import { LeaseholdError } from '../errors.ts'
 import { holderBeat, renewNow, waiterBeat } from './beat.ts'
-import { clearAway, lose } from './ending.ts'
+import { clearAway, lose, whyOver } from './ending.ts'
 import { nothing, type Effect, type Event, type Life, type Stepped } from './state.ts'
 
 /** A claim or a renewal was answered. */
@@ -57,6 +57,7 @@ function granted(
     ...life,
     phase: 'held',
     fence: standing.fence,
+    grantSentAt: sentAt,
     sentAt,
     deadline: lease.deadline,
     dangerAt: lease.deadline - life.ttlMs / 3,
@@ -86,7 +87,7 @@ function renewed(life: Life, standing: Extract<Standing, { state: 'held' }>, sen
     leaving,
     dangerAt: leaving === undefined ? deadline - standing.ttlMs / 3 : life.dangerAt,
   }
-  if (at >= next.deadline) return lose(next, leaving ?? 'expired', undefined)
+  if (at >= next.deadline) return lose(next, whyOver(next), undefined)
   if (leaving === undefined) return [next, [{ type: 'renewed' }]]
   if (life.leaving !== undefined) return [next, nothing]
   return [next, [{ type: 'leaving', reason: leaving, leftMs: next.deadline - at }]]

@@ -1,4 +1,5 @@
 import { pauseMs, type Backoff } from '../backoff.ts'
+import { trustedUntil } from '../deadline.ts'
 import { nothing, type Effect, type Event, type Life, type Stepped } from './state.ts'
 
 const releaseRetry: Backoff = { attempts: Infinity, minMs: 50, maxMs: 2000, factor: 2, jitter: 0.2 }
@@ -22,6 +23,15 @@ export function conversionUnderWay(life: Life, underWay: boolean): Stepped {
 export function passOn(life: Life): Stepped {
   if (life.phase !== 'held') return [life, nothing]
   return [{ ...life, phase: 'over', inFlight: false, nextAt: Infinity }, nothing]
+}
+
+/** Why a lease that is past its deadline was not renewed. */
+export function whyOver(life: Life): string {
+  const { maxHoldMs } = life.claim
+  // The store's word on the longest hold comes too late for a holder that stops first: near its end is near enough.
+  const nearMs = life.ttlMs / 20
+  const heldLongest = maxHoldMs !== undefined && life.deadline >= trustedUntil(life.grantSentAt, maxHoldMs) - nearMs
+  return life.leaving ?? (heldLongest ? 'max-hold' : 'expired')
 }
 
 /** The owner lets go, or no longer wants to wait. */

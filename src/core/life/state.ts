@@ -19,6 +19,8 @@ export interface Life {
   /** From 0 to 1, different for each claim: keeps heartbeats of leases taken together from staying together. */
   readonly spread: number
   readonly fence: number
+  /** When the request was sent that the claim was granted by, or that it last stood waiting by. Its hold is younger. */
+  readonly grantSentAt: number
   /** When the request was sent whose answer gave the claim its present end. */
   readonly sentAt: number
   /** When the present end of the claim, as the store told it, can no longer be trusted. */

@@ -1,6 +1,6 @@
 import { LeaseholdError, messageOf } from '../errors.ts'
 import { claimAgain, renewNow } from './beat.ts'
-import { clearAway, lose, releaseAgain } from './ending.ts'
+import { clearAway, lose, releaseAgain, whyOver } from './ending.ts'
 import { nothing, type Effect, type Life, type Stepped } from './state.ts'
 
 /** Time has passed. */
@@ -36,7 +36,7 @@ export function ticked(life: Life, at: number): Stepped {
 function tickedWhileHeld(life: Life, at: number): Stepped {
   if (at >= life.deadline) {
     const detail = life.lastError === undefined ? undefined : messageOf(life.lastError)
-    return lose(life, life.leaving ?? 'expired', detail)
+    return lose(life, whyOver(life), detail)
   }
   const effects: Effect[] = []
   let next = life

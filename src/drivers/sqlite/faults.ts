@@ -39,6 +39,12 @@ export function wroteNothing(error: unknown): boolean {
   return isBusy(error) || code === codes.SQLITE_FULL || code === codes.SQLITE_READONLY
 }
 
+/** Whether a statement that commits by itself may have done so before it failed with this error. */
+export function mayHaveWritten(error: unknown): boolean {
+  const code = sqliteCode(error)
+  return code === undefined || code === codes.SQLITE_IOERR
+}
+
 /** Whether a connection may have kept the fault in mind (a damaged page, a log that is gone): a fresh one is needed. */
 export function spoilsConnection(error: unknown): boolean {
   return !(error instanceof LeaseholdError) && !wroteNothing(error)
@@ -88,7 +94,14 @@ const full = {
 function explainFileSystem(code: string | undefined): { reason: string; advice: string } | undefined {
   if (code === 'EACCES' || code === 'EPERM' || code === 'EROFS') return readOnly
   if (code === 'ENOSPC' || code === 'EDQUOT') return full
-  if (code === 'ENOTDIR' || code === 'EISDIR' || code === 'ELOOP' || code === 'ENAMETOOLONG' || code === 'ENOENT') {
+  if (
+    code === 'ENOTDIR' ||
+    code === 'EISDIR' ||
+    code === 'ELOOP' ||
+    code === 'ENAMETOOLONG' ||
+    code === 'ENOENT' ||
+    code === 'EEXIST'
+  ) {
     return { reason: 'configuration', advice: 'The path does not name a file that can be made.' }
   }
   return undefined

@@ -14,6 +14,10 @@ export interface Statements {
   /** The counters, how many hold the key (2: several), and what else is stored of it: all there is to know of an idle one. */
   readonly glance: Query
   readonly setCounters: Command
+  /** Grants a claim if nothing at all is stored of its key, and the counters are of this boot. */
+  readonly claimIdleKey: Query
+  /** Removes a holder of this driver's whose lease is not over, if it is alone and nobody waits. */
+  readonly releaseLoneHolder: Query
   readonly holderOf: Query
   readonly holdersOf: Query
   readonly insertHolder: Command
@@ -54,6 +58,21 @@ export function prepareStatements(database: Database): Statements {
         exists (select 1 from ended where key = ?1) as remembered
       from counters`),
     setCounters: command('update counters set fence = ?, sequence = ?, boot = ?'),
+
+    claimIdleKey: query(`
+      insert into holders (${holderColumns})
+      select ?1, ?2, sequence + 1, fence + 1, ?3, ?4, ?5, ?6, ?6, ?6, 0, ?7, 0, null, null, ?8 from counters
+      where boot = ?9
+        and not exists (select 1 from holders where key = ?1)
+        and not exists (select 1 from waiters where key = ?1)
+        and not exists (select 1 from ended where key = ?1)
+      returning fence`),
+    releaseLoneHolder: query(`
+      delete from holders
+      where key = ?1 and id = ?2 and owner = ?3 and expires_at > ?4
+        and not exists (select 1 from waiters where key = ?1)
+        and not exists (select 1 from holders as other where other.key = ?1 and other.id <> ?2)
+      returning fence`),
 
     // Most keys have one holder, and a single row is cheaper to read than a list of one.
     holderOf: query(`select ${holderColumns} from holders where key = ?`),

@@ -1,7 +1,8 @@
 /** What is looked at before SQLite may touch a file: a stranger's file must never be written to. */
-import { closeSync, mkdirSync, openSync, readSync } from 'node:fs'
+import { closeSync, openSync, readSync } from 'node:fs'
 import path from 'node:path'
 import { LeaseholdError } from '../../core/errors.ts'
+import { makeDirectory } from '../../core/make-directory.ts'
 
 /** Marks the file as ours, in the field SQLite's header has for that: "LsHd". */
 export const applicationId = 0x4c734864
@@ -36,14 +37,14 @@ const networkFileSystems = new Map([
 
 /** Makes the directory and an empty file that only this user can read, where they are missing. */
 export function createStoreFile(file: string): void {
-  mkdirSync(path.dirname(file), { recursive: true, mode: 0o700 })
+  makeDirectory(path.dirname(file))
   closeSync(openSync(file, 'a', 0o600))
 }
 
 /** The directory of the bells of a store. Claims are secrets, so it is for this user alone. */
 export function createBellDirectory(file: string): string {
   const directory = bellDirectory(file)
-  mkdirSync(directory, { recursive: true, mode: 0o700 })
+  makeDirectory(directory)
   return directory
 }
 
