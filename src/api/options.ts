@@ -60,7 +60,7 @@ export interface AcquireOptions {
   readonly reentrant?: boolean
   /** For operators: stored with the claim. JSON. */
   readonly metadata?: Readonly<Record<string, unknown>>
-  /** Who, among the tasks of this process, is asking. A `run` body is a party by itself. */
+  /** Who is asking, by a name of your own: somebody who does one thing at a time. A `run` body is a party by itself. */
   readonly party?: string
 }
 
