@@ -15,7 +15,7 @@ import type { Lease } from './lease.ts'
 import type { LockOrder } from './lock-order.ts'
 import type { Logger } from './logger.ts'
 import type { DeadlockWatch } from './deadlock-watch.ts'
-import type { ConvertOptions } from './options.ts'
+import type { WaitOptions } from './options.ts'
 import { PartyBook } from './party-book.ts'
 import type { LeaseProof } from './proof.ts'
 import { Counters } from './counters.ts'
@@ -25,7 +25,7 @@ const closeMs = 5000
 
 /** What becomes of a lease beyond being kept and let go. Set by whoever makes the client: these make leases themselves. */
 export interface LeaseWays {
-  convert(client: Client, lease: Lease, mode: Mode, options?: ConvertOptions): Promise<Lease>
+  convert(client: Client, lease: Lease, mode: Mode, options?: WaitOptions): Promise<Lease>
   handOff(client: Client, lease: Lease, ttlMs: number): Promise<LeaseProof>
 }
 
@@ -39,6 +39,8 @@ export class Client {
   readonly leases = new Roster<Lease>()
   readonly parties = new PartyBook()
   readonly ways: LeaseWays
+  /** Whether to remember where a party acquired what it holds. */
+  tracesParties = false
   /** Absent: switched off, or the store keeps no queue to look at. */
   deadlocks: DeadlockWatch | undefined
   /** Absent unless asked for. */

@@ -5,11 +5,11 @@ import { describeScope } from '../core/scope.ts'
 import { pursue, type Missed, type Sharing } from './acquisition.ts'
 import type { Client } from './client.ts'
 import type { Lease } from './lease.ts'
-import { unsupported, type ConvertOptions, type Terms } from './options.ts'
+import { unsupported, type WaitOptions, type Terms } from './options.ts'
 import { refusal } from './refusal.ts'
 
 /** Turns a lease into one of another mode, without letting go in between. */
-export async function convert(client: Client, lease: Lease, mode: Mode, options: ConvertOptions = {}): Promise<Lease> {
+export async function convert(client: Client, lease: Lease, mode: Mode, options: WaitOptions = {}): Promise<Lease> {
   client.refuseIfClosed()
   lease.refuseUnlessHeld()
   const { supports } = client.driver

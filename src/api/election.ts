@@ -1,11 +1,12 @@
 import type { Sleeper } from '../core/alarm.ts'
 import { positiveMs, type Duration } from '../core/duration.ts'
 import { LeaseholdError, messageOf } from '../core/errors.ts'
+import type { RosterMember } from '../core/roster.ts'
 import { named, type Scope } from '../core/scope.ts'
 import { exclusively } from './acquisition.ts'
 import { LeaderWatch, leaderOf, type Leader } from './leader-watch.ts'
 import type { Lease } from './lease.ts'
-import type { AcquireOptions, ConvertOptions } from './options.ts'
+import type { AcquireOptions, WaitOptions } from './options.ts'
 import { asParty } from './party.ts'
 import type { Taker } from './taker.ts'
 
@@ -35,11 +36,13 @@ export interface Term {
 const againMs = 1000
 
 /** One office, for which any number of clients stand and which one of them holds. */
-export class Election implements Sleeper, AsyncIterable<Leader | null>, AsyncDisposable {
+export class Election implements Sleeper, RosterMember, AsyncIterable<Leader | null>, AsyncDisposable {
   /** @internal */
   alarmAt = Infinity
   /** @internal */
   alarmSlot = -1
+  /** @internal */
+  rosterSlot = -1
   readonly scope: Scope
   readonly #taker: Taker
   readonly #options: ElectionOptions
@@ -78,7 +81,7 @@ export class Election implements Sleeper, AsyncIterable<Leader | null>, AsyncDis
    * Stands for office and resolves when elected. From then on it stands again by itself whenever it was deposed, until
    * `resign`. Rejects on timeout or abort, and then no longer stands.
    */
-  campaign(options: ConvertOptions = {}): Promise<Term> {
+  campaign(options: WaitOptions = {}): Promise<Term> {
     this.#candidacy ??= new AbortController()
     if (this.#term?.held === true) return Promise.resolve(this.#term)
     this.#campaigning ??= this.#win(this.#candidacy, options)
@@ -130,12 +133,18 @@ export class Election implements Sleeper, AsyncIterable<Leader | null>, AsyncDis
     await this.resign()
   }
 
+  /** The client is closing, and lets go of the office. @internal */
+  close(): void {
+    this.#candidacy = undefined
+    if (this.#term !== undefined) this.#leaveOffice(this.#term, 'closed')
+  }
+
   /** Stands again after a pause. @internal */
   wake(): void {
     this.#standAgain()
   }
 
-  async #win(candidacy: AbortController, { wait, signal }: ConvertOptions): Promise<Term> {
+  async #win(candidacy: AbortController, { wait, signal }: WaitOptions): Promise<Term> {
     const options: AcquireOptions = {
       ...this.#acquire,
       ...(wait !== undefined && { wait }),
@@ -166,6 +175,7 @@ export class Election implements Sleeper, AsyncIterable<Leader | null>, AsyncDis
     // Whoever is called must be leader: a grant that was long under way may be over by now.
     if (!lease.held) return this.#standAgain()
     this.#term = lease
+    this.#taker.client.office.waiters.add(this)
     lease.signal.addEventListener('abort', () => this.#leaveOffice(lease, lease.loss?.reason ?? 'lost'), { once: true })
     this.#call(this.#options.onElected, lease)
     this.#wakeWatches()
@@ -174,6 +184,7 @@ export class Election implements Sleeper, AsyncIterable<Leader | null>, AsyncDis
   #leaveOffice(lease: Lease, reason: string): void {
     if (this.#term !== lease) return
     this.#term = undefined
+    this.#taker.client.office.waiters.delete(this)
     this.#call(this.#options.onDeposed, lease, reason)
     this.#wakeWatches()
     this.#standAgain()

@@ -52,6 +52,8 @@ export function resume(client: Client, proof: LeaseProof, terms: Terms): Promise
       if (tenure === undefined) return reject(notHeld(proof))
       const lease = new Lease(client, tenure, terms, standing.fence, at)
       client.tell('acquired', lease, { waitMs: at - sentAt, attempts: 1 })
+      const { leaving } = standing
+      if (leaving !== undefined) client.tell('leaving', lease, { reason: leaving, remainingMs: lease.remainingMs })
       resolve(lease)
     })
   })

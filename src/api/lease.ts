@@ -8,7 +8,7 @@ import type { Observer, Tenure } from '../core/tenure.ts'
 import { AwaitedRenewals } from './awaited-renewals.ts'
 import type { Client } from './client.ts'
 import { askedToLeave, lost, notHeld } from './lease-errors.ts'
-import { checkHeartbeat, type ConvertOptions, type Terms } from './options.ts'
+import { checkHeartbeat, type WaitOptions, type Terms } from './options.ts'
 import { proofOf, type LeaseProof } from './proof.ts'
 import { alreadyReleased, stillEntered, type ReleaseResult } from './release-result.ts'
 
@@ -185,7 +185,7 @@ export class Lease implements AsyncDisposable, Observer, RosterMember {
    * the upgrade is refused, aborted or not granted in time. A second holder that wants to upgrade gets DEADLOCK: one of
    * the two must let go. The lease that comes of it is a new one with a new fence; this one is over.
    */
-  upgrade(options?: ConvertOptions): Promise<Lease> {
+  upgrade(options?: WaitOptions): Promise<Lease> {
     return this.#client.ways.convert(this.#client, this, 'exclusive', options)
   }
 

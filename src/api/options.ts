@@ -64,8 +64,8 @@ export interface AcquireOptions {
   readonly party?: string
 }
 
-/** For how long to wait for a conversion. */
-export type ConvertOptions = Pick<AcquireOptions, 'wait' | 'signal'>
+/** For how long to wait, and when to give up. */
+export type WaitOptions = Pick<AcquireOptions, 'wait' | 'signal'>
 
 /** The options of one acquisition, checked and in numbers. */
 export interface Terms {

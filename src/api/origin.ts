@@ -1,6 +1,6 @@
 import { fileURLToPath } from 'node:url'
 
-/** Where a call came from. The stack is only put into words when somebody reads it, so taking it is cheap. */
+/** Where a call came from. Taking it costs some ten microseconds; it is put into words only when somebody reads it. */
 export interface Origin {
   readonly stack?: string
 }

@@ -19,9 +19,9 @@ export function enterAgain(client: Client, scope: Scope, sharing: Sharing, terms
   return undefined
 }
 
-/** Terms that know where the caller is, if it is a party and so may come to wait for itself. */
-export function withOrigin(terms: Terms): Terms {
-  return terms.party === undefined ? terms : { ...terms, origin: origin() }
+/** Terms of a party, which may come to wait for itself: they know where it asked, unless that would cost too much. */
+export function partyTerms(client: Client, terms: Terms, party: string): Terms {
+  return client.tracesParties ? { ...terms, party, origin: origin() } : { ...terms, party }
 }
 
 /** DEADLOCK, with where it acquired, for a party that is about to wait for what it holds itself. */

@@ -1,28 +1,30 @@
-import { partiesOf } from '../core/party-name.ts'
+import { innermost, partiesOf } from '../core/party-name.ts'
 import type { Lease } from './lease.ts'
 
 /** Leases that are held for a party, found by the party: looking must not cost more the more leases there are. */
 export class PartyBook {
-  readonly #leases = new Map<string, Set<Lease>>()
+  readonly #leases = new Map<string, Lease[]>()
 
   add(lease: Lease): void {
-    const name = partiesOf(lease.runner.party).at(-1)
+    const name = innermost(lease.runner.party)
     if (name === undefined) return
     const leases = this.#leases.get(name)
-    if (leases === undefined) this.#leases.set(name, new Set([lease]))
-    else leases.add(lease)
+    if (leases === undefined) this.#leases.set(name, [lease])
+    else leases.push(lease)
   }
 
   delete(lease: Lease): void {
-    const name = partiesOf(lease.runner.party).at(-1)
-    if (name === undefined) return
-    const leases = this.#leases.get(name)
-    leases?.delete(lease)
-    if (leases?.size === 0) this.#leases.delete(name)
+    const name = innermost(lease.runner.party)
+    const leases = name === undefined ? undefined : this.#leases.get(name)
+    if (name === undefined || leases === undefined) return
+    const left = leases.filter((other) => other !== lease)
+    if (left.length === 0) this.#leases.delete(name)
+    else this.#leases.set(name, left)
   }
 
   /** What is held by a party, by the bodies it runs in, and by parts of these. */
-  *of(party: string | undefined): Iterable<Lease> {
-    for (const name of partiesOf(party)) yield* this.#leases.get(name) ?? []
+  of(party: string | undefined): readonly Lease[] {
+    if (this.#leases.size === 0) return []
+    return partiesOf(party).flatMap((name) => this.#leases.get(name) ?? [])
   }
 }

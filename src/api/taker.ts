@@ -5,7 +5,7 @@ import { attempt, exclusively, pursue, type Sharing } from './acquisition.ts'
 import type { Client } from './client.ts'
 import type { Lease } from './lease.ts'
 import { resolveOptions, type AcquireOptions, type Terms } from './options.ts'
-import { enterAgain, ownDeadlock, withOrigin } from './own-party.ts'
+import { enterAgain, ownDeadlock, partyTerms } from './own-party.ts'
 import { asParty, bodyParty, claimingParty } from './party.ts'
 import { refusal } from './refusal.ts'
 
@@ -47,7 +47,7 @@ export class Taker {
       options === undefined
         ? this.#defaultTerms
         : resolveOptions({ ...this.#defaults, ...options }, client.driver.supports, client.allowForce)
-    return party === undefined ? terms : withOrigin({ ...terms, party })
+    return party === undefined ? terms : partyTerms(client, terms, party)
   }
 
   acquire(scope: Scope, sharing: Sharing, options: AcquireOptions | undefined, party?: string): Promise<Lease> {

@@ -14,6 +14,13 @@ export function partiesOf(party: string | undefined): readonly string[] {
   return party === undefined ? [] : party.split('/').filter((name) => name !== '')
 }
 
+/** The body or party that a claim is made in or by. */
+export function innermost(party: string | undefined): string | undefined {
+  if (party === undefined) return undefined
+  const end = party.endsWith('/') ? party.length - 1 : party.length
+  return party.slice(party.lastIndexOf('/', end - 1) + 1, end)
+}
+
 /** Whose a claim is once it is held. Undefined: of nobody who could be said to be waiting. */
 export function ownerOf(party: string | undefined): string | undefined {
   const own = party?.slice(party.lastIndexOf('/') + 1)

@@ -135,6 +135,18 @@ describe('an election', () => {
     expect(await election.leader()).toBeNull()
   })
 
+  test('is over for a leader whose client is closed, and the next one leads', async () => {
+    const { client } = locksBench()
+    const [one, other] = [await client(), await client()]
+    const reasons: string[] = []
+    const election = one.elect('boss', { onDeposed: (_term, reason) => void reasons.push(reason) })
+    await election.campaign()
+    const next = other.elect('boss').campaign()
+    await one.close()
+    expect((await next).held).toBe(true)
+    expect([election.isLeader, reasons]).toEqual([false, ['closed']])
+  })
+
   test('survives callbacks that throw', async () => {
     const election = (await locksBench().client()).elect('boss', {
       onElected: () => {

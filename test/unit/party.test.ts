@@ -67,6 +67,14 @@ describe('a party that would wait for itself', () => {
     await expect(locks.tryAcquire('a', { party: 'p', wait: '1h' })).rejects.toMatchObject({ code: 'DEADLOCK' })
   })
 
+  test('is told without where if that is not to be remembered', async () => {
+    const locks = await locksBench().client({ traceParties: false })
+    await locks.acquire('a', { party: 'p' })
+    const error = await locks.acquire('a', { party: 'p' }).catch((reason: unknown) => reason as LeaseholdError)
+    expect(error).toMatchObject({ code: 'DEADLOCK' })
+    expect((error as LeaseholdError).message).not.toContain('acquired at')
+  })
+
   test('in a run body, and in a body inside it', async () => {
     const locks = await locksBench().client()
     await locks.run('a', async () => {

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import type { ConvertOptions } from '../../src/index.ts'
+import type { WaitOptions } from '../../src/index.ts'
 import type { LockDriver, Standing } from '../../src/core/driver.ts'
 import { isSettled, locksBench } from './support/bench-of-locks.ts'
 
@@ -123,7 +123,7 @@ describe('upgrade', () => {
     const [one, other] = [await client(), await client()]
     const [reader] = [await one.readWrite('a').read(), await other.readWrite('a').read()]
     const abort = new AbortController()
-    const options: ConvertOptions = { aborted: { signal: abort.signal }, refused: { wait: 0 } }[how] ?? { wait: '5s' }
+    const options: WaitOptions = { aborted: { signal: abort.signal }, refused: { wait: 0 } }[how] ?? { wait: '5s' }
     const outcome = reader.upgrade(options).catch((error: unknown) => error)
     await advance(1000)
     abort.abort()
