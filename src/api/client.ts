@@ -1,7 +1,7 @@
 import { Alarm } from '../core/alarm.ts'
 import { Batcher } from '../core/batcher.ts'
 import { within } from '../core/bounded.ts'
-import type { LockDriver, Runner } from '../core/driver.ts'
+import type { LockDriver, Mode, Runner } from '../core/driver.ts'
 import type { Environment } from '../core/environment.ts'
 import { LeaseholdError } from '../core/errors.ts'
 import { Events, type EventName, type LockEvents } from '../core/events.ts'
@@ -12,11 +12,22 @@ import type { HeldName } from '../core/runner-name.ts'
 import type { HeartbeatThread, Office } from '../core/tenure.ts'
 import { startHeartbeatThread } from './heartbeat-thread.ts'
 import type { Lease } from './lease.ts'
+import type { LockOrder } from './lock-order.ts'
 import type { Logger } from './logger.ts'
+import type { DeadlockWatch } from './deadlock-watch.ts'
+import type { WaitOptions } from './options.ts'
+import { PartyBook } from './party-book.ts'
+import type { LeaseProof } from './proof.ts'
 import { Counters } from './counters.ts'
 
 /** How long `close` waits for the store's last answers. */
 const closeMs = 5000
+
+/** What becomes of a lease beyond being kept and let go. Set by whoever makes the client: these make leases themselves. */
+export interface LeaseWays {
+  convert(client: Client, lease: Lease, mode: Mode, options?: WaitOptions): Promise<Lease>
+  handOff(client: Client, lease: Lease, ttlMs: number): Promise<LeaseProof>
+}
 
 /** What one `connect` shares: the way to the store, the claims under way, and who is told about them. */
 export class Client {
@@ -26,6 +37,14 @@ export class Client {
   readonly namespace: string
   readonly allowForce: boolean
   readonly leases = new Roster<Lease>()
+  readonly parties = new PartyBook()
+  readonly ways: LeaseWays
+  /** Whether to remember where a party acquired what it holds. */
+  tracesParties = false
+  /** Absent: switched off, or the store keeps no queue to look at. */
+  deadlocks: DeadlockWatch | undefined
+  /** Absent unless asked for. */
+  order: LockOrder | undefined
   readonly counters = new Counters()
   readonly events: Events
   readonly office: Office & { thread: HeartbeatThread | undefined }
@@ -42,6 +61,7 @@ export class Client {
     readonly allowForce: boolean
     readonly logger: Logger | undefined
     readonly runnerName: HeldName | undefined
+    readonly ways: LeaseWays
   }) {
     const { driver, environment } = setup
     this.driver = driver
@@ -49,6 +69,7 @@ export class Client {
     this.runner = setup.runner
     this.namespace = setup.namespace
     this.allowForce = setup.allowForce
+    this.ways = setup.ways
     this.#logger = setup.logger
     this.#runnerName = setup.runnerName
     this.events = new Events((message) => this.log('warn', message))
@@ -118,6 +139,12 @@ export class Client {
     this.events.emit(name, event)
   }
 
+  /** Tells developers something that is wrong with their program: by the logger, or else by the process. */
+  warn(message: string): void {
+    if (this.#logger === undefined) process.emitWarning(message, 'LeaseholdWarning')
+    else this.log('warn', message)
+  }
+
   log(level: keyof Logger, message: string, details?: object): void {
     try {
       this.#logger?.[level](message, details)
@@ -134,6 +161,8 @@ export class Client {
 
   async #close(): Promise<void> {
     for (const waiter of this.office.waiters) waiter.close()
+    // What is meant to outlive this process goes on without us.
+    for (const lease of this.leases) if (lease.terms.detached === true) lease.passOn('handed-off')
     const released = [...this.leases].map((lease) => lease.release())
     // Not for ever: what is left ends by its ttl.
     const settled = Promise.all(released).then(() => this.office.batcher.settled())

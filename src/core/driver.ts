@@ -179,6 +179,10 @@ export interface ListedClaim {
   readonly graceMs: number
   readonly maxHoldMs?: number | undefined
   readonly leaving?: string | undefined
+  /** It may outlive its process, and be in another's care: its runner says who asked for it, not who has it. */
+  readonly detached?: boolean | undefined
+  /** While waiting: whether it is to take the place of a claim that its owner holds. */
+  readonly converting?: boolean | undefined
   readonly enteredAt: number
   /** 0 while waiting. */
   readonly acquiredAt: number

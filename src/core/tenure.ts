@@ -43,6 +43,9 @@ export interface Observer {
   observe(effect: Exclude<Effect, { type: 'send' }>): void
 }
 
+/** For the moment between a claim's being resumed and its having a lease. */
+const unobserved: Observer = { observe: () => {} }
+
 /** The thin runtime of one claim: turns the effects of `life.ts` into sends and alarms, and their answers into events. */
 export class Tenure implements Sleeper, Requester {
   alarmSlot = -1
@@ -66,10 +69,20 @@ export class Tenure implements Sleeper, Requester {
     return tenure
   }
 
-  /** Takes over a claim that is held already, granted elsewhere. It is renewed at once. */
-  static resume(office: Office, life: Life, observer: Observer): Tenure {
-    const tenure = new Tenure(office, observer, life)
-    office.tenures.set(life.claim.id, tenure)
+  /** Follows a claim that was granted elsewhere, from a renewal on. Undefined: that was answered too late to trust it. */
+  static resume(
+    office: Office,
+    claim: Claim,
+    terms: LifeTerms,
+    standing: Standing,
+    sentAt: number,
+    at: number,
+  ): Tenure | undefined {
+    const [asked] = begin(claim, terms, sentAt)
+    const [life] = step(asked, { type: 'answer', at, sentAt, standing, roll: 0 })
+    if (life.phase !== 'held') return undefined
+    const tenure = new Tenure(office, unobserved, life)
+    office.tenures.set(claim.id, tenure)
     tenure.#carryOut([life, []])
     return tenure
   }
@@ -93,6 +106,16 @@ export class Tenure implements Sleeper, Requester {
 
   setHeartbeat(everyMs: number): void {
     this.#dispatch({ type: 'heartbeat', at: this.#office.environment.now(), everyMs })
+  }
+
+  /** Says whether another claim is about to take this one's place: the store then forgets this one, and nothing is lost. */
+  converting(underWay: boolean): void {
+    this.#dispatch({ type: 'converting', at: this.#office.environment.now(), underWay })
+  }
+
+  /** Stops following the claim without ending it: another claim has its place, or another process its care. */
+  passOn(): void {
+    this.#dispatch({ type: 'pass-on', at: this.#office.environment.now() })
   }
 
   hear(news: Standing | 'ask'): void {
