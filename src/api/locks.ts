@@ -56,6 +56,16 @@ export class Locks implements AsyncDisposable {
     return this.#client.namespace
   }
 
+  /** @internal For what this package builds on top: `src/web-locks/` claims through it. */
+  get client(): Client {
+    return this.#client
+  }
+
+  /** @internal The options of one acquisition and the defaults, checked. */
+  terms(options: AcquireOptions): Terms {
+    return this.#terms(options)
+  }
+
   /** Waits for the lock. Rejects on timeout or abort, leaving no claim behind. */
   acquire(scope: ScopeLike, options?: AcquireOptions): Promise<Lease> {
     return this.#acquire(toScope(scope), exclusively, options)

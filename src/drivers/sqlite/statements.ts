@@ -7,10 +7,7 @@ const waiterColumns = `key, id, band, arrival, owner, ttl_ms, detached, entered_
 
 /** Every statement the driver runs, prepared once per connection. */
 export interface Statements {
-  readonly begin: Command
   readonly beginReading: Command
-  readonly commit: Command
-  readonly rollback: Command
   /** The counters, how many hold the key (2: several), and what else is stored of it: all there is to know of an idle one. */
   readonly glance: Query
   readonly setCounters: Command
@@ -47,10 +44,7 @@ export function prepareStatements(database: Database): Statements {
   const query = (sql: string) => database.query(sql)
   const command = (sql: string) => database.command(sql)
   return {
-    begin: command('begin immediate'),
     beginReading: command('begin'),
-    commit: command('commit'),
-    rollback: command('rollback'),
 
     glance: query(`
       select fence, sequence, boot,
