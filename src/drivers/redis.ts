@@ -19,6 +19,7 @@ import { listPage } from './redis/listing.ts'
 import { NodeRedisClusterLink, NodeRedisLink, type NodeRedisClient, type NodeRedisCluster } from './redis/node-redis.ts'
 import { within } from './redis/patience.ts'
 import { batchScript, run } from './redis/script.ts'
+import { Uptime } from './redis/uptime.ts'
 import { decodeNews, decodeReply, encodeBatch, type Sender } from './redis/wire.ts'
 
 export type { IoredisClient } from './redis/ioredis.ts'
@@ -75,6 +76,7 @@ class RedisDriver implements LockDriver {
   readonly #listeners = new Set<Heard>()
   /** Our claims that wait, by id: whoever may have missed news is told to ask. */
   readonly #waiting = new Map<string, string>()
+  readonly #uptime = new Uptime()
   #link: Link | undefined
   #opening: Promise<Link> | undefined
   #closed = false
@@ -116,6 +118,15 @@ class RedisDriver implements LockDriver {
   listen(heard: Heard): Disposable {
     this.#listeners.add(heard)
     return { [Symbol.dispose]: () => void this.#listeners.delete(heard) }
+  }
+
+  async uptimeMs(): Promise<number> {
+    const link = await this.#connected()
+    try {
+      return await within(this.#commandTimeoutMs, this.#uptime.read(link), overdue)
+    } catch (error) {
+      throw faultOf(error)
+    }
   }
 
   async close(): Promise<void> {

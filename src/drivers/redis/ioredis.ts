@@ -22,6 +22,7 @@ export class IoredisLink implements Link {
   readonly cluster: boolean
   readonly #client: IoredisClient
   readonly #owned: boolean
+  #interruptions = 0
   #subscriber: IoredisClient | undefined
   #unlisten: (() => void) | undefined
 
@@ -32,6 +33,11 @@ export class IoredisLink implements Link {
     this.#client = client
     this.#owned = owned
     this.cluster = client.isCluster === true
+    client.on('close', this.#noteClose)
+  }
+
+  get interruptions(): number | undefined {
+    return this.cluster ? undefined : this.#interruptions
   }
 
   async open(): Promise<void> {
@@ -82,9 +88,12 @@ export class IoredisLink implements Link {
 
   async close(): Promise<void> {
     this.#unlisten?.()
+    this.#client.off('close', this.#noteClose)
     if (this.#subscriber !== undefined && this.#subscriber !== this.#client) this.#subscriber.disconnect()
     if (this.#owned) this.#client.disconnect()
   }
+
+  readonly #noteClose = (): void => void (this.#interruptions += 1)
 }
 
 /** A subscriber waits for its connection however long that takes: what it misses is asked for afterwards. */

@@ -19,6 +19,8 @@ export interface Subscription {
 }
 
 export interface Link {
+  /** How often the connection has been lost; undefined where there are several. */
+  readonly interruptions: number | undefined
   /** A cluster: a call must keep to one hash slot. */
   readonly cluster: boolean
   /** Connects, unless connected. Rejects if the server refuses. */

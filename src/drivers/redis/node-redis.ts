@@ -29,6 +29,7 @@ export interface NodeRedisCluster {
 /** The driver's link over a node-redis client. `owned`: the driver made the client, and closes it. */
 export class NodeRedisLink implements Link {
   readonly cluster = false
+  readonly interruptions = undefined
   readonly #client: NodeRedisClient
   readonly #owned: boolean
   #subscriber: NodeRedisClient | undefined
@@ -73,6 +74,7 @@ export class NodeRedisLink implements Link {
 /** The driver's link over a node-redis cluster, which stays its maker's. */
 export class NodeRedisClusterLink implements Link {
   readonly cluster = true
+  readonly interruptions = undefined
   readonly #client: NodeRedisCluster
   #channel: string | undefined
 
