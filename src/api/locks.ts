@@ -18,7 +18,7 @@ import {
 import type { Lease } from './lease.ts'
 import { evictHolders, statusOf, sweepLocks, type EvictOptions } from './operators.ts'
 import { runOnce, type OnceOptions, type OnceResult } from './once.ts'
-import type { AcquireOptions } from './options.ts'
+import type { AcquireOptions, Terms } from './options.ts'
 import type { LeaseProof } from './proof.ts'
 import { readWriteLock, type ReadWriteLock } from './read-write.ts'
 import { semaphoreOf, type Semaphore } from './semaphore.ts'
@@ -45,6 +45,16 @@ export class Locks implements AsyncDisposable {
 
   get namespace(): string {
     return this.#client.namespace
+  }
+
+  /** @internal For what this package builds on top: `src/web-locks/` claims through it. */
+  get client(): Client {
+    return this.#client
+  }
+
+  /** @internal The options of one acquisition and the defaults, checked. */
+  terms(options: AcquireOptions): Terms {
+    return this.#taker.terms(options)
   }
 
   /** Waits for the lock. Rejects on timeout or abort, leaving no claim behind. */

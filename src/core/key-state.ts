@@ -4,10 +4,14 @@ import type { KeyView, Verdict } from './admission.ts'
 /** The list of nobody. Never changed: the first to come gets a list of its own. */
 const none: never[] = []
 
+/** The last fence minted: of one key, or of all keys of a store that counts them together. */
+export interface FenceCounter {
+  last: number
+}
+
 /** A key's claims held in memory: the view for stores that read a key whole. */
 export class KeyState implements KeyView {
-  lastFence: number
-  /** Set by the store before each step: the wall clock in microseconds while `lastFence` is not certain. */
+  /** Set by the store before each step: the wall clock in microseconds while the last fence is not certain. */
   fenceFloor = 0
   ended: Ended | undefined
   /** Nearly always nobody or one, who is then kept without a list. */
@@ -17,8 +21,14 @@ export class KeyState implements KeyView {
   #waitersById: Map<string, ClaimRecord> | undefined
   #lastOrder = 0
 
-  constructor(lastFence = 0) {
-    this.lastFence = lastFence
+  readonly #fences: FenceCounter
+
+  constructor(fences: FenceCounter = { last: 0 }) {
+    this.#fences = fences
+  }
+
+  get lastFence(): number {
+    return this.#fences.last
   }
 
   /** Nobody holds or waits, and no ending is remembered. */
@@ -51,7 +61,7 @@ export class KeyState implements KeyView {
 
   /** Carries out what `admit` decided. */
   apply(verdict: Verdict): void {
-    this.lastFence = verdict.lastFence
+    this.#fences.last = verdict.lastFence
     this.ended = verdict.ended
     for (const { before, after } of verdict.changes) {
       if (before !== undefined && before.state !== after?.state) this.#remove(before)

@@ -14,7 +14,7 @@ import { nothing, type Event, type Life, type LifeTerms, type Stepped } from './
 import { ticked } from './life/tick.ts'
 
 export { nextBeat } from './life/beat.ts'
-export type { Effect, Event, Life, LifeTerms, Phase, Stepped } from './life/state.ts'
+export type { Effect, Event, Life, LifeTerms, Stepped } from './life/state.ts'
 
 /** A new claim, about to be sent. */
 export function begin(claim: Claim, terms: LifeTerms, at: number): Stepped {

@@ -48,7 +48,6 @@ const unobserved: Observer = { observe: () => {} }
 
 /** The thin runtime of one claim: turns the effects of `life.ts` into sends and alarms, and their answers into events. */
 export class Tenure implements Sleeper, Requester {
-  alarmAt = Infinity
   alarmSlot = -1
   readonly #office: Office
   #life: Life

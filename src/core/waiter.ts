@@ -35,7 +35,6 @@ export type Miss =
  * leaves no claim behind in the second case. What to claim is the subclass's business.
  */
 export abstract class Waiter implements Sleeper, RosterMember {
-  alarmAt = Infinity
   alarmSlot = -1
   rosterSlot = -1
   /** Claims sent so far. */

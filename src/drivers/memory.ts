@@ -11,7 +11,7 @@ import type { Heard, KeyPage, ListQuery, LockDriver, Request, Standing, Supports
 import { monotonicMs } from '../core/environment.ts'
 import { LeaseholdError } from '../core/errors.ts'
 import { fenceFloor } from '../core/fence.ts'
-import { KeyState } from '../core/key-state.ts'
+import { KeyState, type FenceCounter } from '../core/key-state.ts'
 import { pageOf } from '../core/paging.ts'
 
 /** The store's time. `now` must never go back by itself; `wall` is milliseconds since 1970. */
@@ -63,12 +63,12 @@ class MemoryStore {
   readonly #keys = new Map<string, KeyState>()
   /** Keys of which only an ending is remembered, oldest first, to be forgotten in passing. */
   readonly #remembered = new Set<string>()
-  #lastFence: number
+  readonly #fences: FenceCounter
 
   constructor(clock: MemoryClock) {
     this.#clock = clock
     // Another process had this name before, perhaps: begin past every fence it can have minted.
-    this.#lastFence = fenceFloor(clock.wall())
+    this.#fences = { last: fenceFloor(clock.wall()) }
   }
 
   get now(): number {
@@ -78,10 +78,8 @@ class MemoryStore {
   carryOut(request: Request, now: number): Standing {
     const key = keyOf(request)
     let state = this.#keys.get(key)
-    if (state === undefined) this.#keys.set(key, (state = new KeyState()))
-    state.lastFence = this.#lastFence
+    if (state === undefined) this.#keys.set(key, (state = new KeyState(this.#fences)))
     const verdict = admit(state, request, now)
-    this.#lastFence = verdict.lastFence
     state.apply(verdict)
     if (state.idle) this.#keys.delete(key)
     else if (state.ended !== undefined) this.#remembered.add(key)

@@ -12,7 +12,7 @@ import { LeaseholdError } from '../core/errors.ts'
 import { Bell, removeDeadBells, ringBells } from './sqlite/bell.ts'
 import { connect, rollBack, type Connection } from './sqlite/connection.ts'
 import { DeathWatch } from './sqlite/death-watch.ts'
-import { faultOf, mayHaveWritten, spoilsConnection } from './sqlite/faults.ts'
+import { faultOf, spoilsConnection } from './sqlite/faults.ts'
 import { tidy } from './sqlite/housekeeping.ts'
 import type { Notice } from './sqlite/ledger.ts'
 import { listPage } from './sqlite/listing.ts'
@@ -214,30 +214,16 @@ class SqliteDriver implements LockDriver {
 
   #transact(connection: Connection, requests: readonly Request[]): Outcome<Standing[]> {
     this.#refuseIfClosed()
-    const quick = this.#transactAlone(connection, requests)
-    if (quick !== undefined) return { result: [quick], notices: [] }
-    const outcome = inTransaction(connection, this.#standpoint, (ledger) =>
-      requests.map((request) => ledger.carryOut(request)),
-    )
+    const outcome = inTransaction(connection, this.#standpoint, (ledger, now) => {
+      const [only] = requests
+      // A request that comes by itself, as most do, may need one statement only.
+      const short = requests.length === 1 && takeShortcut(connection.statements, this.#standpoint, now, only as Request)
+      return short ? [short] : requests.map((request) => ledger.carryOut(request))
+    })
     this.#commits += 1
     if (outcome.doubt === undefined) return outcome
     const error = faultOf(outcome.doubt, this.#file)
     return { result: requests.map(() => ({ state: 'unknown', error })), notices: [] }
-  }
-
-  /** A request that comes by itself may need one statement only. */
-  #transactAlone({ statements }: Connection, requests: readonly Request[]): Standing | undefined {
-    const [request] = requests
-    if (request === undefined || requests.length > 1) return undefined
-    try {
-      const standing = takeShortcut(statements, this.#standpoint, request)
-      if (standing !== undefined) this.#commits += 1
-      return standing
-    } catch (error) {
-      if (!mayHaveWritten(error)) throw error
-      this.#disconnect()
-      return { state: 'unknown', error: faultOf(error, this.#file) }
-    }
   }
 
   async #persist<Result>(attempt: () => Result): Promise<Result> {

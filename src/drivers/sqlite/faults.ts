@@ -39,12 +39,6 @@ export function wroteNothing(error: unknown): boolean {
   return isBusy(error) || code === codes.SQLITE_FULL || code === codes.SQLITE_READONLY
 }
 
-/** Whether a statement that commits by itself may have done so before it failed with this error. */
-export function mayHaveWritten(error: unknown): boolean {
-  const code = sqliteCode(error)
-  return code === undefined || code === codes.SQLITE_IOERR
-}
-
 /** Whether a connection may have kept the fault in mind (a damaged page, a log that is gone): a fresh one is needed. */
 export function spoilsConnection(error: unknown): boolean {
   return !(error instanceof LeaseholdError) && !wroteNothing(error)

@@ -76,7 +76,7 @@ create table sightings (
   primary key (key, id, boot)
 ) without rowid;
 
--- A claim on an idle key is a single statement (see shortcut.ts): this keeps the counters in step with it.
+-- A claim on an idle key may be a single statement (see shortcut.ts): this keeps the counters in step with it.
 create trigger count_grant after insert on holders when new.turn > (select sequence from counters) begin
   update counters set fence = max(fence, new.fence), sequence = new.turn;
 end;

@@ -7,10 +7,7 @@ const waiterColumns = `key, id, band, arrival, owner, ttl_ms, detached, entered_
 
 /** Every statement the driver runs, prepared once per connection. */
 export interface Statements {
-  readonly begin: Command
   readonly beginReading: Command
-  readonly commit: Command
-  readonly rollback: Command
   /** The counters, how many hold the key (2: several), and what else is stored of it: all there is to know of an idle one. */
   readonly glance: Query
   readonly setCounters: Command
@@ -24,6 +21,7 @@ export interface Statements {
   readonly updateHolder: Command
   readonly deleteHolder: Command
   readonly waiterOf: Query
+  readonly firstWaiterOf: Query
   readonly waitersAfter: Query
   readonly waitersBefore: Query
   readonly insertWaiter: Command
@@ -46,10 +44,7 @@ export function prepareStatements(database: Database): Statements {
   const query = (sql: string) => database.query(sql)
   const command = (sql: string) => database.command(sql)
   return {
-    begin: command('begin immediate'),
     beginReading: command('begin'),
-    commit: command('commit'),
-    rollback: command('rollback'),
 
     glance: query(`
       select fence, sequence, boot,
@@ -85,6 +80,7 @@ export function prepareStatements(database: Database): Statements {
     deleteHolder: command('delete from holders where key = ? and id = ?'),
 
     waiterOf: query(`select ${waiterColumns} from waiters where key = ? and id = ?`),
+    firstWaiterOf: query(`select ${waiterColumns} from waiters where key = ? order by band, arrival limit 1`),
     waitersAfter: query(`
       select ${waiterColumns} from waiters where key = ?1 and (band, arrival) > (?2, ?3)
       order by band, arrival limit ?4`),
