@@ -84,6 +84,6 @@ test('processes that wait for each other in a circle: one is told, naming the ci
   const startedAt = performance.now()
   expect(await Promise.all(circle.map((child) => child.ended()))).toEqual([0, 0, 0])
   expect(performance.now() - startedAt).toBeLessThan(4000)
-  const ends = circle.map(({ lines }) => lines.at(-1))
+  const ends = circle.map(({ lines }) => lines.at(-1) ?? '')
   expect(ends.toSorted()).toEqual(['DEADLOCK a b c', 'has both', 'has both'])
 })
