@@ -450,3 +450,25 @@ describe('a long queue', () => {
     expect(statistics).not.toContain('cmdstat_hgetall')
   })
 })
+
+describe('a driver that is closed while it dials again', () => {
+  test('leaves nobody with an error that no one looks after', async () => {
+    const server = await startServer()
+    const unhandled: unknown[] = []
+    const note = (error: unknown): void => void unhandled.push(error)
+    process.on('unhandledRejection', note)
+    cleanups.push(() => void process.off('unhandledRejection', note))
+    // Slow enough for some turn to close just when the subscription has been asked for again.
+    const proxy = await startProxy(server)
+    proxy.delayMs = 10
+    const closings = Array.from({ length: 24 }, async (_, turn) => {
+      const driver = await openDriver(`redis://127.0.0.1:${proxy.port}`)
+      return { driver, afterMs: 50 + turn * 10 }
+    })
+    const drivers = await Promise.all(closings)
+    proxy.cut()
+    await Promise.all(drivers.map(({ driver, afterMs }) => pause(afterMs).then(() => driver.close())))
+    await pause(50)
+    expect(unhandled).toEqual([])
+  })
+})

@@ -56,7 +56,10 @@ export class IoredisLink implements Link {
     }
     let interruptions = 0
     const onReady = (): void => {
-      if (interruptions > 0) missed()
+      if (interruptions === 0) return
+      // By hand: what ioredis itself sends again it does not look after when that fails too.
+      const again = this.cluster ? Promise.resolve() : subscriber.subscribe(channel)
+      void again.then(missed, ignore)
     }
     const onClose = (): void => void (interruptions += 1)
     const listeners = { message: onMessage, ready: onReady, close: onClose, error: ignore }
@@ -99,7 +102,7 @@ export class IoredisLink implements Link {
 /** A subscriber waits for its connection however long that takes: what it misses is asked for afterwards. */
 const subscriberOptions = {
   lazyConnect: true,
-  autoResubscribe: true,
+  autoResubscribe: false,
   enableOfflineQueue: true,
   maxRetriesPerRequest: null,
   retryStrategy: reconnectAfterMs,
