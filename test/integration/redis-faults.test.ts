@@ -472,3 +472,20 @@ describe('a driver that is closed while it dials again', () => {
     expect(unhandled).toEqual([])
   })
 })
+
+describe('a claim that is handed on', () => {
+  test('tells its news to whoever renewed it last, holder or waiter', async () => {
+    const server = await startServer()
+    const [giver, taker] = [await openDriver(server.url), await openDriver(server.url)]
+    const heard: string[] = []
+    taker.listen?.((_key, id, news) => heard.push(`${id} ${news === 'ask' ? news : news.state}`))
+    const fence = fenceOf(await claim(giver, 'holder'))
+    await renew(taker, 'holder')
+    await claim(giver, 'waiter')
+    await renew(taker, 'waiter')
+    await giver.send([{ op: 'evict', key, fence, reason: 'stuck' }])
+    const deadline = Date.now() + 3000
+    while (heard.length < 2 && Date.now() < deadline) await pause(5)
+    expect(heard).toEqual(['holder absent', 'waiter held'])
+  })
+})
