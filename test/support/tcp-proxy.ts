@@ -23,6 +23,8 @@ export class TcpProxy {
   delayMs = 0
   /** True: what the target answers is thrown away, and the client hears nothing. */
   dropReplies = false
+  /** How much has been thrown away so far. */
+  droppedBytes = 0
   readonly #target: ProxyTarget
   readonly #server: Server
   readonly #links = new Set<Link>()
@@ -125,7 +127,8 @@ export class TcpProxy {
         doomed()
         return
       }
-      if (!this.dropReplies) this.#pass(data, client)
+      if (this.dropReplies) this.droppedBytes += data.length
+      else this.#pass(data, client)
     })
   }
 

@@ -88,7 +88,7 @@ describe('the proxy for fault tests', () => {
     const { socket, heard } = await dial()
     proxy.dropReplies = true
     socket.write('lost')
-    await until(() => received === 'lost')
+    await until(() => proxy.droppedBytes === 4)
     proxy.dropReplies = false
     proxy.delayMs = 20
     socket.write('slow')
