@@ -1,14 +1,13 @@
 /** Locks in one file beside proper-lockfile: one after another, and four processes taking turns. */
-import { execFile } from 'node:child_process'
+import { fork, type ChildProcess } from 'node:child_process'
 import { mkdtemp, open, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { promisify } from 'node:util'
 import { lock, type LockOptions } from 'proper-lockfile'
 import { connect } from '../src/index.ts'
 import { monotonicMs } from '../src/core/environment.ts'
-import type { Hold, TurnsOrder } from './children/turns.ts'
+import type { Hold, TurnsOrder, TurnsStart } from './children/turns.ts'
 import { interleave, median, percentile, report } from './report.ts'
 
 const sequentialRounds = 15
@@ -74,20 +73,32 @@ interface Turns {
   readonly perProcess: readonly number[]
 }
 
-const run = promisify(execFile)
-const child = fileURLToPath(new URL('children/turns.js', import.meta.url))
+const program = fileURLToPath(new URL('children/turns.js', import.meta.url))
 
 /** Four processes, one lock: every hold of all of them, in order. */
 async function takeTurns(directory: string, retries?: LockOptions['retries']): Promise<Turns> {
-  const startAt = monotonicMs() + 600
-  const order: TurnsOrder = { directory, retries, startAt, endAt: startAt + turnsMs, holdMs }
-  const outputs = await Promise.all(
-    Array.from({ length: processes }, () =>
-      run(process.execPath, [child, JSON.stringify(order)], { timeout: 20_000, killSignal: 'SIGKILL' }),
-    ),
+  const order: TurnsOrder = { directory, retries, holdMs }
+  const children = Array.from({ length: processes }, () =>
+    fork(program, [JSON.stringify(order)], { timeout: 30_000, killSignal: 'SIGKILL' }),
   )
-  const logs = outputs.map(({ stdout }) => JSON.parse(stdout) as Hold[])
+  await Promise.all(children.map(message))
+  const startAt = monotonicMs() + 20
+  const start: TurnsStart = { startAt, endAt: startAt + turnsMs }
+  for (const child of children) child.send(start)
+  const logs = (await Promise.all(children.map(message))) as Hold[][]
   return merge(logs, startAt + warmUpMs, startAt + turnsMs)
+}
+
+/** The next message of a child; rejects if the child ends instead. */
+function message(child: ChildProcess): Promise<unknown> {
+  return new Promise((resolve, reject) => {
+    const ended = (code: number | null): void => reject(new Error(`A child ended with ${String(code)}.`))
+    child.once('exit', ended)
+    child.once('message', (value) => {
+      child.off('exit', ended)
+      resolve(value)
+    })
+  })
 }
 
 /** The logs of all processes as one, and what counts of it. */

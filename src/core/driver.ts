@@ -236,6 +236,12 @@ export interface LockDriver {
   list(query: ListQuery): Promise<KeyPage>
   /** Calls `heard` when the standing of a claim sent by this driver changes without its asking. Dispose to stop. */
   listen?(heard: Heard): Disposable
+  /**
+   * For how long the store has been up, in milliseconds: since it last started and may have come back without its data.
+   * Infinity where a restart loses nothing that was answered. A driver that keeps a connection may ask once for each
+   * connection, as a restart breaks it; the answer must not be older than the last standing. See `leasehold/quorum`.
+   */
+  uptimeMs?(): Promise<number>
   /** Lets go of connections, timers and files. Claims stay as they are. Repeatable. */
   close(): Promise<void>
 }

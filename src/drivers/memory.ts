@@ -63,16 +63,22 @@ class MemoryStore {
   readonly #keys = new Map<string, KeyState>()
   /** Keys of which only an ending is remembered, oldest first, to be forgotten in passing. */
   readonly #remembered = new Set<string>()
+  readonly #madeAt: number
   readonly #fences: FenceCounter
 
   constructor(clock: MemoryClock) {
     this.#clock = clock
+    this.#madeAt = clock.now()
     // Another process had this name before, perhaps: begin past every fence it can have minted.
     this.#fences = { last: fenceFloor(clock.wall()) }
   }
 
   get now(): number {
     return Math.floor(this.#clock.now())
+  }
+
+  get ageMs(): number {
+    return this.#clock.now() - this.#madeAt
   }
 
   carryOut(request: Request, now: number): Standing {
@@ -145,6 +151,10 @@ class MemoryDriver implements LockDriver {
     this.#store.listeners.add(heard)
     this.#heard.add(heard)
     return { [Symbol.dispose]: () => void this.#store.listeners.delete(heard) }
+  }
+
+  async uptimeMs(): Promise<number> {
+    return this.#store.ageMs
   }
 
   async close(): Promise<void> {

@@ -21,7 +21,7 @@ import { persist } from './sqlite/patience.ts'
 import { takeShortcut } from './sqlite/shortcut.ts'
 import { standpointIn, type Standpoint } from './sqlite/standpoint.ts'
 import { defaultFile } from '../core/state-directory.ts'
-import { bellDirectory, createBellDirectory } from './sqlite/store-file.ts'
+import { ageOfFileMs, bellDirectory, createBellDirectory } from './sqlite/store-file.ts'
 import { inTransaction, type Outcome } from './sqlite/transaction.ts'
 import { systemSurroundings, type SqliteSurroundings } from './sqlite/surroundings.ts'
 
@@ -129,6 +129,10 @@ class SqliteDriver implements LockDriver {
   listen(heard: Heard): Disposable {
     this.#listeners.add(heard)
     return { [Symbol.dispose]: () => void this.#listeners.delete(heard) }
+  }
+
+  async uptimeMs(): Promise<number> {
+    return ageOfFileMs(this.#file)
   }
 
   async close(): Promise<void> {

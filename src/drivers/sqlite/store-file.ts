@@ -1,5 +1,6 @@
 /** What is looked at before SQLite may touch a file: a stranger's file must never be written to. */
-import { closeSync, existsSync, openSync, readSync } from 'node:fs'
+import { closeSync, existsSync, openSync, readSync, statSync } from 'node:fs'
+import { uptime } from 'node:os'
 import path from 'node:path'
 import { LeaseholdError } from '../../core/errors.ts'
 import { makeDirectory } from '../../core/make-directory.ts'
@@ -55,6 +56,13 @@ export function createStoreFile(file: string): void {
  */
 export function isInUse(file: string): boolean {
   return existsSync(bellDirectory(file))
+}
+
+/** For how long the file can have lost nothing: since it was made and since the machine started. */
+export function ageOfFileMs(file: string): number {
+  const madeAt = statSync(file, { throwIfNoEntry: false })?.birthtimeMs
+  // A power cut can undo the last moments; a file that is gone takes all with it.
+  return madeAt === undefined ? 0 : Math.min(uptime() * 1000, Math.max(0, Date.now() - madeAt))
 }
 
 /** The directory of the bells of a store. Claims are secrets, so it is for this user alone. */
