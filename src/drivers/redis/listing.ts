@@ -154,7 +154,7 @@ function byHashTag(names: readonly string[], keyspace: Keyspace): readonly (read
 /** A claim out of the texts that `list.lua` answers with, in the order of `record.lua`. */
 function listedClaim(texts: string | readonly string[]): ListedClaim {
   const [id, , runner, ttlMs, expiresAt, lastHeartbeat, renewalCount, enteredAt, acquiredAt, fence] = texts
-  const [priority, , shared, limit, start, end, , , , graceMs, maxHoldMs, , leaving] = texts.slice(11)
+  const [priority, , shared, limit, start, end, replaces, , , graceMs, maxHoldMs, detached, leaving] = texts.slice(11)
   return {
     id: id as string,
     state: fence === '0' ? 'waiting' : 'held',
@@ -167,6 +167,8 @@ function listedClaim(texts: string | readonly string[]): ListedClaim {
     graceMs: Number(graceMs),
     maxHoldMs: optional(maxHoldMs),
     leaving: leaving === '' ? undefined : leaving,
+    detached: detached === 'true',
+    converting: fence === '0' && replaces !== '',
     enteredAt: Number(enteredAt),
     acquiredAt: Number(acquiredAt),
     lastHeartbeat: Number(lastHeartbeat),
