@@ -272,3 +272,39 @@ describe('letting go', () => {
     expect(holding().play({ type: 'release', at: 5 }).play({ type: 'release', at: 6 }).done).toEqual([])
   })
 })
+
+describe('converting', () => {
+  const gone = { state: 'absent', reason: 'unknown' } as const satisfies Standing
+  const underWay = (at: number) => holding().play({ type: 'converting', at, underWay: true })
+
+  test('is in doubt, not lost, when the store no longer knows the claim; the deadline stands', () => {
+    const player = underWay(1000).tick(10_000).answer(gone, 10_000)
+    expect([player.life.phase, player.effects]).toEqual(['held', []])
+    expect(player.tick(28_498).done).toEqual(['lost'])
+  })
+
+  test('that comes to nothing after that was a loss', () => {
+    const player = underWay(1000).tick(10_000).answer(gone, 10_000)
+    expect(player.play({ type: 'converting', at: 11_000, underWay: false }).done).toEqual(['lost'])
+  })
+
+  test('that succeeds ends the old life without a word, and late answers are dropped', () => {
+    const player = underWay(1000).tick(10_000).play({ type: 'pass-on', at: 10_001 })
+    expect([player.life.phase, player.effects]).toEqual(['over', []])
+    expect(player.answer(gone, 10_000, 10_002).effects).toEqual([])
+  })
+
+  test('does not hide any other end', () => {
+    const player = underWay(1000).tick(10_000).answer({ state: 'absent', reason: 'evicted' }, 10_000)
+    expect(player.done).toEqual(['lost'])
+  })
+
+  test('by a claim whose outcome is unknown sends the same claim again, and releases it only at the end', () => {
+    const player = new Player({ claim: { replaces: 'old' } }).answer(unknown, 0, 10)
+    expect(player.done).toEqual(['renewal-failed'])
+    expect(player.tick(wakeAt(player.life)).effects).toMatchObject([{ request: { op: 'claim', claim: { id: 'id' } } }])
+    expect(player.answer(held(), 40, 50).done).toEqual(['granted'])
+    const late = new Player({ claim: { replaces: 'old' } }).answer(unknown, 0, 10).tick(30_000)
+    expect(late.done).toEqual(['failed', 'release'])
+  })
+})
