@@ -1,0 +1,22 @@
+import { createServer } from 'node:net'
+
+/** Ports below 32768: above them the system hands out ports of its own, which may take one between finding and using it. */
+const firstPort = 20_000
+const lastPort = 32_000
+
+/** A port on the loopback address that nobody listens on now. Two processes begin looking at different places. */
+export async function freePort(): Promise<number> {
+  for (let attempt = 0; attempt < 200; attempt += 1) {
+    const port = firstPort + Math.floor(Math.random() * (lastPort - firstPort))
+    if (await isFree(port)) return port
+  }
+  throw new Error(`No free port was found between ${firstPort} and ${lastPort}.`)
+}
+
+function isFree(port: number): Promise<boolean> {
+  return new Promise((resolve) => {
+    const server = createServer()
+    server.once('error', () => resolve(false))
+    server.listen({ port, host: '127.0.0.1', exclusive: true }, () => server.close(() => resolve(true)))
+  })
+}

@@ -1,0 +1,154 @@
+/**
+ * A PostgreSQL server of a test's own: its own directory, its own port, gone with the test. The server refuses to run as
+ * root, so its programs are run as the user postgres then.
+ */
+import { execFileSync, spawn, type ChildProcess } from 'node:child_process'
+import { chownSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
+import { tmpdir, userInfo } from 'node:os'
+import path from 'node:path'
+import { setTimeout as pause } from 'node:timers/promises'
+import pg from 'pg'
+import { needProgram } from './debian.ts'
+import { freePort } from './free-port.ts'
+
+export interface PostgresServerOptions {
+  /** Settings of postgresql.conf. */
+  readonly settings?: Readonly<Record<string, string | number>>
+  /** Waits for the disk, as a real one does. Default: false, since tests only need it when they pull the plug. */
+  readonly durable?: boolean
+}
+
+const startMs = 30_000
+
+export class PostgresServer {
+  readonly port: number
+  readonly directory: string
+  readonly #settings: Readonly<Record<string, string | number>>
+  #process: ChildProcess | undefined
+
+  private constructor(directory: string, port: number, settings: Readonly<Record<string, string | number>>) {
+    this.directory = directory
+    this.port = port
+    this.#settings = settings
+  }
+
+  /** A fresh server, ready for connections. */
+  static async start(options: PostgresServerOptions = {}): Promise<PostgresServer> {
+    const server = await PostgresServer.#prepare(options)
+    asPostgres('initdb', ['-D', server.directory, '-U', 'postgres', '-A', 'trust', '-E', 'UTF8', '--no-sync'])
+    await server.resume()
+    return server
+  }
+
+  /** A standby that follows this server. */
+  async startStandby(): Promise<PostgresServer> {
+    const standby = await PostgresServer.#prepare({})
+    rmSync(standby.directory, { recursive: true })
+    const source = ['-h', '127.0.0.1', '-p', String(this.port), '-U', 'postgres']
+    asPostgres('pg_basebackup', [...source, '-D', standby.directory, '-R', '-X', 'stream', '--no-sync', '-c', 'fast'])
+    await standby.resume()
+    return standby
+  }
+
+  static async #prepare(options: PostgresServerOptions): Promise<PostgresServer> {
+    const home = mkdtempSync(path.join(tmpdir(), 'leasehold-postgres-'))
+    giveToPostgres(home)
+    const fast = options.durable === true ? {} : { fsync: 'off', synchronous_commit: 'off' }
+    const settings = { max_connections: 100, listen_addresses: '127.0.0.1', ...fast, ...options.settings }
+    return new PostgresServer(path.join(home, 'data'), await freePort(), settings)
+  }
+
+  get url(): string {
+    return `postgres://postgres@127.0.0.1:${this.port}/postgres`
+  }
+
+  /** Starts the server again with its data. */
+  async resume(): Promise<void> {
+    const settings = { port: this.port, unix_socket_directories: path.dirname(this.directory), ...this.#settings }
+    const flags = Object.entries(settings).flatMap(([name, value]) => ['-c', `${name}=${value}`])
+    const { file, prefix } = programAsPostgres('postgres')
+    this.#process = spawn(file, [...prefix, '-D', this.directory, ...flags], { stdio: 'ignore' })
+    await this.#isReady()
+  }
+
+  /** Stops the server: `fast` ends its connections, `immediate` is a crash. */
+  async stop(how: 'fast' | 'immediate' = 'fast'): Promise<void> {
+    const child = this.#process
+    if (child === undefined || child.exitCode !== null) return
+    const ended = new Promise((resolve) => child.once('exit', resolve))
+    this.#signal(how === 'fast' ? 'SIGINT' : 'SIGQUIT')
+    await ended
+    this.#process = undefined
+  }
+
+  /** Stops the server and throws its data away. */
+  async destroy(): Promise<void> {
+    await this.stop('immediate')
+    rmSync(path.dirname(this.directory), { recursive: true, force: true })
+  }
+
+  /** Runs statements beside whatever is tested, and gives the rows of the last one. */
+  async sql(text: string, values?: unknown[]): Promise<Record<string, unknown>[]> {
+    const client = new pg.Client({ connectionString: this.url })
+    await client.connect()
+    try {
+      const result = (await client.query(text, values)) as pg.QueryResult | pg.QueryResult[]
+      const last = Array.isArray(result) ? result.at(-1) : result
+      return (last?.rows ?? []) as Record<string, unknown>[]
+    } finally {
+      await client.end()
+    }
+  }
+
+  /** The postmaster's own number: the process that was started may only be the one that changed the user. */
+  #signal(signal: NodeJS.Signals): void {
+    const pid = Number(readFileSync(path.join(this.directory, 'postmaster.pid'), 'utf8').split('\n')[0])
+    process.kill(pid, signal)
+  }
+
+  async #isReady(): Promise<void> {
+    const deadline = Date.now() + startMs
+    for (;;) {
+      try {
+        await this.sql('select 1')
+        return
+      } catch (error) {
+        if (Date.now() > deadline || this.#process?.exitCode !== null) throw error
+        await pause(25)
+      }
+    }
+  }
+}
+
+/** Where Debian keeps the programs of each version. */
+function programFolders(): string[] {
+  try {
+    return readdirSync('/usr/lib/postgresql')
+      .toSorted((one, other) => Number(one) - Number(other))
+      .map((version) => `/usr/lib/postgresql/${version}/bin`)
+  } catch {
+    return []
+  }
+}
+
+/** How to run one of the server's programs, as the user postgres if we are root. */
+export function programAsPostgres(name: string): { file: string; prefix: string[] } {
+  needProgram('initdb', ['postgresql'], programFolders())
+  const program = needProgram(name, ['postgresql'], programFolders())
+  if (userInfo().uid !== 0) return { file: program, prefix: [] }
+  // Becomes the program, so that its process is our child.
+  return { file: 'setpriv', prefix: ['--reuid=postgres', '--regid=postgres', '--init-groups', program] }
+}
+
+function asPostgres(name: string, args: readonly string[]): void {
+  const { file, prefix } = programAsPostgres(name)
+  execFileSync(file, [...prefix, ...args], { stdio: 'ignore', cwd: '/' })
+}
+
+/** Lets the user postgres write to a file or directory of ours, if that is who runs the server. */
+export function giveToPostgres(file: string): void {
+  if (userInfo().uid !== 0) return
+  const id = (flag: string) => Number(execFileSync('id', [flag, 'postgres'], { encoding: 'utf8' }))
+  needProgram('initdb', ['postgresql'], programFolders())
+  chownSync(file, id('-u'), id('-g'))
+}

@@ -1,0 +1,141 @@
+/**
+ * A TCP proxy on the loopback address that breaks connections in the ways networks do: cut after a request was carried
+ * out, silent in one or both directions, slow, gone.
+ */
+import { connect, createServer, type Server, type Socket } from 'node:net'
+import { freePort } from './free-port.ts'
+
+export interface ProxyTarget {
+  readonly port: number
+  readonly host?: string
+}
+
+/** One client's connection and the one made for it to the target. */
+interface Link {
+  readonly client: Socket
+  readonly target: Socket
+}
+
+export class TcpProxy {
+  readonly port: number
+  readonly host = '127.0.0.1'
+  /** How long each piece of data is held back, in either direction. */
+  delayMs = 0
+  /** True: what the target answers is thrown away, and the client hears nothing. */
+  dropReplies = false
+  readonly #target: ProxyTarget
+  readonly #server: Server
+  readonly #links = new Set<Link>()
+  #paused = false
+  #refusing = false
+  #cutAfterRequest: ((cut: void) => void) | undefined
+
+  private constructor(port: number, target: ProxyTarget) {
+    this.port = port
+    this.#target = target
+    this.#server = createServer((client) => this.#accept(client))
+  }
+
+  /** A proxy that listens on a free port and forwards to the target. */
+  static async start(target: ProxyTarget): Promise<TcpProxy> {
+    const proxy = new TcpProxy(await freePort(), target)
+    await new Promise<void>((resolve, reject) => {
+      proxy.#server.once('error', reject)
+      proxy.#server.listen(proxy.port, proxy.host, resolve)
+    })
+    return proxy
+  }
+
+  /** Open connections through the proxy. */
+  get connections(): number {
+    return this.#links.size
+  }
+
+  /**
+   * Lets the next data of a client through to the target, then cuts that connection once the target has answered, and
+   * before the answer gets back: the request was carried out, and its sender cannot know. Resolves when it has cut.
+   */
+  cutAfterRequest(): Promise<void> {
+    return new Promise((resolve) => {
+      this.#cutAfterRequest = resolve
+    })
+  }
+
+  /** Half-open: connections stay, new ones are accepted, nothing is passed on in either direction. */
+  pause(): void {
+    this.#paused = true
+    for (const { client, target } of this.#links) for (const socket of [client, target]) socket.pause()
+  }
+
+  /** Passes on again, beginning with what came while paused. */
+  resume(): void {
+    this.#paused = false
+    for (const { client, target } of this.#links) for (const socket of [client, target]) socket.resume()
+  }
+
+  /** Resets every connection. New ones are accepted. */
+  cut(): void {
+    for (const link of this.#links) this.#cutLink(link)
+  }
+
+  /** Resets every connection and every new one, until {@link restore}. */
+  refuse(): void {
+    this.#refusing = true
+    this.cut()
+  }
+
+  restore(): void {
+    this.#refusing = false
+  }
+
+  async stop(): Promise<void> {
+    this.refuse()
+    await new Promise<void>((resolve) => this.#server.close(() => resolve()))
+  }
+
+  #accept(client: Socket): void {
+    client.on('error', () => {})
+    if (this.#refusing) {
+      client.resetAndDestroy()
+      return
+    }
+    const target = connect({ port: this.#target.port, host: this.#target.host ?? '127.0.0.1' })
+    const link = { client, target }
+    this.#links.add(link)
+    client.setNoDelay(true)
+    target.setNoDelay(true)
+    target.on('error', () => {})
+    client.on('close', () => this.#cutLink(link))
+    target.on('close', () => this.#cutLink(link))
+    this.#forward(link)
+    if (this.#paused) this.pause()
+  }
+
+  #forward(link: Link): void {
+    const { client, target } = link
+    let doomed: ((cut: void) => void) | undefined
+    client.on('data', (data) => {
+      doomed ??= this.#cutAfterRequest
+      this.#cutAfterRequest = undefined
+      this.#pass(data, target)
+    })
+    target.on('data', (data) => {
+      if (doomed !== undefined) {
+        this.#cutLink(link)
+        doomed()
+        return
+      }
+      if (!this.dropReplies) this.#pass(data, client)
+    })
+  }
+
+  #pass(data: Buffer, to: Socket): void {
+    if (this.delayMs === 0) to.write(data)
+    else setTimeout(() => to.writable && to.write(data), this.delayMs)
+  }
+
+  #cutLink(link: Link): void {
+    if (!this.#links.delete(link)) return
+    for (const socket of [link.client, link.target]) if (!socket.destroyed) socket.resetAndDestroy()
+  }
+}
