@@ -15,7 +15,7 @@ import { readAnswer, readNotice, readPage, type Notice } from './postgres/answer
 import { connectionsTo, type Connections, type PostgresSource } from './postgres/connections.ts'
 import { changedNothing, faultOf, isSchemaMissing, isWorthRepeating } from './postgres/faults.ts'
 import { Listener } from './postgres/listener.ts'
-import { requestRow } from './postgres/request-row.ts'
+import { batchOf } from './postgres/batch.ts'
 import { inSchema, makeSchema, type SchemaOptions } from './postgres/schema.ts'
 import { urlOptions } from './postgres/url.ts'
 import { WaitingRoom } from './postgres/waiting-room.ts'
@@ -85,7 +85,7 @@ class PostgresDriver implements LockDriver {
     this.#source = fromUrl?.url ?? source
     this.#options = { ...optionsOf(fromUrl?.options), ...options }
     this.#patienceMs = options.patienceMs ?? patienceDefaultMs
-    this.#sendSql = this.#inSchema('select leasehold.send($1::json, $2)::text as answer')
+    this.#sendSql = this.#inSchema('select leasehold.send($1::json, $2, $3, $4, $5, $6, $7)::text as answer')
     this.#waiting = new WaitingRoom(
       () => this.#listener?.hears !== true,
       (key, id) => this.#tell({ key, id }),
@@ -100,16 +100,16 @@ class PostgresDriver implements LockDriver {
   async send(requests: readonly Request[]): Promise<readonly Standing[]> {
     this.#refuseIfClosed()
     if (requests.length === 0) return []
-    const batch = JSON.stringify(requests.map(requestRow))
+    const batch = batchOf(requests, this.#channel)
     let text: string
     try {
-      text = await this.#persist(this.#sendSql, [batch, this.#channel])
+      text = await this.#persist(this.#sendSql, batch.values)
     } catch (error) {
       const fault = faultOf(error)
       if (error instanceof LeaseholdError || changedNothing(error)) throw fault
       return requests.map(() => ({ state: 'unknown', error: fault }))
     }
-    const { standings, news } = readAnswer(text)
+    const { standings, news } = readAnswer(text, batch)
     this.#keepTrack(requests, standings)
     if (news.length > 0) queueMicrotask(() => news.forEach((notice) => this.#tell(notice)))
     this.#tidyNowAndThen()

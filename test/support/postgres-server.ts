@@ -25,6 +25,7 @@ export class PostgresServer {
   readonly directory: string
   readonly #settings: Readonly<Record<string, string | number>>
   #process: ChildProcess | undefined
+  #client: pg.Client | undefined
 
   private constructor(directory: string, port: number, settings: Readonly<Record<string, string | number>>) {
     this.directory = directory
@@ -74,6 +75,7 @@ export class PostgresServer {
   /** Stops the server: `fast` ends its connections, `immediate` is a crash. */
   async stop(how: 'fast' | 'immediate' = 'fast'): Promise<void> {
     const child = this.#process
+    await this.#disconnect()
     if (child === undefined || child.exitCode !== null) return
     const ended = new Promise((resolve) => child.once('exit', resolve))
     this.#signal(how === 'fast' ? 'SIGINT' : 'SIGQUIT')
@@ -89,15 +91,21 @@ export class PostgresServer {
 
   /** Runs statements beside whatever is tested, and gives the rows of the last one. */
   async sql(text: string, values?: unknown[]): Promise<Record<string, unknown>[]> {
-    const client = new pg.Client({ connectionString: this.url })
-    await client.connect()
+    this.#client ??= await connected(this.url)
     try {
-      const result = (await client.query(text, values)) as pg.QueryResult | pg.QueryResult[]
+      const result = (await this.#client.query(text, values)) as pg.QueryResult | pg.QueryResult[]
       const last = Array.isArray(result) ? result.at(-1) : result
       return (last?.rows ?? []) as Record<string, unknown>[]
-    } finally {
-      await client.end()
+    } catch (error) {
+      if (!(error instanceof pg.DatabaseError)) await this.#disconnect()
+      throw error
     }
+  }
+
+  async #disconnect(): Promise<void> {
+    const client = this.#client
+    this.#client = undefined
+    await client?.end().catch(() => {})
   }
 
   /** The postmaster's own number: the process that was started may only be the one that changed the user. */
@@ -118,6 +126,13 @@ export class PostgresServer {
       }
     }
   }
+}
+
+async function connected(url: string): Promise<pg.Client> {
+  const client = new pg.Client({ connectionString: url })
+  client.on('error', () => {})
+  await client.connect()
+  return client
 }
 
 /** Where Debian keeps the programs of each version. */

@@ -1,4 +1,6 @@
+import { keyOf } from '../../core/batcher.ts'
 import type { KeyPage, ListedClaim, ListedKey, Runner, Standing, Succession } from '../../core/driver.ts'
+import type { Batch } from './batch.ts'
 
 /** News of a claim. Without a standing it only says: ask. */
 export interface Notice {
@@ -7,15 +9,34 @@ export interface Notice {
   readonly standing?: Standing
 }
 
-/** What the function `send` answers. */
-export interface Answer {
-  readonly standings: readonly Standing[]
-  readonly news: readonly Notice[]
+/** What the function `send` answers: keys of plain requests with what became of them, then all the others. */
+interface RawAnswer {
+  readonly held: readonly string[] | null
+  readonly fences: readonly number[] | null
+  readonly leftMs: readonly number[] | null
+  readonly released: readonly string[] | null
+  readonly rest: readonly Standing[]
+  readonly news: readonly Notice[] | null
 }
 
-export function readAnswer(text: string): Answer {
-  const { standings, news } = JSON.parse(text) as Answer
-  return { standings: standings.map(readStanding), news: news.map(readNotice) }
+/** The standings of a batch in the order asked, and the news that came with them. */
+export function readAnswer(
+  text: string,
+  { requests, places }: Batch,
+): { readonly standings: readonly Standing[]; readonly news: readonly Notice[] } {
+  const { held, fences, leftMs, released, rest, news } = JSON.parse(text) as RawAnswer
+  const byKey = new Map<string, Standing>()
+  for (const key of released ?? []) byKey.set(key, { state: 'absent', reason: 'released' })
+  for (const [index, key] of (held ?? []).entries()) {
+    byKey.set(key, { state: 'held', fence: fences?.[index] ?? 0, ttlMs: leftMs?.[index] ?? 0 })
+  }
+  const standings: Standing[] = Array.from({ length: requests.length })
+  let next = 0
+  for (const [index, request] of requests.entries()) {
+    const standing = byKey.get(keyOf(request)) ?? readStanding(rest[next++] as Standing)
+    standings[places?.[index] ?? index] = standing
+  }
+  return { standings, news: (news ?? []).map(readNotice) }
 }
 
 export function readNotice(notice: Notice): Notice {

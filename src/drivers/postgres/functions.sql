@@ -13,19 +13,22 @@ do $$
 begin
   if to_regtype('leasehold.request') is not null then return; end if;
   create type leasehold.request as (
-    op       text,
-    key      text,
-    id       text,
-    ttl_ms   bigint,
+    op          text,
+    key         text,
+    id          text,
+    ttl_ms      bigint,
     -- For renew the fence floor, for evict the fence of the holder.
-    fence    bigint,
-    reason   text,
-    -- For claim: it replaces nobody and can be granted at once where nobody holds.
-    plain    boolean,
-    -- For claim: it neither waits nor evicts.
-    tries    boolean,
-    -- For claim: what is asked, in the names of the columns of `claims`.
-    claim    json
+    fence       bigint,
+    reason      text,
+    -- It may be dealt with in the row of its key: the only request of its key, and nothing out of the ordinary.
+    plain       boolean,
+    -- For claim: it neither waits nor evicts nor replaces.
+    tries       boolean,
+    max_hold_ms bigint,
+    -- For claim: who asks; null: who asks for most of the batch.
+    runner      text,
+    -- For claim: what is asked beyond the ordinary, in the names of the columns of `claims`.
+    claim       json
   );
   create type leasehold.step as (
     key        text,
@@ -68,10 +71,23 @@ language sql immutable as $$
               else jsonb_build_object('state', 'absent', 'reason', reason, 'detail', detail) end
 $$;
 
+-- What is asked for, as a row of `claims`: the ordinary, and beyond.
+create or replace function leasehold.asked_for(claim json) returns leasehold.claims language plpgsql stable as $$
+declare
+  c leasehold.claims;
+begin
+  c.exclusive := true;
+  c.priority := 0;
+  c.waits := true;
+  c.grace_ms := 0;
+  return case when claim is null then c else json_populate_record(c, claim) end;
+end
+$$;
+
 -- The lone holder of a key as a row of `claims`.
 create or replace function leasehold.lone(k leasehold.keys) returns leasehold.claims language plpgsql stable as $$
 declare
-  c leasehold.claims := json_populate_record(null::leasehold.claims, k.claim);
+  c leasehold.claims := leasehold.asked_for(k.claim);
 begin
   c.key := k.key;
   c.id := k.id;
@@ -86,6 +102,7 @@ begin
   c.last_heartbeat := k.last_heartbeat;
   c.renewal_count := k.renewal_count;
   c.expires_at := k.expires_at;
+  c.runner := k.runner;
   return c;
 end
 $$;
@@ -318,7 +335,7 @@ begin
      where c.key = wanted.key and c.held and c.id is distinct from wanted.replaces and leasehold.overlap(c, wanted)
        and case wanted.evict when 'lower-priority' then c.priority < wanted.priority
                              when 'stale' then c.last_heartbeat <= step.now_ms - wanted.stale_ms
-                             when 'same-runner' then c.runner_id = wanted.runner_id
+                             when 'same-runner' then c.runner::json ->> 'id' = wanted.runner::json ->> 'id'
                              else true end
      order by c.priority, c.fence
   loop
@@ -439,7 +456,7 @@ begin
 end
 $$;
 
-create or replace function leasehold.claim(step leasehold.step, wanted json) returns leasehold.step
+create or replace function leasehold.claim(step leasehold.step, wanted leasehold.request) returns leasehold.step
 language plpgsql as $$
 declare
   c leasehold.claims;
@@ -458,9 +475,12 @@ begin
   if step.over is not null or step.ended ->> 'id' = step.asked then
     return leasehold.answer_absent(step);
   end if;
-  c := json_populate_record(null::leasehold.claims, wanted);
+  c := leasehold.asked_for(wanted.claim);
   c.key := step.key;
   c.id := step.asked;
+  c.ttl_ms := wanted.ttl_ms;
+  c.max_hold_ms := wanted.max_hold_ms;
+  c.runner := wanted.runner;
   if c.replaces is not null then
     refusal := leasehold.refuse_conversion(step, c);
     if refusal is not null then
@@ -567,28 +587,36 @@ begin
 end
 $$;
 
--- One request on a locked key, by the rows of `claims`. Returns its standing, and adds to the news.
-create or replace function leasehold.carry_out(request leasehold.request, at_ms bigint, at_us bigint, sender text,
-                                               inout news jsonb[], out standing jsonb)
+-- One request by the rows of `claims`, its key locked. Returns its standing, and adds to the news.
+create or replace function leasehold.carry_out(request leasehold.request, sender text, inout news jsonb[],
+                                               out standing jsonb)
 language plpgsql as $$
 declare
   k leasehold.keys;
   step leasehold.step;
   occupied boolean;
 begin
-  select * into k from leasehold.keys f where f.key = request.key;
+  select * into k from leasehold.keys f where f.key = request.key for update;
+  if k.key is null and request.op <> 'claim' then
+    standing := leasehold.absent('unknown');
+    return;
+  elsif k.key is null then
+    insert into leasehold.keys (key) values (request.key) on conflict (key) do nothing;
+    select * into k from leasehold.keys f where f.key = request.key for update;
+  end if;
   if k.id is not null then insert into leasehold.claims select (leasehold.lone(k)).*; end if;
+  -- Read the clock once the key is ours: time then never runs backwards from one step to the next.
+  step.now_us := extract(epoch from leasehold.clock()) * 1000000;
+  step.now_ms := step.now_us / 1000;
   step.key := request.key;
-  step.now_ms := at_ms;
-  step.now_us := at_us;
   step.asked := request.id;
   step.owner := sender;
   step.last_fence := k.last_fence;
-  step.ended := case when at_ms < (k.ended ->> 'until')::bigint then k.ended end;
+  step.ended := case when step.now_ms < (k.ended ->> 'until')::bigint then k.ended end;
   step.news := news;
   step := leasehold.settle(step);
   case request.op
-    when 'claim' then step := leasehold.claim(step, request.claim);
+    when 'claim' then step := leasehold.claim(step, request);
     when 'renew' then step := leasehold.renew(step, request.ttl_ms, request.fence);
     when 'release' then step := leasehold.release(step);
     when 'evict' then step := leasehold.evict(step, request.fence, request.reason);
@@ -599,7 +627,8 @@ begin
   if k.id is not null or occupied <> k.crowded or step.last_fence <> k.last_fence
      or step.ended is distinct from k.ended then
     update leasehold.keys f
-       set last_fence = step.last_fence, ended = step.ended, crowded = occupied, id = null, owner = null, claim = null
+       set last_fence = step.last_fence, ended = step.ended, crowded = occupied, id = null, owner = null,
+           runner = null, claim = null
      where f.key = request.key;
   end if;
 end
@@ -607,66 +636,101 @@ $$;
 
 -- ---- what drivers call
 
--- Carries out a batch (an array of `request`) for the driver that listens on channel `sender`, in one transaction.
--- Returns the standings in the order asked, and the news for the sender's own claims. Others are notified.
-create or replace function leasehold.send(batch json, sender text) returns json language plpgsql
-set enable_seqscan = off as $$
+-- Carries out a batch (an array of `request`, keys in order) in one transaction, for the driver that listens on channel
+-- `sender`. The last four count the requests, and those of them that are plain.
+-- Returns what became of plain requests by their keys: `held` with `fences` and `leftMs`, and `released`; the standings
+-- of all others in their order as `rest`; and `news` of the sender's own claims. Other owners are notified.
+create or replace function leasehold.send(batch json, usual_runner text, sender text, requests integer,
+                                          plain_claims integer, plain_renewals integer, plain_releases integer)
+returns json language plpgsql set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off as $$
 declare
-  r leasehold.request;
-  now_us bigint;
-  now_ms bigint;
-  granted_fence bigint;
-  left_ms bigint;
+  -- Read before any key is locked, which is good enough for a lone holder: a time in the past promises nobody more, and
+  -- nobody else's lease is judged by it.
+  now_us bigint := extract(epoch from leasehold.clock()) * 1000000;
+  now_ms bigint := now_us / 1000;
+  held text[];
+  fences bigint[];
+  left_ms bigint[];
+  renewed record;
+  released text[];
+  done text[];
+  request leasehold.request;
   standing jsonb;
-  standings json[] := '{}';
+  rest json[] := '{}';
   news jsonb[] := '{}';
 begin
-  -- Locks the keys, made where missing, always in the same order: no two batches can wait for each other.
-  insert into leasehold.keys as k (key)
-  select distinct q.key collate "C" from json_to_recordset(batch) as q (key text) order by 1
-      on conflict (key) do update set last_fence = k.last_fence where false;
-  now_us := extract(epoch from leasehold.clock()) * 1000000;
-  now_ms := now_us / 1000;
-  for r in select * from json_populate_recordset(null::leasehold.request, batch) loop
-    granted_fence := null;
-    standing := null;
-    if r.op = 'claim' and r.plain then
-      -- Nobody is here and no unclean end is to be told: granted.
-      update leasehold.keys k
-         set last_fence = greatest(k.last_fence + 1, now_us), ended = null, id = r.id, owner = sender,
-             ttl_ms = r.ttl_ms, acquired_at = now_ms, last_heartbeat = now_ms, renewal_count = 0,
-             expires_at = now_ms + least(r.ttl_ms, (r.claim ->> 'max_hold_ms')::bigint), claim = r.claim
-       where k.key = r.key and k.id is null and not k.crowded and k.last_fence < 9007199254740990
+  if requests > 1 and requests > plain_claims then
+    -- Keys are locked in one order everywhere, so that no two batches wait for each other.
+    perform from rows from (json_to_recordset(batch) as (key text)) with ordinality as r (key, place)
+            join leasehold.keys k on k.key = r.key collate "C" order by r.place for update of k;
+  end if;
+  if plain_claims > 0 then
+    -- Nobody is here and no unclean end is to be told: granted.
+    with granted as (
+      insert into leasehold.keys as k (key, last_fence, id, owner, ttl_ms, acquired_at, last_heartbeat, renewal_count,
+                                       expires_at, runner, claim)
+      select r.key, now_us, r.id, sender, r.ttl_ms, now_ms, now_ms, 0, now_ms + least(r.ttl_ms, r.max_hold_ms),
+             coalesce(r.runner, usual_runner), r.claim
+        from json_populate_recordset(null::leasehold.request, batch) r where r.plain and r.op = 'claim'
+          on conflict (key) do update
+         set last_fence = greatest(k.last_fence + 1, now_us), ended = null, id = excluded.id, owner = excluded.owner,
+             ttl_ms = excluded.ttl_ms, acquired_at = now_ms, last_heartbeat = now_ms, renewal_count = 0,
+             expires_at = excluded.expires_at, runner = excluded.runner, claim = excluded.claim
+       where k.id is null and not k.crowded and k.last_fence < 9007199254740990
          and (k.ended is null or (k.ended ->> 'until')::bigint <= now_ms)
-      returning k.last_fence, k.expires_at - now_ms into granted_fence, left_ms;
-      if granted_fence is null and r.tries and exists (
-        -- A lone holder of everything, whose time is not over: refused, and nothing to write.
-        select from leasehold.keys k
-         where k.key = r.key and k.id <> r.id and (k.ended ->> 'id') is distinct from r.id
-           and k.expires_at > now_ms and k.expires_at - now_ms <= k.ttl_ms
-           and (k.claim ->> 'exclusive')::boolean and (k.claim ->> 'range_start') is null
-      ) then standing := leasehold.absent('refused'); end if;
-    elsif r.op = 'release' then
-      update leasehold.keys k set id = null, owner = null, claim = null
-       where k.key = r.key and k.id = r.id and k.expires_at > now_ms and k.expires_at - now_ms <= k.ttl_ms;
-      if found then standing := leasehold.absent('released'); end if;
-    elsif r.op = 'renew' and r.fence is null then
+      returning k.key, k.last_fence, k.expires_at - now_ms as left_ms
+    ) select array_agg(g.key), array_agg(g.last_fence), array_agg(g.left_ms) into held, fences, left_ms from granted g;
+  end if;
+  if plain_renewals > 0 then
+    with kept as (
       update leasehold.keys k
          set owner = sender, ttl_ms = r.ttl_ms, last_heartbeat = now_ms, renewal_count = k.renewal_count + 1,
              expires_at = least(now_ms + r.ttl_ms, k.acquired_at + (k.claim ->> 'max_hold_ms')::bigint)
-       where k.key = r.key and k.id = r.id and k.expires_at > now_ms and k.expires_at - now_ms <= k.ttl_ms
-      returning k.last_fence, k.expires_at - now_ms into granted_fence, left_ms;
-    end if;
-    if granted_fence is not null then
-      standings := array_append(standings, json_build_object('state', 'held', 'fence', granted_fence, 'ttlMs', left_ms));
-      continue;
-    end if;
-    if standing is null then
-      select c.news, c.standing into news, standing from leasehold.carry_out(r, now_ms, now_us, sender, news) c;
-    end if;
-    standings := array_append(standings, standing::json);
-  end loop;
-  return json_build_object('standings', array_to_json(standings), 'news', leasehold.spread(news, sender));
+        from json_populate_recordset(null::leasehold.request, batch) r
+       where r.plain and r.op = 'renew' and k.key = r.key collate "C" and k.id = r.id
+         and k.expires_at > now_ms and k.expires_at - now_ms <= k.ttl_ms
+      returning k.key, k.last_fence, k.expires_at - now_ms as left_ms
+    ) select array_agg(n.key) as keys, array_agg(n.last_fence) as fences, array_agg(n.left_ms) as left_ms
+        into renewed from kept n;
+    held := held || renewed.keys;
+    fences := fences || renewed.fences;
+    left_ms := left_ms || renewed.left_ms;
+  end if;
+  if plain_releases > 0 then
+    with freed as (
+      update leasehold.keys k set id = null, owner = null, runner = null, claim = null
+        from json_populate_recordset(null::leasehold.request, batch) r
+       where r.plain and r.op = 'release' and k.key = r.key collate "C" and k.id = r.id
+         and k.expires_at > now_ms and k.expires_at - now_ms <= k.ttl_ms
+      returning k.key
+    ) select array_agg(f.key) into released from freed f;
+  end if;
+  done := coalesce(held || released, held, released, '{}');
+  if cardinality(done) < requests then
+    for request in select * from json_populate_recordset(null::leasehold.request, batch) r
+                    where r.plain is not true or r.key <> all (done) loop
+      request.runner := coalesce(request.runner, usual_runner);
+      if request.op = 'claim' and request.tries and leasehold.refuses(request, now_ms) then
+        standing := leasehold.absent('refused');
+      else
+        select c.news, c.standing into news, standing from leasehold.carry_out(request, sender, news) c;
+      end if;
+      rest := array_append(rest, standing::json);
+    end loop;
+  end if;
+  return json_build_object('held', held, 'fences', fences, 'leftMs', left_ms, 'released', released, 'rest', rest,
+                           'news', case when cardinality(news) > 0 then leasehold.spread(news, sender) end);
+end
+$$;
+
+-- Whether a lone holder of everything, whose time is not over, is there: then there is nothing to write.
+create or replace function leasehold.refuses(request leasehold.request, now_ms bigint) returns boolean language plpgsql as $$
+begin
+  return exists (
+    select from leasehold.keys k
+     where k.key = request.key and k.id <> request.id and (k.ended ->> 'id') is distinct from request.id
+       and k.expires_at > now_ms and k.expires_at - now_ms <= k.ttl_ms
+       and coalesce((k.claim ->> 'exclusive')::boolean, true) and (k.claim ->> 'range_start') is null);
 end
 $$;
 
@@ -727,7 +791,7 @@ begin
   delete from leasehold.keys where key in (
     select k.key from leasehold.keys k
      where not k.crowded and k.last_fence < hour_ago_us
-       and (k.id is null or k.expires_at + (k.claim ->> 'grace_ms')::bigint < hour_ago_us / 1000)
+       and (k.id is null or k.expires_at + coalesce((k.claim ->> 'grace_ms')::bigint, 0) < hour_ago_us / 1000)
        and (k.ended is null or (k.ended ->> 'until')::bigint < now_us / 1000)
      order by k.key limit keys_max for update skip locked);
   get diagnostics forgotten = row_count;

@@ -29,7 +29,8 @@ create @table@ if not exists leasehold.keys (
   last_heartbeat bigint,
   renewal_count  bigint,
   expires_at     bigint,
-  -- What it asked for, in the names of the columns of `claims`.
+  runner         text,
+  -- What it asked for beyond the ordinary, in the names of the columns of `claims`.
   claim          json
 ) with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0);
 
@@ -69,8 +70,7 @@ create @table@ if not exists leasehold.claims (
   stale_ms       bigint,
   grace_ms       bigint  not null,
   max_hold_ms    bigint,
-  runner_id      text    not null,
-  -- As JSON, and nobody's business here.
+  -- JSON, of which only the id matters here.
   runner         text    not null,
   primary key (key, id)
 ) with (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0);
