@@ -37,11 +37,24 @@ export function attempt(
   terms: Terms,
   waitMs: number,
 ): Promise<Acquired> {
+  return new Promise((resolve) => pursue(client, scope, sharing, terms, waitMs, (lease) => resolve({ lease }), resolve))
+}
+
+/** Like {@link attempt} for callers with a promise of their own: calls one of `acquired` and `missed`, once and later. */
+export function pursue(
+  client: Client,
+  scope: Scope,
+  sharing: Sharing,
+  terms: Terms,
+  waitMs: number,
+  acquired: (lease: Lease) => void,
+  missed: (missed: Missed) => void,
+): void {
   const { supports } = client.driver
   if (scope.range !== undefined && !supports.range) throw unsupported('byte ranges')
   if (sharing.mode === 'shared' && !supports.shared) throw unsupported('shared locks')
   if (sharing.limit !== undefined && !supports.limit) throw unsupported('semaphores')
-  return new Promise((resolve) => new Acquisition(client, scope, sharing, terms, waitMs, resolve).start())
+  new Acquisition(client, scope, sharing, terms, waitMs, acquired, missed).start()
 }
 
 /** One caller's way to a lease on one scope. */
@@ -52,7 +65,8 @@ class Acquisition extends Waiter {
   readonly #sharing: Sharing
   readonly #terms: Terms
   readonly #mayQueue: boolean
-  readonly #resolve: (acquired: Acquired) => void
+  readonly #acquired: (lease: Lease) => void
+  readonly #missed: (missed: Missed) => void
   readonly #key: string
   #contended = false
 
@@ -62,7 +76,8 @@ class Acquisition extends Waiter {
     sharing: Sharing,
     terms: Terms,
     waitMs: number,
-    resolve: (acquired: Acquired) => void,
+    acquired: (lease: Lease) => void,
+    missed: (missed: Missed) => void,
   ) {
     super(client.office, waitMs === terms.patience.waitMs ? terms.patience : { ...terms.patience, waitMs })
     const { driver, environment } = client
@@ -71,7 +86,8 @@ class Acquisition extends Waiter {
     this.#sharing = sharing
     this.#terms = terms
     this.#mayQueue = waitMs > 0 && driver.supports.queue
-    this.#resolve = resolve
+    this.#acquired = acquired
+    this.#missed = missed
     this.#key = storeKey(client.namespace, scope.key)
     this.terms = {
       heartbeatMs: client.ownHeartbeatMs(terms.heartbeatMs, terms.ttlMs),
@@ -116,12 +132,12 @@ class Acquisition extends Waiter {
       client.emit('takeover', scope, { key, fence, after })
       if (after.how !== 'max-hold') client.emit('stale', scope, { key, after })
     }
-    this.#resolve({ lease })
+    this.#acquired(lease)
   }
 
   protected missed(miss: Miss): void {
     if (miss.type === 'refused' && miss.standing.reason === 'refused') this.#contend()
-    this.#resolve({ miss, attempts: this.attempts, waitedMs: this.#client.environment.now() - this.since })
+    this.#missed({ miss, attempts: this.attempts, waitedMs: this.#client.environment.now() - this.since })
   }
 
   /** Counted once an acquisition, however often it had to ask. */

@@ -1,12 +1,15 @@
 import { Alarm } from '../core/alarm.ts'
 import { Batcher } from '../core/batcher.ts'
+import { within } from '../core/bounded.ts'
 import type { LockDriver, Runner } from '../core/driver.ts'
 import type { Environment } from '../core/environment.ts'
 import { LeaseholdError } from '../core/errors.ts'
 import { Events, type EventName, type LockEvents } from '../core/events.ts'
+import { IdTable } from '../core/id-table.ts'
+import { Roster } from '../core/roster.ts'
 import { describeScope, type Scope } from '../core/scope.ts'
 import type { HeldName } from '../core/runner-name.ts'
-import type { HeartbeatThread, Office, Tenure } from '../core/tenure.ts'
+import type { HeartbeatThread, Office } from '../core/tenure.ts'
 import { startHeartbeatThread } from './heartbeat-thread.ts'
 import type { Lease } from './lease.ts'
 import type { Logger } from './logger.ts'
@@ -22,7 +25,7 @@ export class Client {
   readonly runner: Runner
   readonly namespace: string
   readonly allowForce: boolean
-  readonly leases = new Set<Lease>()
+  readonly leases = new Roster<Lease>()
   readonly counters = new Counters()
   readonly events: Events
   readonly office: Office & { thread: HeartbeatThread | undefined }
@@ -53,8 +56,8 @@ export class Client {
       environment,
       batcher: new Batcher(driver, environment),
       alarm: new Alarm(environment),
-      tenures: new Map<string, Tenure>(),
-      waiters: new Set(),
+      tenures: new IdTable(),
+      waiters: new Roster(),
       thread: undefined,
     }
     this.#listening = driver.listen?.((_key, id, news) => this.office.tenures.get(id)?.hear(news))
@@ -122,29 +125,15 @@ export class Client {
   async #close(): Promise<void> {
     for (const waiter of this.office.waiters) waiter.close()
     const released = [...this.leases].map((lease) => lease.release())
-    await this.#within(
-      closeMs,
-      Promise.all(released).then(() => this.office.batcher.settled()),
-    )
+    // Not for ever: what is left ends by its ttl.
+    const settled = Promise.all(released).then(() => this.office.batcher.settled())
+    await within(this.environment, closeMs, settled)
     this.#listening?.[Symbol.dispose]()
     this.office.alarm.clear()
     this.office.tenures.clear()
     await this.office.thread?.close()
     await this.driver.close()
     this.#runnerName?.release()
-  }
-
-  /** Waits for work, but not for ever: what is left ends by its ttl. */
-  async #within(milliseconds: number, work: Promise<unknown>): Promise<void> {
-    let timer
-    await Promise.race([
-      work,
-      new Promise<void>((resolve) => {
-        timer = this.environment.timer(milliseconds, resolve)
-        timer.keepAlive(true)
-      }),
-    ])
-    ;(timer as { cancel(): void } | undefined)?.cancel()
   }
 }
 

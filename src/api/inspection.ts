@@ -1,9 +1,13 @@
 import type { KeyPage, ListedClaim, ListedKey, Runner } from '../core/driver.ts'
+import { within } from '../core/bounded.ts'
 import { formatDuration } from '../core/duration.ts'
 import type { HolderSummary } from '../core/errors.ts'
 import { overlaps } from '../core/conflict.ts'
 import { describeScope, splitStoreKey, storeKey, type Scope } from '../core/scope.ts'
 import type { Client } from './client.ts'
+
+/** How long an error waits to be told who holds: its caller has waited enough. */
+const holdersWithinMs = 1000
 
 /** A claim as operators see it. No ids: whoever knows one could release it. */
 export interface ClaimInfo {
@@ -92,7 +96,7 @@ export async function inspectLock(client: Client, scope: Scope): Promise<LockInf
 /** Those who hold something that touches the scope. Empty if the store cannot say: this only decorates errors. */
 export async function holdersOf(client: Client, scope: Scope): Promise<readonly HolderSummary[]> {
   try {
-    const info = await inspectLock(client, scope)
+    const info = await within(client.environment, holdersWithinMs, inspectLock(client, scope))
     return (info?.holders ?? []).filter((holder) => overlaps(holder, { mode: 'exclusive', ...scope })).map(summary)
   } catch {
     return []

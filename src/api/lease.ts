@@ -2,6 +2,7 @@ import type { Runner, Standing } from '../core/driver.ts'
 import { positiveMs, type Duration } from '../core/duration.ts'
 import { LeaseholdError } from '../core/errors.ts'
 import type { Effect } from '../core/life.ts'
+import type { RosterMember } from '../core/roster.ts'
 import { describeScope, type Scope } from '../core/scope.ts'
 import type { Observer, Tenure } from '../core/tenure.ts'
 import type { Client } from './client.ts'
@@ -30,11 +31,13 @@ const stillEntered: ReleaseResult = { released: false, reason: 'entered-again' }
 /**
  * A lock in hand. Pass `fence` with every write, stop when `signal` fires, and release it: `await using` does.
  */
-export class Lease implements AsyncDisposable, Observer {
+export class Lease implements AsyncDisposable, Observer, RosterMember {
   readonly scope: Scope
   /** Grows with every grant of this lock: a resource that has seen a higher one must refuse this one. */
   readonly fence: number
   readonly runner: Runner
+  /** @internal */
+  rosterSlot = -1
   readonly #client: Client
   readonly #tenure: Tenure
   readonly #terms: Terms
@@ -235,10 +238,11 @@ export class Lease implements AsyncDisposable, Observer {
   #onLost(reason: string, detail: string | undefined): void {
     const why = detail === undefined ? reason : `${reason}: ${detail}`
     const after = Math.round(this.#tenure.life.ttlMs)
-    const what =
-      reason === 'expired'
-        ? `${this.#name()} was not renewed for ${after} ms`
-        : `${this.#name()} was taken away (${why})`
+    const whats: Readonly<Record<string, string>> = {
+      expired: `${this.#name()} was not renewed for ${after} ms`,
+      'max-hold': `${this.#name()} was held for as long as it may be`,
+    }
+    const what = whats[reason] ?? `${this.#name()} was taken away (${why})`
     this.#loss = new LeaseholdError('LOST', `${what}. Stop writing; fence ${this.fence} may be superseded.`, {
       scope: describeScope(this.scope),
       key: this.key,

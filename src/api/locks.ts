@@ -4,7 +4,7 @@ import type { EventName, Listener } from '../core/events.ts'
 import { covers, describeScope, storeKey, toScope, type Scope, type ScopeLike } from '../core/scope.ts'
 import type { Runner } from '../core/driver.ts'
 import { takeAll, type LeaseSet } from './acquire-all.ts'
-import { attempt, exclusively, refusal, type Sharing } from './acquisition.ts'
+import { attempt, exclusively, pursue, refusal, type Sharing } from './acquisition.ts'
 import type { Client } from './client.ts'
 import {
   eachLock,
@@ -202,14 +202,17 @@ export class Locks implements AsyncDisposable {
     }
   }
 
-  async #acquire(scope: Scope, sharing: Sharing, options: AcquireOptions | undefined): Promise<Lease> {
-    const terms = this.#terms(options)
-    const again = this.#enterAgain(scope, terms)
-    if (again !== undefined) return again
-    const waitMs = terms.failOnConflict ? 0 : (terms.waitMs ?? Infinity)
-    const acquired = await attempt(this.#client, scope, sharing, terms, waitMs)
-    if ('lease' in acquired) return acquired.lease
-    throw await refusal(this.#client, scope, acquired, terms)
+  #acquire(scope: Scope, sharing: Sharing, options: AcquireOptions | undefined): Promise<Lease> {
+    // One promise from here to the lease: this is the call that is made most. What throws in here rejects it.
+    return new Promise((resolve, reject) => {
+      const terms = this.#terms(options)
+      const again = this.#enterAgain(scope, terms)
+      if (again !== undefined) return resolve(again)
+      const waitMs = terms.failOnConflict ? 0 : (terms.waitMs ?? Infinity)
+      pursue(this.#client, scope, sharing, terms, waitMs, resolve, (missed) => {
+        refusal(this.#client, scope, missed, terms).then(reject, reject)
+      })
+    })
   }
 
   async #tryAcquire(scope: Scope, sharing: Sharing, options: AcquireOptions | undefined): Promise<Lease | null> {

@@ -1,5 +1,16 @@
 #!/usr/bin/env node
-import { version } from '../index.ts'
+import { isatty } from 'node:tty'
+import { connect } from '../index.ts'
+import { runCommandLine } from './command-line.ts'
+import { standardErrorMessages } from './messages.ts'
+import { askAtTerminal } from './question.ts'
+import { finish, print } from './standard-output.ts'
 
-if (process.argv[2] === '--version') console.log(version)
-else console.log('Usage: leasehold --version')
+const exitCode = await runCommandLine(process.argv.slice(2), {
+  variables: process.env,
+  messages: standardErrorMessages(),
+  print,
+  connect,
+  ask: isatty(0) && isatty(2) ? askAtTerminal : undefined,
+})
+finish(exitCode)

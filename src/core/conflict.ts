@@ -31,3 +31,27 @@ export function standsInTheWay(blocked: Wanted, behind: Wanted): boolean {
     behind.limit !== undefined
   )
 }
+
+/** Whether no claim at all can overtake this one while it waits. */
+export function holdsUpEverybody(claim: Wanted): boolean {
+  return claim.range === undefined && (claim.mode === 'exclusive' || claim.limit !== undefined)
+}
+
+/**
+ * Whether a claim can join those who hold; the one it replaces does not count. Mismatch: they share by another limit.
+ */
+export function roomFor(
+  claim: Wanted & { readonly replaces?: string | undefined },
+  holders: Iterable<{ readonly claim: Wanted & { readonly id: string } }>,
+): 'room' | 'none' | 'mismatch' {
+  let sharing = 0
+  let mismatch = false
+  for (const { claim: holder } of holders) {
+    if (holder.id === claim.replaces || !overlaps(holder, claim)) continue
+    if (excludes(holder, claim)) return 'none'
+    if (holder.limit !== claim.limit) mismatch = true
+    sharing += 1
+  }
+  if (mismatch) return 'mismatch'
+  return claim.limit !== undefined && sharing >= claim.limit ? 'none' : 'room'
+}

@@ -57,6 +57,8 @@ export interface DocumentStore<Revision> {
   listen?(heard: Heard): Disposable
 }
 
+const nothingToDispose: Disposable = { [Symbol.dispose]() {} }
+
 /** How long to go on after lost races before giving up on a key. */
 const races: Backoff = { attempts: 50, minMs: 1, maxMs: 100, factor: 1.5, jitter: 0.5 }
 
@@ -87,8 +89,7 @@ class DocumentDriver<Revision> implements LockDriver {
     this.#environment = environment
     this.name = store.name
     this.supports = store.supports
-    const { listen } = store
-    if (listen !== undefined) this.listen = (heard) => listen.call(store, heard)
+    if (store.listen !== undefined) this.listen = (heard) => store.listen?.(heard) ?? nothingToDispose
   }
 
   open(): Promise<void> {
@@ -126,7 +127,7 @@ class DocumentDriver<Revision> implements LockDriver {
       }
       await this.#pause(pauseMs(races, round, this.#environment.random()))
     }
-    return answers.map((answer) => answer ?? crowded(''))
+    return answers.map((standing) => standing ?? crowded(''))
   }
 
   /** One try for each key. Answers those it could settle and gives back the rest. */

@@ -71,7 +71,16 @@ export class LeaseholdError extends Error {
 }
 
 /** Reasons of UNAVAILABLE that another try cannot mend. */
-const permanent = new Set(['auth', 'read-only', 'full', 'corrupt', 'foreign', 'network-file-system', 'configuration'])
+const permanent = new Set([
+  'auth',
+  'read-only',
+  'full',
+  'corrupt',
+  'foreign',
+  'newer-format',
+  'network-file-system',
+  'configuration',
+])
 
 /** Whether the same call may succeed a little later. */
 export function worthRetrying(error: unknown): boolean {

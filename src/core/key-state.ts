@@ -1,15 +1,18 @@
 import { compareRank, type ClaimRecord, type Ended } from './claim-record.ts'
 import type { KeyView, Verdict } from './admission.ts'
 
+/** What a key has no claims in. Never changed: the first claim gets a list of its own. */
+const none: never[] = []
+
 /** A key's claims held in memory: the view for stores that read a key whole. */
 export class KeyState implements KeyView {
   lastFence: number
   /** Set by the store before each step: the wall clock in microseconds while `lastFence` is not certain. */
   fenceFloor = 0
   ended: Ended | undefined
-  #holders: ClaimRecord[] = []
+  #holders: ClaimRecord[] = none
   /** In the order of promotion. */
-  #waiters: ClaimRecord[] = []
+  #waiters: ClaimRecord[] = none
   #waitersById: Map<string, ClaimRecord> | undefined
   #lastOrder = 0
 
@@ -59,12 +62,16 @@ export class KeyState implements KeyView {
     const { id } = record.claim
     this.#lastOrder = Math.max(this.#lastOrder, record.order)
     if (record.state === 'held') {
-      const at = this.#holders.findIndex((holder) => holder.claim.id === id)
+      const at = this.#holderAt(id)
       if (at >= 0) this.#holders[at] = record
+      else if (this.#holders.length === 0) this.#holders = [record]
       else this.#holders.push(record)
       return
     }
-    this.#waitersById ??= new Map()
+    if (this.#waitersById === undefined) {
+      this.#waitersById = new Map()
+      this.#waiters = []
+    }
     const at = this.#place(record)
     this.#waiters.splice(at, this.#waitersById.has(id) ? 1 : 0, record)
     this.#waitersById.set(id, record)
@@ -73,11 +80,17 @@ export class KeyState implements KeyView {
   #remove(record: ClaimRecord): void {
     const { id } = record.claim
     if (record.state === 'held') {
-      const at = this.#holders.findIndex((holder) => holder.claim.id === id)
-      if (at >= 0) this.#holders.splice(at, 1)
+      const at = this.#holderAt(id)
+      if (this.#holders.length === 1 && at === 0) this.#holders = none
+      else if (at >= 0) this.#holders.splice(at, 1)
       return
     }
     if (this.#waitersById?.delete(id)) this.#waiters.splice(this.#place(record), 1)
+  }
+
+  #holderAt(id: string): number {
+    for (let at = 0; at < this.#holders.length; at += 1) if (this.#holders[at]?.claim.id === id) return at
+    return -1
   }
 
   /** Where a record stands, or would stand, among the waiters. Rank and order never change while it waits. */

@@ -1,6 +1,7 @@
-import { linkSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
+import { linkSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { LeaseholdError } from './errors.ts'
+import { makeDirectory } from './make-directory.ts'
 
 /** How processes recognise each other. */
 export interface ProcessWatch {
@@ -40,7 +41,7 @@ export function takeRunnerName(directory: string, name: string, watch: ProcessWa
       `The runner name ${what} is not usable. Use up to 64 letters, digits, '.', '_', '-'.`,
     )
   }
-  mkdirSync(directory, { recursive: true, mode: 0o700 })
+  makeDirectory(directory)
   for (;;) {
     const last = highest(directory, name)
     const entry = last === 0 ? undefined : read(directory, name, last)

@@ -2,7 +2,9 @@ import type { Alarm, Sleeper } from './alarm.ts'
 import type { Batcher, Requester } from './batcher.ts'
 import type { Claim, Request, Standing } from './driver.ts'
 import type { Environment } from './environment.ts'
+import type { IdTable } from './id-table.ts'
 import { begin, step, wakeAt, type Effect, type Event, type Life, type LifeTerms, type Stepped } from './life.ts'
+import type { Roster, RosterMember } from './roster.ts'
 
 /** What the claims of one client share. */
 export interface Office {
@@ -10,9 +12,9 @@ export interface Office {
   readonly batcher: Batcher
   readonly alarm: Alarm
   /** The client's claims that are not over, by id. */
-  readonly tenures: Map<string, Tenure>
+  readonly tenures: IdTable<Tenure>
   /** Acquisitions without an outcome yet. */
-  readonly waiters: Set<{ close(): void }>
+  readonly waiters: Roster<RosterMember & { close(): void }>
   /** Renews held claims while this thread is blocked; see `heartbeat-thread.ts`. */
   readonly thread: HeartbeatThread | undefined
 }

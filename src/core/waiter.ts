@@ -1,8 +1,9 @@
 import type { Sleeper } from './alarm.ts'
 import { adaptivePolling, pauseMs, retryPresets, type Backoff } from './backoff.ts'
 import type { Claim, Standing } from './driver.ts'
-import { worthRetrying } from './errors.ts'
+import { LeaseholdError, worthRetrying } from './errors.ts'
 import type { Effect, LifeTerms } from './life.ts'
+import type { RosterMember } from './roster.ts'
 import { Tenure, type Office } from './tenure.ts'
 
 /** For how long to try, and how. */
@@ -31,9 +32,10 @@ export type Miss =
  * store needs one, others are asked again with a growing pause. Calls exactly one of `granted` and `missed`, once, and
  * leaves no claim behind in the second case. What to claim is the subclass's business.
  */
-export abstract class Waiter implements Sleeper {
+export abstract class Waiter implements Sleeper, RosterMember {
   alarmAt = Infinity
   alarmSlot = -1
+  rosterSlot = -1
   /** Claims sent so far. */
   attempts = 0
   readonly #office: Office
@@ -88,7 +90,8 @@ export abstract class Waiter implements Sleeper {
   }
 
   wake(now: number): void {
-    if (now >= this.#until) this.#giveUp({ type: 'timeout', ahead: this.#ahead, error: this.#error })
+    if (now >= this.#until)
+      this.#giveUp({ type: 'timeout', ahead: this.#ahead, error: this.#error ?? this.#noAnswer() })
     else if (now >= this.#pauseUntil) this.#attempt(now)
     else this.#setAlarm()
   }
@@ -153,6 +156,12 @@ export abstract class Waiter implements Sleeper {
 
   #setAlarm(): void {
     this.#office.alarm.set(this, Math.min(this.#until, this.#pauseUntil))
+  }
+
+  /** A store that has said nothing at all is the reason, not whoever may hold the lock. */
+  #noAnswer(): LeaseholdError | undefined {
+    if (this.#tenure?.life.phase !== 'asking') return undefined
+    return new LeaseholdError('UNAVAILABLE', 'The store has not answered.', { reason: 'no-answer' })
   }
 
   /** Ends without a lease: whatever was claimed is released by its id, granted or not. */

@@ -12,15 +12,16 @@ import { LeaseholdError } from '../core/errors.ts'
 import { Bell, removeDeadBells, ringBells } from './sqlite/bell.ts'
 import { connect, rollBack, type Connection } from './sqlite/connection.ts'
 import { DeathWatch } from './sqlite/death-watch.ts'
-import { faultOf, isBusy, wroteNothing } from './sqlite/faults.ts'
+import { faultOf, spoilsConnection } from './sqlite/faults.ts'
 import { tidy } from './sqlite/housekeeping.ts'
-import { Ledger, type Notice } from './sqlite/ledger.ts'
+import type { Notice } from './sqlite/ledger.ts'
 import { listPage } from './sqlite/listing.ts'
 import { Observer } from './sqlite/observer.ts'
-import { newOwner, ownerName, type Owner } from '../core/owner.ts'
 import { persist } from './sqlite/patience.ts'
+import { standpointIn, type Standpoint } from './sqlite/standpoint.ts'
 import { defaultFile } from '../core/state-directory.ts'
 import { bellDirectory, createBellDirectory } from './sqlite/store-file.ts'
+import { inTransaction, type Outcome } from './sqlite/transaction.ts'
 import { systemSurroundings, type SqliteSurroundings } from './sqlite/surroundings.ts'
 
 export type { SqliteClock, SqliteSurroundings } from './sqlite/surroundings.ts'
@@ -56,6 +57,8 @@ const supports: Supports = {
 const patienceDefaultMs = 5000
 /** How often to look whether the file is still the one that was opened. */
 const identityEveryMs = 1000
+/** How often to let go of what nobody asks for any more. */
+const tidyEveryMs = 60_000
 
 /** A lock store in a file. */
 export function sqlite(options: SqliteOptions = {}): LockDriver {
@@ -68,8 +71,7 @@ class SqliteDriver implements LockDriver {
   readonly #file: string
   readonly #options: SqliteOptions
   readonly #surroundings: SqliteSurroundings
-  readonly #self: Owner
-  readonly #selfName: string
+  readonly #standpoint: Standpoint
   readonly #patienceMs: number
   readonly #listeners = new Set<Heard>()
   readonly #deathWatch: DeathWatch
@@ -78,20 +80,20 @@ class SqliteDriver implements LockDriver {
   #bell: Bell | undefined
   #closed = false
   #commits = 0
-  #inode = 0
+  #inode: number | undefined
   #identityReadAt = 0
+  #tidiedAt = 0
 
   constructor(options: SqliteOptions) {
     this.#options = options
     this.#file = path.resolve(options.file ?? defaultFile())
     this.#patienceMs = options.patienceMs ?? patienceDefaultMs
     this.#surroundings = { ...systemSurroundings(), ...options.surroundings }
-    this.#self = newOwner(this.#surroundings.boot, this.#surroundings.process)
-    this.#selfName = ownerName(this.#self)
+    this.#standpoint = standpointIn(this.#surroundings)
     this.#deathWatch = new DeathWatch({
       version: () => `${this.#commits} ${String(this.#connection?.statements.dataVersion.get()?.['data_version'])}`,
       ownersOf: (key) => this.#connection?.statements.ownersOf.all(key).map((row) => row['owner'] as string) ?? [],
-      isGone: this.#isGone,
+      isGone: (owner) => this.#standpoint.isGone(owner),
       died: (key, id) => this.#tell(key, id, 'ask'),
     })
   }
@@ -102,10 +104,11 @@ class SqliteDriver implements LockDriver {
 
   async send(requests: readonly Request[]): Promise<readonly Standing[]> {
     const connection = await this.#connected()
-    const { standings, notices } = await this.#persist(() => this.#transact(connection, requests))
-    this.#keepTrack(requests, standings)
+    const { result, notices } = await this.#persist(() => this.#transact(connection, requests))
+    this.#keepTrack(requests, result)
     this.#pass(notices)
-    return standings
+    if (performance.now() - this.#tidiedAt > tidyEveryMs && !this.#closed) this.#tidy(connection)
+    return result
   }
 
   async list(query: ListQuery): Promise<KeyPage> {
@@ -115,7 +118,7 @@ class SqliteDriver implements LockDriver {
       // One moment for the whole page.
       statements.beginReading.run()
       try {
-        return listPage(statements, this.#observe(statements, false), query)
+        return listPage(statements, new Observer(this.#standpoint, statements, 'only reads'), query)
       } finally {
         rollBack(database)
       }
@@ -153,10 +156,14 @@ class SqliteDriver implements LockDriver {
       this.#refuseIfClosed()
       return connect(this.#file, surroundings, checkFileSystem)
     })
+    if (this.#closed) connection.database.close()
+    this.#refuseIfClosed()
     this.#connection = connection
-    this.#inode = statSync(this.#file).ino
+    this.#inode = statSync(this.#file, { throwIfNoEntry: false })?.ino
     this.#hangBell()
     this.#tidy(connection)
+    // News may have come while there was no bell.
+    this.#tellAllToAsk()
     return connection
   }
 
@@ -179,14 +186,12 @@ class SqliteDriver implements LockDriver {
   #hangBell(): void {
     try {
       const directory = createBellDirectory(this.#file)
-      removeDeadBells(directory, this.#isGone, this.#self.boot)
+      removeDeadBells(directory, this.#standpoint)
       this.#bell = new Bell({
-        file: path.join(directory, this.#selfName),
+        file: path.join(directory, this.#standpoint.name),
         watch: this.#surroundings.watch,
         heard: ({ key, id, standing }) => this.#tell(key, id, standing),
-        missed: () => {
-          for (const [key, id] of this.#deathWatch.claims()) this.#tell(key, id, 'ask')
-        },
+        missed: () => this.#tellAllToAsk(),
         isAwaited: () => !this.#deathWatch.isIdle,
       })
     } catch {
@@ -196,11 +201,9 @@ class SqliteDriver implements LockDriver {
 
   /** Tidying can wait for a quieter moment. */
   #tidy(connection: Connection): void {
+    this.#tidiedAt = performance.now()
     try {
-      const { notices } = this.#inTransaction(connection, (ledger, now) =>
-        tidy(connection, ledger, this.#self.boot, now),
-      )
-      this.#pass(notices)
+      this.#pass(inTransaction(connection, this.#standpoint, (ledger, now) => tidy(connection, ledger, now)).notices)
     } catch {
       // Busy or full: whoever asks for a key settles it anyway.
     }
@@ -208,64 +211,27 @@ class SqliteDriver implements LockDriver {
 
   // ---- transactions
 
-  #transact(connection: Connection, requests: readonly Request[]): { standings: Standing[]; notices: Notice[] } {
+  #transact(connection: Connection, requests: readonly Request[]): Outcome<Standing[]> {
     this.#refuseIfClosed()
-    const { result, notices, doubt } = this.#inTransaction(connection, (ledger) =>
+    const outcome = inTransaction(connection, this.#standpoint, (ledger) =>
       requests.map((request) => ledger.carryOut(request)),
     )
-    if (doubt === undefined) return { standings: result, notices }
-    const error = faultOf(doubt, this.#file)
-    return { standings: requests.map(() => ({ state: 'unknown', error })), notices: [] }
-  }
-
-  /** Runs `work` in one transaction. Throws only if nothing was written; `doubt`: that cannot be told. */
-  #inTransaction<Result>(
-    { database, statements }: Connection,
-    work: (ledger: Ledger, now: number) => Result,
-  ): { result: Result; notices: Notice[]; doubt?: unknown } {
-    statements.begin.run()
-    let result: Result
-    let ledger: Ledger
-    try {
-      // Read the clock once the file is ours: time then never runs backwards from one transaction to the next.
-      const observer = this.#observe(statements, true)
-      const { clock, boot } = this.#surroundings
-      ledger = new Ledger(statements, observer, { owner: this.#selfName, boot, wall: () => clock.wall() })
-      result = work(ledger, observer.now)
-      ledger.finish()
-    } catch (error) {
-      rollBack(database)
-      throw error
-    }
-    try {
-      statements.commit.run()
-    } catch (error) {
-      rollBack(database)
-      if (wroteNothing(error)) throw error
-      return { result, notices: [], doubt: error }
-    }
     this.#commits += 1
-    return { result, notices: ledger.notices }
-  }
-
-  #observe(statements: Connection['statements'], mayWrite: boolean): Observer {
-    const now = Math.floor(this.#surroundings.clock.now())
-    return new Observer(now, this.#self, this.#isGone, statements, mayWrite)
+    if (outcome.doubt === undefined) return outcome
+    const error = faultOf(outcome.doubt, this.#file)
+    return { result: requests.map(() => ({ state: 'unknown', error })), notices: [] }
   }
 
   async #persist<Result>(attempt: () => Result): Promise<Result> {
     try {
       return await persist(attempt, this.#patienceMs)
     } catch (error) {
-      // A connection may keep a fault in mind (a damaged page, a log gone): begin with a fresh one.
-      if (!this.#closed && !isBusy(error) && !(error instanceof LeaseholdError)) this.#disconnect()
+      if (spoilsConnection(error)) this.#disconnect()
       throw faultOf(error, this.#file)
     }
   }
 
   // ---- news
-
-  readonly #isGone = (owner: Owner): boolean => this.#surroundings.isGone(owner, this.#self)
 
   /** Which of our claims wait: they are told of deaths, and a polled bell is polled more often. */
   #keepTrack(requests: readonly Request[], standings: readonly Standing[]): void {
@@ -282,7 +248,7 @@ class SqliteDriver implements LockDriver {
 
   #pass(notices: readonly Notice[]): void {
     if (notices.length === 0) return
-    const own = notices.filter(({ owner }) => owner === this.#selfName)
+    const own = notices.filter(({ owner }) => owner === this.#standpoint.name)
     if (own.length > 0) {
       queueMicrotask(() => {
         // What others left at the bell before is older news.
@@ -293,7 +259,7 @@ class SqliteDriver implements LockDriver {
     if (own.length < notices.length) {
       ringBells(
         bellDirectory(this.#file),
-        notices.filter(({ owner }) => owner !== this.#selfName),
+        notices.filter(({ owner }) => owner !== this.#standpoint.name),
       )
     }
   }
@@ -301,6 +267,10 @@ class SqliteDriver implements LockDriver {
   #tell(key: string, id: string, news: Standing | 'ask'): void {
     if (news !== 'ask') this.#deathWatch.delete(key, id)
     for (const heard of this.#listeners) heard(key, id, news)
+  }
+
+  #tellAllToAsk(): void {
+    for (const [key, id] of this.#deathWatch.claims()) this.#tell(key, id, 'ask')
   }
 
   #refuseIfClosed(): void {

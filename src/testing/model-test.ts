@@ -3,7 +3,7 @@ import { test } from 'vitest'
 import { termsOf, type Harness } from './bench.ts'
 import { scriptOf, type Command } from './model/command.ts'
 import { scripts } from './model/generate.ts'
-import { Player } from './model/player.ts'
+import { FenceFloor, Player } from './model/player.ts'
 
 export interface ModelTestOptions {
   /** Scripts to play. Default: 500. */
@@ -54,13 +54,14 @@ export async function compareWithModel(harness: Harness, options: ModelTestOptio
   const bench = await harness.open()
   let played = 0
   let commands = 0
+  const fenceFloor = new FenceFloor()
   try {
     const drivers = [await bench.driver(), await bench.driver()]
     const { supports } = await bench.driver()
     const property = fc.asyncProperty(scripts(supports, commandsMax), async (script) => {
       played += 1
       commands += script.length
-      const difference = await new Player(bench, drivers, terms, `script-${played}/`).play(script)
+      const difference = await new Player(bench, drivers, terms, `script-${played}/`, fenceFloor).play(script)
       if (difference !== undefined) throw new Difference(difference)
     })
     const details = await fc.check(property, {

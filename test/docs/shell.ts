@@ -61,13 +61,18 @@ async function run(command: string, args: readonly string[], place: { cwd: strin
   })
 }
 
-/** What is wrong with a line that starts with `npm `, or nothing. Such lines are read, not run. */
+/** What of a line is run: all of it, but for npm's own commands at its beginning, which are read and not run. */
+export function withoutNpm(line: string): string {
+  return line.replace(/^(?:npm [^&]*(?:&&\s*|$))+/, '')
+}
+
+/** What is wrong with the npm commands a line begins with, or nothing. */
 export function complaintAboutNpm(line: string, scripts: Record<string, string>): string | undefined {
   const commands =
     /^(install|i|ci|test|start|pack|publish|exec|init|link|uninstall|update|version|audit|ls|view|config)$/
   for (const part of line.split('&&').map((each) => each.trim())) {
     const [tool, command = '', script = ''] = part.split(/\s+/)
-    if (tool !== 'npm') return `"${part}" follows npm on its line and would not be run: give it a line of its own.`
+    if (tool !== 'npm') return undefined
     if (command === 'run' || command === 'test') {
       const name = command === 'run' ? script : 'test'
       if (!(name in scripts)) return `package.json has no script "${name}".`

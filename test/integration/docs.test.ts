@@ -3,7 +3,7 @@ import { beforeAll, describe, expect, test } from 'vitest'
 import { blocksOf, pages } from '../docs/blocks.ts'
 import type { Block } from '../docs/blocks.ts'
 import { compile, programOf } from '../docs/program.ts'
-import { complaintAboutNpm, runApart } from '../docs/shell.ts'
+import { complaintAboutNpm, runApart, withoutNpm } from '../docs/shell.ts'
 
 // Every code block of the docs works as printed. After the fence stands the language, then how the block is tested:
 //   ts, js             type-checked and run             ts no-run      type-checked: needs a server
@@ -44,7 +44,7 @@ describe.each(pages())('%s', (page) => {
         const lines = block.text.split('\n')
         const npm = lines.filter((line) => line.startsWith('npm '))
         expect(npm.map((line) => complaintAboutNpm(line, scripts)).filter((each) => each !== undefined)).toEqual([])
-        const script = lines.filter((line) => !line.startsWith('npm ')).join('\n')
+        const script = lines.map(withoutNpm).join('\n')
         const args = [...(runs ? [] : ['-n']), '-euo', 'pipefail', '-c', script]
         expect(await runApart('bash', args)).toMatchObject({ ok: true })
       })

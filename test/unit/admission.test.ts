@@ -248,7 +248,7 @@ describe('the rule', () => {
         const complaint = firstComplaint(events)
         if (complaint !== undefined) throw new Error(complaint)
       }),
-      { numRuns: runs },
+      { numRuns: runs, seed: Number(process.env['LEASEHOLD_SEED'] ?? 1) },
     )
     if (!details.failed || details.counterexample === null) return
     const [events] = details.counterexample

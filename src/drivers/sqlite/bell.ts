@@ -14,7 +14,8 @@ import {
 import path from 'node:path'
 import { readBellLine, writeBellLine, type BellNews } from './bell-line.ts'
 import type { Notice } from './ledger.ts'
-import { parseOwner, type Owner } from '../../core/owner.ts'
+import { parseOwner } from '../../core/owner.ts'
+import type { Standpoint } from './standpoint.ts'
 
 /** A file that has grown past this is emptied by its owner. */
 const bellBytesMax = 256 * 1024
@@ -170,13 +171,16 @@ export function ringBells(directory: string, notices: readonly Notice[]): void {
 }
 
 /** Removes bells that nobody hears: of a dead process, or of another boot and not rung for a day. */
-export function removeDeadBells(directory: string, isGone: (owner: Owner) => boolean, boot: string): void {
+export function removeDeadBells(directory: string, observer: Pick<Standpoint, 'self' | 'isGone'>): void {
   try {
     for (const name of readdirSync(directory).slice(0, leftoversMax)) {
       const owner = parseOwner(name)
       const bell = path.join(directory, name)
       if (owner === undefined) continue
-      const dead = owner.boot === boot ? isGone(owner) : Date.now() - statSync(bell).mtimeMs > foreignBellKeptMs
+      const dead =
+        owner.boot === observer.self.boot
+          ? observer.isGone(owner)
+          : Date.now() - statSync(bell).mtimeMs > foreignBellKeptMs
       if (dead) rmSync(bell, { force: true })
     }
   } catch {

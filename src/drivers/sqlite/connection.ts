@@ -6,6 +6,7 @@ import {
   createStoreFile,
   formatVersion,
   refuseNetworkFileSystem,
+  refuseNewerFormat,
   refuseStrangers,
 } from './store-file.ts'
 import type { SqliteSurroundings } from './surroundings.ts'
@@ -32,6 +33,7 @@ export function connect(file: string, place: Place, checkFileSystem: boolean): C
     // Waiting for others is ours to do, without blocking the event loop.
     database.exec('pragma busy_timeout = 0')
     createTables(database)
+    refuseNewerFormat(file, database.query('pragma user_version').get()?.['user_version'] as number)
     const mode = database.query('pragma journal_mode = wal').get()?.['journal_mode']
     if (mode !== 'wal') throw new Error(`SQLite cannot keep a log beside this file (journal mode ${String(mode)})`)
     database.exec(`pragma synchronous = normal; pragma wal_autocheckpoint = ${checkpointEveryPages}`)

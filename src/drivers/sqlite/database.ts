@@ -77,8 +77,11 @@ function openBuiltin({ DatabaseSync }: BuiltinModule, file: string): Database {
 
 interface LibsqlStatement {
   run(values: Value[]): unknown
-  get(values: Value[]): Row | undefined
-  all(values: Value[]): Row[]
+  /** Rows as arrays from now on. */
+  raw(): LibsqlStatement
+  columns(): readonly { readonly name: string }[]
+  get(values: Value[]): Value[] | undefined
+  all(values: Value[]): Value[][]
 }
 
 type LibsqlModule = new (
@@ -98,8 +101,15 @@ function openLibsql(Libsql: LibsqlModule, file: string): Database {
   const database = new Libsql(file, { timeout: 0 })
   return {
     query(sql) {
-      const statement = database.prepare(sql)
-      return { get: (...values) => statement.get(values), all: (...values) => statement.all(values) }
+      const statement = database.prepare(sql).raw()
+      const names = statement.columns().map(({ name }) => name)
+      return {
+        get(...values) {
+          const row = statement.get(values)
+          return row === undefined ? undefined : named(row, names)
+        },
+        all: (...values) => statement.all(values).map((row) => named(row, names)),
+      }
     },
     command(sql) {
       const statement = database.prepare(sql)
@@ -108,6 +118,13 @@ function openLibsql(Libsql: LibsqlModule, file: string): Database {
     exec: (sql) => database.exec(sql),
     close: () => database.close(),
   }
+}
+
+/** The binding would name the values too, at twice the price of reading them. */
+function named(values: readonly Value[], names: readonly string[]): Row {
+  const row: Record<string, Value> = {}
+  for (let index = 0; index < names.length; index += 1) row[names[index] as string] = values[index] as Value
+  return row
 }
 
 function noBinding(what: string, cause?: unknown): LeaseholdError {

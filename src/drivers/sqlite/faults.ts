@@ -39,6 +39,11 @@ export function wroteNothing(error: unknown): boolean {
   return isBusy(error) || code === codes.SQLITE_FULL || code === codes.SQLITE_READONLY
 }
 
+/** Whether a connection may have kept the fault in mind (a damaged page, a log that is gone): a fresh one is needed. */
+export function spoilsConnection(error: unknown): boolean {
+  return !(error instanceof LeaseholdError) && !wroteNothing(error)
+}
+
 /** The error a user sees for whatever went wrong with `file`: what happened, and what to do. */
 export function faultOf(error: unknown, file: string): LeaseholdError {
   if (error instanceof LeaseholdError) return error
@@ -83,7 +88,14 @@ const full = {
 function explainFileSystem(code: string | undefined): { reason: string; advice: string } | undefined {
   if (code === 'EACCES' || code === 'EPERM' || code === 'EROFS') return readOnly
   if (code === 'ENOSPC' || code === 'EDQUOT') return full
-  if (code === 'ENOTDIR' || code === 'EISDIR' || code === 'ELOOP' || code === 'ENAMETOOLONG' || code === 'ENOENT') {
+  if (
+    code === 'ENOTDIR' ||
+    code === 'EISDIR' ||
+    code === 'ELOOP' ||
+    code === 'ENAMETOOLONG' ||
+    code === 'ENOENT' ||
+    code === 'EEXIST'
+  ) {
     return { reason: 'configuration', advice: 'The path does not name a file that can be made.' }
   }
   return undefined

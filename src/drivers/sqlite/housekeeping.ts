@@ -8,7 +8,8 @@ const keysPerOpening = 100
  * Lets go of what nobody will ask for again: claims of crashed processes under names used once, endings and sightings
  * that no longer matter. Runs inside the caller's transaction, with bounded work.
  */
-export function tidy({ database, statements }: Connection, ledger: Ledger, boot: string, now: number): void {
+export function tidy({ database, statements }: Connection, ledger: Ledger, now: number): void {
+  const { boot } = ledger.writer.self
   database.command('delete from ended where boot <> ? or until <= ?').run(boot, now)
   database.exec(`
     delete from sightings where not exists (select 1 from holders where key = sightings.key and id = sightings.id)

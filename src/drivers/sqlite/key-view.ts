@@ -7,7 +7,8 @@ import type { Statements } from './statements.ts'
 
 /** What the file has of a key, by a single look. */
 export interface Glance {
-  readonly held: boolean
+  /** 0, 1, or 2 for several. */
+  readonly holders: number
   readonly awaited: boolean
   readonly remembered: boolean
 }
@@ -56,10 +57,7 @@ export class SqliteKeyView implements KeyView {
   }
 
   holders(): readonly ClaimRecord[] {
-    if (this.#holders === undefined) {
-      const rows = this.#glance.held ? this.#statements.holdersOf.all(this.#key) : []
-      this.#holders = rows.map((row) => this.#see(row, 'held'))
-    }
+    this.#holders ??= this.#readHolders().map((row) => this.#see(row, 'held'))
     return this.#holders
   }
 
@@ -97,6 +95,14 @@ export class SqliteKeyView implements KeyView {
   /** The claim as the file had it when it was read through this view. */
   row(id: string): ClaimRow | undefined {
     return this.#rows.get(id)
+  }
+
+  #readHolders(): readonly Row[] {
+    const { holders } = this.#glance
+    if (holders === 0) return []
+    if (holders > 1) return this.#statements.holdersOf.all(this.#key)
+    const row = this.#statements.holderOf.get(this.#key)
+    return row === undefined ? [] : [row]
   }
 
   #see(raw: Row, state: 'held' | 'waiting'): ClaimRecord {

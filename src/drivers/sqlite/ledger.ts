@@ -15,6 +15,7 @@ import {
 import type { Row } from './database.ts'
 import { SqliteKeyView, type Glance } from './key-view.ts'
 import type { Observer } from './observer.ts'
+import type { Standpoint } from './standpoint.ts'
 import type { Statements } from './statements.ts'
 
 /** News of somebody's claim, and whose bell to ring with it. */
@@ -25,27 +26,20 @@ export interface Notice {
   readonly standing: Standing
 }
 
-/** Who writes: the driver's stamp, its boot and its wall clock. */
-export interface Writer {
-  readonly owner: string
-  readonly boot: string
-  wall(): number
-}
-
 /** One transaction's work: carries requests out one after the other, on top of what the earlier ones wrote. */
 export class Ledger {
   readonly notices: Notice[] = []
   readonly #statements: Statements
   readonly #observer: Observer
-  readonly #writer: Writer
+  readonly writer: Standpoint
   /** Read with the first key, written once at the end. */
   #counters: { fence: number; sequence: number } | undefined
   #countersChanged = false
 
-  constructor(statements: Statements, observer: Observer, writer: Writer) {
+  constructor(statements: Statements, observer: Observer, writer: Standpoint) {
     this.#statements = statements
     this.#observer = observer
-    this.#writer = writer
+    this.writer = writer
   }
 
   carryOut(request: Request): Standing {
@@ -53,7 +47,7 @@ export class Ledger {
     const row = this.#statements.glance.get(key) ?? {}
     const counters = (this.#counters ??= this.#readCounters(row))
     const glance: Glance = {
-      held: row['held'] === 1,
+      holders: row['holders'] as number,
       awaited: row['awaited'] === 1,
       remembered: row['remembered'] === 1,
     }
@@ -79,16 +73,16 @@ export class Ledger {
   finish(): void {
     if (!this.#countersChanged || this.#counters === undefined) return
     const { fence, sequence } = this.#counters
-    this.#statements.setCounters.run(fence, sequence, this.#writer.boot)
+    this.#statements.setCounters.run(fence, sequence, this.writer.self.boot)
   }
 
   #readCounters(row: Row): { fence: number; sequence: number } {
     const fence = row['fence'] as number
     const sequence = row['sequence'] as number
-    if (row['boot'] === this.#writer.boot) return { fence, sequence }
+    if (row['boot'] === this.writer.self.boot) return { fence, sequence }
     // Another boot wrote last. A power cut may have taken its last commits, so begin past every fence it can have minted.
     this.#countersChanged = true
-    return { fence: Math.max(fence, fenceFloor(this.#writer.wall())), sequence }
+    return { fence: Math.max(fence, fenceFloor(this.writer.wall())), sequence }
   }
 
   #apply(
@@ -128,14 +122,14 @@ export class Ledger {
 
   #rowFor(record: NonNullable<Change['after']>, stored: ClaimRow | undefined, asking: string | undefined): ClaimRow {
     // Who claims or renews puts its own stamp on the claim; whatever others do to it leaves the stamp alone.
-    if (stored === undefined || record.claim.id === asking) return rowOf(record, this.#writer.owner)
+    if (stored === undefined || record.claim.id === asking) return rowOf(record, this.writer.name)
     return this.#observer.isForeign(stored) ? foreignRowOf(record, stored) : rowOf(record, stored.owner)
   }
 
   /** An ending noted under another boot is forgotten: its time cannot be compared with ours. */
   #readEnded(key: string): Ended | undefined {
     const row = this.#statements.endedOf.get(key)
-    if (row === undefined || row['boot'] !== this.#writer.boot) return undefined
+    if (row === undefined || row['boot'] !== this.writer.self.boot) return undefined
     return JSON.parse(row['details'] as string) as Ended
   }
 
@@ -143,7 +137,7 @@ export class Ledger {
     if (ended === before && (ended !== undefined || !remembered)) return
     if (ended === undefined) this.#statements.deleteEnded.run(key)
     else {
-      this.#statements.setEnded.run(key, this.#writer.boot, ended.until, JSON.stringify(ended))
+      this.#statements.setEnded.run(key, this.writer.self.boot, ended.until, JSON.stringify(ended))
       this.#statements.forgetEnded.run(this.#observer.now)
     }
   }

@@ -1,6 +1,7 @@
 import type { ClaimRecord } from '../../core/claim-record.ts'
 import { recordOf, type ClaimRow } from './claim-row.ts'
-import { ownerName, parseOwner, type Owner } from '../../core/owner.ts'
+import { parseOwner } from '../../core/owner.ts'
+import type { Standpoint } from './standpoint.ts'
 import type { Statements } from './statements.ts'
 
 /**
@@ -9,25 +10,21 @@ import type { Statements } from './statements.ts'
  */
 export class Observer {
   readonly now: number
-  readonly #self: Owner
-  readonly #selfName: string
-  readonly #isGone: (owner: Owner) => boolean
+  readonly #standpoint: Standpoint
   readonly #statements: Statements
   readonly #mayWrite: boolean
   readonly #gone = new Map<string, boolean>()
 
-  constructor(now: number, self: Owner, isGone: (owner: Owner) => boolean, statements: Statements, mayWrite: boolean) {
-    this.now = now
-    this.#self = self
-    this.#selfName = ownerName(self)
-    this.#isGone = isGone
+  constructor(standpoint: Standpoint, statements: Statements, access: 'may write' | 'only reads') {
+    this.now = standpoint.now()
+    this.#standpoint = standpoint
     this.#statements = statements
-    this.#mayWrite = mayWrite
+    this.#mayWrite = access === 'may write'
   }
 
   /** Whether the row's times were written by a clock that is not ours. */
   isForeign(row: ClaimRow): boolean {
-    return row.owner !== this.#selfName && parseOwner(row.owner)?.boot !== this.#self.boot
+    return row.owner !== this.#standpoint.name && parseOwner(row.owner)?.boot !== this.#standpoint.self.boot
   }
 
   /** The row in this observer's clock, with the death of its process if that is certain. */
@@ -39,11 +36,11 @@ export class Observer {
   }
 
   #hasDied(owner: string): boolean {
-    if (owner === this.#selfName) return false
+    if (owner === this.#standpoint.name) return false
     let gone = this.#gone.get(owner)
     if (gone === undefined) {
       const parsed = parseOwner(owner)
-      gone = parsed !== undefined && this.#isGone(parsed)
+      gone = parsed !== undefined && this.#standpoint.isGone(parsed)
       this.#gone.set(owner, gone)
     }
     return gone
@@ -52,9 +49,10 @@ export class Observer {
   /** Kept in the file, not in memory: a job that cron starts anew each minute must get its turn too. */
   #firstSeen(row: ClaimRow): number {
     const { key, id } = row.claim
-    const sighting = this.#statements.sightingOf.get(key, id, this.#self.boot)
+    const { boot } = this.#standpoint.self
+    const sighting = this.#statements.sightingOf.get(key, id, boot)
     if (sighting !== undefined && sighting['renewal_count'] === row.renewalCount) return sighting['seen_at'] as number
-    if (this.#mayWrite) this.#statements.setSighting.run(key, id, this.#self.boot, row.renewalCount, this.now)
+    if (this.#mayWrite) this.#statements.setSighting.run(key, id, boot, row.renewalCount, this.now)
     return this.now
   }
 }

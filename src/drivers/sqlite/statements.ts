@@ -11,9 +11,10 @@ export interface Statements {
   readonly beginReading: Command
   readonly commit: Command
   readonly rollback: Command
-  /** The counters, and which tables have rows of this key: all there is to know of an idle one. */
+  /** The counters, how many hold the key (2: several), and what else is stored of it: all there is to know of an idle one. */
   readonly glance: Query
   readonly setCounters: Command
+  readonly holderOf: Query
   readonly holdersOf: Query
   readonly insertHolder: Command
   readonly updateHolder: Command
@@ -48,12 +49,14 @@ export function prepareStatements(database: Database): Statements {
 
     glance: query(`
       select fence, sequence, boot,
-        exists (select 1 from holders where key = ?1) as held,
+        (select count(*) from (select 1 from holders where key = ?1 limit 2)) as holders,
         exists (select 1 from waiters where key = ?1) as awaited,
         exists (select 1 from ended where key = ?1) as remembered
       from counters`),
     setCounters: command('update counters set fence = ?, sequence = ?, boot = ?'),
 
+    // Most keys have one holder, and a single row is cheaper to read than a list of one.
+    holderOf: query(`select ${holderColumns} from holders where key = ?`),
     holdersOf: query(`select ${holderColumns} from holders where key = ? order by turn`),
     insertHolder: command(`insert into holders (${holderColumns}) values (${marks(16)})`),
     updateHolder: command(`
@@ -66,7 +69,10 @@ export function prepareStatements(database: Database): Statements {
     waitersAfter: query(`
       select ${waiterColumns} from waiters where key = ?1 and (band, arrival) > (?2, ?3)
       order by band, arrival limit ?4`),
-    waitersBefore: query(`select count(*) as ahead from waiters where key = ?1 and (band, arrival) < (?2, ?3)`),
+    // Counting is the only step whose cost grows with the queue: past a thousand, a thousand is answer enough.
+    waitersBefore: query(`
+      select count(*) as ahead from (
+        select 1 from waiters where key = ?1 and (band, arrival) < (?2, ?3) limit 1000)`),
     insertWaiter: command(`insert into waiters (${waiterColumns}) values (${marks(12)})`),
     updateWaiter: command(`
       update waiters set owner = ?3, ttl_ms = ?4, detached = ?5, last_heartbeat = ?6, renewal_count = ?7,

@@ -1,7 +1,8 @@
 /** What is looked at before SQLite may touch a file: a stranger's file must never be written to. */
-import { closeSync, mkdirSync, openSync, readSync } from 'node:fs'
+import { closeSync, openSync, readSync } from 'node:fs'
 import path from 'node:path'
 import { LeaseholdError } from '../../core/errors.ts'
+import { makeDirectory } from '../../core/make-directory.ts'
 
 /** Marks the file as ours, in the field SQLite's header has for that: "LsHd". */
 export const applicationId = 0x4c734864
@@ -36,14 +37,14 @@ const networkFileSystems = new Map([
 
 /** Makes the directory and an empty file that only this user can read, where they are missing. */
 export function createStoreFile(file: string): void {
-  mkdirSync(path.dirname(file), { recursive: true, mode: 0o700 })
+  makeDirectory(path.dirname(file))
   closeSync(openSync(file, 'a', 0o600))
 }
 
 /** The directory of the bells of a store. Claims are secrets, so it is for this user alone. */
 export function createBellDirectory(file: string): string {
   const directory = bellDirectory(file)
-  mkdirSync(directory, { recursive: true, mode: 0o700 })
+  makeDirectory(directory)
   return directory
 }
 
@@ -84,14 +85,17 @@ export function refuseStrangers(file: string): void {
   if (header.readUInt32BE(applicationOffset) !== applicationId) {
     throw refusal('foreign', `${file} is a SQLite database of another program.`)
   }
-  const version = header.readUInt32BE(versionOffset)
-  if (version > formatVersion) {
-    throw new LeaseholdError(
-      'UNAVAILABLE',
-      `${file} has format ${version}; this version of Leasehold knows ${formatVersion} at most. Update Leasehold.`,
-      { reason: 'newer-format' },
-    )
-  }
+  refuseNewerFormat(file, header.readUInt32BE(versionOffset))
+}
+
+/** Throws if the file has a format that only a newer Leasehold knows. The last word may still be in SQLite's log. */
+export function refuseNewerFormat(file: string, version: number): void {
+  if (version <= formatVersion) return
+  throw new LeaseholdError(
+    'UNAVAILABLE',
+    `${file} has format ${version}; this version of Leasehold knows ${formatVersion} at most. Update Leasehold.`,
+    { reason: 'newer-format' },
+  )
 }
 
 function refusal(reason: string, what: string): LeaseholdError {

@@ -107,6 +107,26 @@ export function order(fact: Fact): void {
     expect(await stage.renew('dead')).toMatchObject({ state: 'absent' })
   })
 
+  fact('a waiter ends on the instant, and counts no more for those behind it', ['queue'], async (stage) => {
+    await stage.hold('one')
+    await stage.queue('dead', { ttl: 3 })
+    await stage.queue('alive')
+    await stage.passAlmost(3)
+    await stage.standsWaiting('dead')
+    await stage.passTheRest()
+    expect(await stage.standing('dead')).toEqual({ state: 'absent', reason: 'expired' })
+    expect(await stage.standing('alive')).toMatchObject({ state: 'waiting', ahead: 0 })
+  })
+
+  fact('a claim that takes the place of a dead waiter is told how many are really ahead', ['queue'], async (stage) => {
+    await stage.hold('reader', { ttl: 60 })
+    await stage.queue('dead', { ttl: 2 })
+    await stage.queue('alive', { ttl: 60 })
+    await stage.pass(3)
+    expect(await stage.release('dead')).toMatchObject({ state: 'absent' })
+    expect((await stage.queue('late')).ahead).toBe(1)
+  })
+
   fact('promotion does not restart a lease', ['queue'], async (stage) => {
     await stage.hold('one')
     await stage.queue('two', { ttl: 10 })

@@ -9,12 +9,12 @@ interface Timed {
 export interface Wanted {
   readonly key: string
   readonly mode: Mode
-  readonly limit?: number
-  readonly range?: Range
+  readonly limit?: number | undefined
+  readonly range?: Range | undefined
   /** Default: 0. */
-  readonly priority?: number
+  readonly priority?: number | undefined
   /** The acquire may pass the queue by right: a conversion, or one that turns holders out. */
-  readonly jumps?: boolean
+  readonly jumps?: boolean | undefined
 }
 
 /**

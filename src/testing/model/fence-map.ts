@@ -17,9 +17,4 @@ export class FenceMap {
     this.#pairs.push({ model, driver })
     return undefined
   }
-
-  /** The highest fence of the driver seen so far. */
-  get highest(): number {
-    return this.#pairs.reduce((highest, pair) => Math.max(highest, pair.driver), 0)
-  }
 }

@@ -9,6 +9,16 @@ import { NewsLog } from './news-log.ts'
 /** More than a store mints in one script: a floor this far up is above every fence it can have given. */
 const fenceLeap = 1_000_000
 
+/** Fence floors for a store on which many scripts are played: each above every clock and all that was minted before. */
+export class FenceFloor {
+  #last = 2 ** 52
+
+  above(leap: number): number {
+    this.#last += leap
+    return this.#last
+  }
+}
+
 /** Plays one script on a driver and on the model, and finds the first difference. */
 export class Player {
   readonly #bench: Bench
@@ -21,10 +31,11 @@ export class Player {
   readonly #claims = new Map<string, Claim>()
   readonly #news: NewsLog
   readonly #startedAt = performance.now()
-  /** The last fence floors given: the next ones are above. */
-  #floors = { forModel: 0, forDriver: 0 }
+  readonly #fenceFloor: FenceFloor
+  #modelFloor = 0
 
-  constructor(bench: Bench, drivers: readonly LockDriver[], terms: Terms, prefix: string) {
+  constructor(bench: Bench, drivers: readonly LockDriver[], terms: Terms, prefix: string, fenceFloor: FenceFloor) {
+    this.#fenceFloor = fenceFloor
     this.#bench = bench
     this.#drivers = drivers
     this.#terms = terms
@@ -97,13 +108,11 @@ export class Player {
       case 'renew': {
         const renewal = { op: 'renew', key, id, ttlMs: this.#endMs(step.ttl) } as const
         if (step.fenceLift === undefined) return alike(renewal)
-        // Above all that a clock can make a store mint within this script, on whatever key.
-        const highest = Math.max(2 ** 52, this.#highestFence())
-        const forModel = Math.max(this.#floors.forModel, this.#model.lastFence(key)) + fenceLeap + step.fenceLift
-        this.#floors = { forModel, forDriver: highest + fenceLeap + step.fenceLift }
+        const lift = fenceLeap + step.fenceLift
+        this.#modelFloor = Math.max(this.#modelFloor, this.#model.lastFence(key)) + lift
         return {
-          forModel: { ...renewal, fenceFloor: this.#floors.forModel },
-          forDriver: { ...renewal, fenceFloor: this.#floors.forDriver },
+          forModel: { ...renewal, fenceFloor: this.#modelFloor },
+          forDriver: { ...renewal, fenceFloor: this.#fenceFloor.above(lift) },
         }
       }
       case 'release':
@@ -221,10 +230,6 @@ export class Player {
       this.#comparisons.set(key, comparison)
     }
     return comparison
-  }
-
-  #highestFence(): number {
-    return Math.max(this.#floors.forDriver, ...[...this.#comparisons.values()].map(({ fences }) => fences.highest))
   }
 
   /**

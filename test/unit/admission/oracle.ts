@@ -15,6 +15,7 @@ export function complaints(turn: Turn): string[] {
     ...exclusion(turn),
     ...fences(turn),
     ...progress(turn),
+    ...barging(turn),
     ...nothingLost(turn),
     ...answer(turn),
     ...changes(turn),
@@ -96,17 +97,32 @@ function progress(turn: Turn): string[] {
     .filter((waiter, place) => {
       const { claim } = waiter
       const ahead = queue.slice(0, place).map((one) => one.claim)
-      const blocked = ahead.some(
-        (one) =>
-          meet(one, claim) &&
-          (one.mode === 'exclusive' ||
-            claim.mode === 'exclusive' ||
-            one.limit !== undefined ||
-            claim.limit !== undefined),
-      )
+      const blocked = ahead.some((one) => holdsUp(one, claim))
       return !blocked && fits(claim, after.holders)
     })
     .map(({ claim }) => `${claim.id} waits for nothing`)
+}
+
+/** Nobody is granted past one who stands in the way, but by right: a conversion, or a claim that turns holders out. */
+function barging(turn: Turn): string[] {
+  const { before, after } = turn
+  const known = new Set(before.holders.map(({ claim }) => claim.id))
+  const granted = after.holders.filter(({ claim }) => !known.has(claim.id))
+  return granted
+    .filter((record) => {
+      const { claim } = record
+      if (claim.replaces !== undefined || claim.evict === 'all' || claim.evict === 'same-runner') return false
+      const ahead = inOrder([...after.waiters, record]).filter((one) => lives(turn, one) && baseIsHeld(turn, one))
+      return ahead.slice(0, ahead.indexOf(record)).some((one) => holdsUp(one.claim, claim))
+    })
+    .map(({ claim }) => `${claim.id} barged in`)
+}
+
+/** Whether one that waits keeps another behind it from being granted. */
+function holdsUp(ahead: Claim, behind: Claim): boolean {
+  if (!meet(ahead, behind)) return false
+  if (ahead.mode === 'exclusive' || behind.mode === 'exclusive') return true
+  return ahead.limit !== undefined || behind.limit !== undefined
 }
 
 /** Whoever is gone has a reason. */
@@ -171,7 +187,7 @@ function changes({ before, after, verdict }: Turn): string[] {
     else store.set(id, next)
   }
   const ids = (records: Iterable<ClaimRecord>) =>
-    JSON.stringify([...records].map((one) => [one.claim.id, one]).toSorted())
+    JSON.stringify([...records].toSorted((one, other) => one.claim.id.localeCompare(other.claim.id)))
   if (ids(store.values()) !== ids([...after.holders, ...after.waiters])) wrong.push('the changes lead elsewhere')
   const ordered = inOrder(after.waiters)
   if (after.waiters.some((waiter, place) => waiter !== ordered[place])) wrong.push('the waiters are out of order')

@@ -1,0 +1,52 @@
+/** Started by `embedded`, several at once: takes one lock again and again and prints when it had it, as JSON. */
+import { setTimeout as pause } from 'node:timers/promises'
+import { lock, type LockOptions } from 'proper-lockfile'
+import { connect } from '../../src/index.ts'
+import { monotonicMs } from '../../src/core/environment.ts'
+
+export interface TurnsOrder {
+  readonly directory: string
+  /** How proper-lockfile is to try again; absent: use Leasehold. */
+  readonly retries?: LockOptions['retries'] | undefined
+  /** On the clock that all processes of the machine share. */
+  readonly startAt: number
+  readonly endAt: number
+  readonly holdMs: number
+}
+
+/** One hold: when the call to acquire had resolved, and when release was called. */
+export type Hold = readonly [acquiredAt: number, releasedAt: number]
+
+/** Takes the lock and resolves to what gives it back. */
+type Take = () => Promise<() => Promise<unknown>>
+
+const order = JSON.parse(process.argv[2] as string) as TurnsOrder
+
+async function leasehold(): Promise<{ take: Take; close: () => Promise<void> }> {
+  const locks = await connect(`sqlite:${order.directory}/locks.sqlite`)
+  return {
+    async take() {
+      const lease = await locks.acquire('turns')
+      return () => lease.release()
+    },
+    close: () => locks.close(),
+  }
+}
+
+function properLockfile(): { take: Take; close: () => Promise<void> } {
+  const options: LockOptions = { realpath: false, retries: order.retries ?? 0 }
+  return { take: () => lock(`${order.directory}/turns`, options), close: () => Promise.resolve() }
+}
+
+const { take, close } = order.retries === undefined ? await leasehold() : properLockfile()
+const holds: Hold[] = []
+await pause(Math.max(0, order.startAt - monotonicMs()))
+while (monotonicMs() < order.endAt) {
+  const giveBack = await take()
+  const acquiredAt = monotonicMs()
+  await pause(order.holdMs)
+  holds.push([acquiredAt, monotonicMs()])
+  await giveBack()
+}
+await close()
+console.log(JSON.stringify(holds))

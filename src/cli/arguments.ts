@@ -1,0 +1,78 @@
+import { parseArgs } from 'node:util'
+import type { Duration } from '../index.ts'
+import { nearest } from './suggestion.ts'
+import { quoted } from './terminal-text.ts'
+import { UsageError } from './usage-error.ts'
+
+/** The options a command knows, by their long names. */
+export type OptionTable = Readonly<Record<string, { readonly type: 'string' | 'boolean'; readonly short?: string }>>
+
+/** What was given: the last word on each option, and everything that is no option. */
+export interface Given {
+  readonly texts: ReadonlyMap<string, string>
+  readonly flags: ReadonlySet<string>
+  readonly positionals: readonly string[]
+}
+
+/** Options that every command has. */
+export const commonOptions = {
+  store: { type: 'string' },
+  namespace: { type: 'string' },
+  help: { type: 'boolean', short: 'h' },
+} satisfies OptionTable
+
+/** Sorts arguments into options and the rest. What follows `--` is never an option. */
+export function parseArguments(args: readonly string[], options: OptionTable): Given {
+  // Not strict: a value may begin with a dash (`--priority -5`), and the complaints below can suggest something.
+  const { tokens } = parseArgs({ args: [...args], options, strict: false, tokens: true, allowPositionals: true })
+  const texts = new Map<string, string>()
+  const flags = new Set<string>()
+  const positionals: string[] = []
+  for (const token of tokens) {
+    if (token.kind === 'positional') positionals.push(token.value)
+    if (token.kind !== 'option') continue
+    const { name, rawName, value } = token
+    const known = Object.hasOwn(options, name) ? options[name] : undefined
+    if (known === undefined) throw unknownOption(rawName, options)
+    if (known.type === 'boolean') {
+      if (value !== undefined) throw new UsageError(`${rawName} takes no value.`)
+      flags.add(name)
+    } else {
+      if (value === undefined) throw new UsageError(`${rawName} needs a value.`)
+      texts.set(name, value)
+    }
+  }
+  return { texts, flags, positionals }
+}
+
+function unknownOption(rawName: string, options: OptionTable): UsageError {
+  const meant = nearest(rawName.replace(/^-+/, ''), Object.keys(options))
+  const hint = meant === undefined ? '' : ` Did you mean --${meant}?`
+  return new UsageError(`There is no option ${quoted(rawName)}.${hint}`)
+}
+
+/** The one name a command is about. */
+export function onlyName(given: Given, command: string): string {
+  const [name, ...more] = given.positionals
+  if (name === undefined) throw new UsageError(`${command} needs the NAME of a lock.`)
+  if (more.length > 0) throw new UsageError(`${command} takes one NAME; ${quoted(more[0] as string)} is one too many.`)
+  return name
+}
+
+/** A duration such as `30s`. A bare number is refused: seconds or milliseconds, nobody could tell. */
+export function durationOption(given: Given, name: string): Duration | undefined {
+  const text = given.texts.get(name)
+  if (text === undefined) return undefined
+  if (/^0+$/.test(text)) return 0
+  if (/^\d+(\.\d+)?$/.test(text))
+    throw new UsageError(`--${name} ${text} needs a unit: ${text}s, ${text}ms, ${text}m …`)
+  return text as Duration
+}
+
+/** A whole number. */
+export function numberOption(given: Given, name: string): number | undefined {
+  const text = given.texts.get(name)
+  if (text === undefined) return undefined
+  if (!/^-?\d{1,16}$/.test(text)) throw new UsageError(`--${name} is ${quoted(text)}, not a whole number.`)
+  return Number(text)
+}

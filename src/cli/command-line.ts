@@ -1,0 +1,82 @@
+import { LeaseholdError, version } from '../index.ts'
+import { messageOf } from '../core/errors.ts'
+import { parseArguments } from './arguments.ts'
+import type { Command, Surroundings } from './command.ts'
+import { evict } from './evict.ts'
+import { exitCodeOf } from './exit-codes.ts'
+import { explain } from './explain.ts'
+import { ls } from './ls.ts'
+import { run } from './run.ts'
+import { nearest } from './suggestion.ts'
+import { printable, quoted } from './terminal-text.ts'
+import { UsageError } from './usage-error.ts'
+import { watch } from './watch.ts'
+
+const commands: readonly Command[] = [run, ls, explain, watch, evict]
+
+const help = `Usage: leasehold COMMAND [options]
+
+Locks held on a lease: yours while you keep them, the next one's when you stop.
+
+Commands:
+${commands.map(({ name, summary }) => `  ${name.padEnd(10)}${summary}`).join('\n')}
+
+leasehold COMMAND --help shows a command's options. leasehold --version shows the version.
+
+Examples:
+  leasehold run nightly -- ./backup.sh
+  leasehold ls
+  leasehold explain nightly
+  leasehold evict nightly --reason 'host is gone'
+`
+
+/** Carries out one command line and gives its exit code. Never rejects. */
+export async function runCommandLine(args: readonly string[], surroundings: Surroundings): Promise<number> {
+  const [word, ...rest] = args
+  try {
+    if (word === '--version' || word === '-V') return show(`${version}\n`, surroundings)
+    if (word === '--help' || word === '-h' || word === 'help') return helpFor(rest, surroundings)
+    return await runCommand(findCommand(word), rest, surroundings)
+  } catch (error) {
+    surroundings.messages.say(printable(describeError(error)))
+    const about = commands.some(({ name }) => name === word) ? `${word} ` : ''
+    if (error instanceof UsageError) surroundings.messages.say(`see leasehold ${about}--help`)
+    return exitCodeOf(error)
+  }
+}
+
+/** The message alone: the code of an error is for programs, and they have the exit code. */
+function describeError(error: unknown): string {
+  const message = messageOf(error)
+  return error instanceof LeaseholdError ? message.replace(`${error.code}: `, '') : message
+}
+
+async function runCommand(command: Command, args: readonly string[], surroundings: Surroundings): Promise<number> {
+  const end = command.takesCommand === true ? args.indexOf('--') : -1
+  const own = end < 0 ? args : args.slice(0, end)
+  const given = parseArguments(own, command.options)
+  if (given.flags.has('help')) return show(command.help, surroundings)
+  return command.run({ ...given, command: end < 0 ? [] : args.slice(end + 1) }, surroundings)
+}
+
+function helpFor([topic]: readonly string[], surroundings: Surroundings): number {
+  return show(topic === undefined ? help : findCommand(topic).help, surroundings)
+}
+
+function findCommand(word: string | undefined): Command {
+  if (word === undefined) throw new UsageError(`Say what to do: ${commands.map(({ name }) => name).join(', ')}.`)
+  const found = commands.find(({ name }) => name === word)
+  if (found !== undefined) return found
+  if (word.startsWith('-')) throw new UsageError(`There is no option ${quoted(word)}. Options follow the command.`)
+  const meant = nearest(
+    word,
+    commands.map(({ name }) => name),
+  )
+  const hint = meant === undefined ? '' : ` Did you mean ${meant}?`
+  throw new UsageError(`There is no command ${quoted(word)}.${hint}`)
+}
+
+function show(text: string, { print }: Surroundings): number {
+  print(text)
+  return 0
+}

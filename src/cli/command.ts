@@ -1,0 +1,27 @@
+import type { connect } from '../index.ts'
+import type { Given, OptionTable } from './arguments.ts'
+import type { Messages } from './messages.ts'
+
+/** What a command takes from the process it runs in. */
+export interface Surroundings {
+  readonly variables: Readonly<Record<string, string | undefined>>
+  readonly messages: Messages
+  /** Standard output. Names and other text from the store must have been made printable. */
+  readonly print: (text: string) => void
+  readonly connect: typeof connect
+  /** Asks the person at the terminal; undefined where there is none. */
+  readonly ask: ((question: string) => Promise<string>) | undefined
+}
+
+/** One word of the command line. */
+export interface Command {
+  readonly name: string
+  /** For the list of commands. */
+  readonly summary: string
+  readonly help: string
+  readonly options: OptionTable
+  /** True: `--` ends its own arguments, and what follows is a command to run. */
+  readonly takesCommand?: boolean
+  /** Gives the exit code. */
+  run(given: Given & { readonly command: readonly string[] }, surroundings: Surroundings): Promise<number>
+}

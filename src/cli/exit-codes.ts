@@ -1,0 +1,61 @@
+import { constants } from 'node:os'
+import { LeaseholdError, type ErrorCode } from '../index.ts'
+import { UsageError } from './usage-error.ts'
+
+/** What the command line exits with when it is not the command's own code that comes through. */
+export const exitCodes = {
+  nobodyHeldIt: 1,
+  usage: 64,
+  unavailable: 69,
+  internal: 70,
+  contention: 75,
+  leaseLost: 76,
+  notExecutable: 126,
+  notFound: 127,
+} as const
+
+/** As shells have it: 128 plus the number of the signal. */
+export function signalExitCode(signal: NodeJS.Signals): number {
+  return 128 + constants.signals[signal]
+}
+
+/** The code for an error that ended a command before, or instead of, its work. */
+export function exitCodeOf(error: unknown): number {
+  if (error instanceof UsageError) return exitCodes.usage
+  return error instanceof LeaseholdError ? codeOf(error.code) : exitCodes.internal
+}
+
+function codeOf(code: ErrorCode): number {
+  switch (code) {
+    case 'INVALID':
+    case 'UNSUPPORTED':
+      return exitCodes.usage
+    case 'TIMEOUT':
+    case 'HELD':
+    case 'DEADLOCK':
+    case 'SCOPE_MISMATCH':
+      return exitCodes.contention
+    case 'LOST':
+    case 'NOT_HELD':
+      return exitCodes.leaseLost
+    case 'UNAVAILABLE':
+      return exitCodes.unavailable
+    case 'ABORTED':
+    case 'CLOSED':
+      return exitCodes.internal
+  }
+}
+
+/** The code when the system would not start a command: the two that shells use. */
+export function startFailureExitCode(error: NodeJS.ErrnoException): number {
+  return error.code === 'ENOENT' ? exitCodes.notFound : exitCodes.notExecutable
+}
+
+/** For `--help`. */
+export const exitCodesHelp = `Exit codes:
+  the command's own code, or 128 + N if signal N ended it
+  64   wrong use          69   the store cannot be reached
+  75   not granted: held by somebody else (within --wait)
+  76   the lease was lost or in danger, and the command was stopped
+  126  the command cannot be executed      127  the command was not found
+  130  interrupted (SIGINT) while waiting  143  terminated (SIGTERM) while waiting`

@@ -1,0 +1,44 @@
+const forwarded = ['SIGINT', 'SIGTERM', 'SIGHUP', 'SIGQUIT'] as const
+
+/** A signal by which somebody wants this process to end. */
+export type EndingSignal = (typeof forwarded)[number]
+
+/**
+ * What people and supervisors tell this process by signals. Until a command runs, a signal aborts `signal`; then it is
+ * the command's business, and `receiver` passes it on.
+ */
+export class Interruption implements Disposable {
+  /** Set once, if the work is to be given up. */
+  by: EndingSignal | undefined
+  receiver: ((signal: EndingSignal) => void) | undefined
+  readonly #controller = new AbortController()
+
+  constructor() {
+    for (const name of forwarded) process.on(name, this.#hear)
+  }
+
+  get signal(): AbortSignal {
+    return this.#controller.signal
+  }
+
+  /** Resolves as `work` does, or rejects as soon as a signal comes. */
+  async during<Result>(work: Promise<Result>): Promise<Result> {
+    const { signal } = this
+    return new Promise((resolve, reject) => {
+      const abandon = (): void => reject(new Error('interrupted'))
+      if (signal.aborted) abandon()
+      signal.addEventListener('abort', abandon, { once: true })
+      void work.then(resolve, reject).finally(() => signal.removeEventListener('abort', abandon))
+    })
+  }
+
+  [Symbol.dispose](): void {
+    for (const name of forwarded) process.off(name, this.#hear)
+  }
+
+  readonly #hear = (name: NodeJS.Signals): void => {
+    if (this.receiver !== undefined) return this.receiver(name as EndingSignal)
+    this.by ??= name as EndingSignal
+    this.#controller.abort()
+  }
+}

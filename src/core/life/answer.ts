@@ -1,0 +1,151 @@
+import { pauseMs } from '../backoff.ts'
+import { trustedUntil } from '../deadline.ts'
+import type { Standing } from '../driver.ts'
+import { LeaseholdError } from '../errors.ts'
+import { holderBeat, renewNow, waiterBeat } from './beat.ts'
+import { clearAway, lose, whyOver } from './ending.ts'
+import { nothing, type Effect, type Event, type Life, type Stepped } from './state.ts'
+
+/** A claim or a renewal was answered. */
+export function answered(life: Life, event: Extract<Event, { type: 'answer' }>): Stepped {
+  const { sentAt } = event
+  if (life.phase !== 'asking' && life.phase !== 'waiting' && life.phase !== 'held') return [life, nothing]
+  // Older news: a later request has been answered already.
+  if (sentAt < life.sentAt) return [{ ...life, inFlight: false }, nothing]
+  const [next, effects] = landed(life, event)
+  if (!next.askAgain || next.inFlight || (next.phase !== 'held' && next.phase !== 'waiting')) return [next, effects]
+  const [asked, more] = renewNow({ ...next, askAgain: false })
+  return [asked, [...effects, ...more]]
+}
+
+/** What an answer to a claim or a renewal means: it is no longer on its way. */
+function landed(life: Life, event: Extract<Event, { type: 'answer' }>): Stepped {
+  const { standing, sentAt, at } = event
+  switch (standing.state) {
+    case 'held':
+      if (life.phase === 'held') return renewed(life, standing, sentAt, at)
+      return granted(life, standing, sentAt, at, {
+        deadline: trustedUntil(sentAt, standing.ttlMs),
+        inFlight: false,
+      })
+    case 'waiting':
+      // A grant that was pushed meanwhile is newer than this.
+      return life.phase === 'held' ? [{ ...life, inFlight: false }, nothing] : queued(life, standing, event)
+    case 'absent':
+      return ended(life, standing)
+    case 'unknown':
+      return failed(life, standing.error, event)
+  }
+}
+
+function granted(
+  life: Life,
+  standing: Extract<Standing, { state: 'held' }>,
+  sentAt: number,
+  at: number,
+  lease: { readonly deadline: number; readonly inFlight: boolean },
+): Stepped {
+  if (at >= lease.deadline) {
+    // The answer took as long as the lease: nobody must see this grant.
+    const error = new LeaseholdError('UNAVAILABLE', `The store took ${Math.round(at - sentAt)} ms to answer.`, {
+      reason: 'no-answer',
+    })
+    return clearAway(life, at, { type: 'failed', error })
+  }
+  const { leaving } = standing
+  const held: Life = {
+    ...life,
+    phase: 'held',
+    fence: standing.fence,
+    grantSentAt: sentAt,
+    sentAt,
+    deadline: lease.deadline,
+    dangerAt: lease.deadline - life.ttlMs / 3,
+    nextAt: leaving === undefined ? holderBeat(life, sentAt, at) : Infinity,
+    inFlight: lease.inFlight,
+    failures: 0,
+    leaving,
+  }
+  const effects: Effect[] = [{ type: 'granted', fence: standing.fence, after: standing.after, at }]
+  if (leaving !== undefined) effects.push({ type: 'leaving', reason: leaving, leftMs: held.deadline - at })
+  return [held, effects]
+}
+
+function renewed(life: Life, standing: Extract<Standing, { state: 'held' }>, sentAt: number, at: number): Stepped {
+  const deadline = trustedUntil(sentAt, standing.ttlMs)
+  const leaving = standing.leaving ?? life.leaving
+  const next: Life = {
+    ...life,
+    fence: Math.max(life.fence, standing.fence),
+    sentAt,
+    // A holder that was asked to leave is promised no more than it has.
+    deadline: leaving === undefined ? deadline : Math.min(deadline, life.deadline),
+    nextAt: leaving === undefined ? holderBeat(life, sentAt, at) : Infinity,
+    inFlight: false,
+    failures: 0,
+    lastError: undefined,
+    leaving,
+    dangerAt: leaving === undefined ? deadline - standing.ttlMs / 3 : life.dangerAt,
+  }
+  if (at >= next.deadline) return lose(next, whyOver(next), undefined)
+  if (leaving === undefined) return [next, [{ type: 'renewed' }]]
+  if (life.leaving !== undefined) return [next, nothing]
+  return [next, [{ type: 'leaving', reason: leaving, leftMs: next.deadline - at }]]
+}
+
+function queued(
+  life: Life,
+  standing: Extract<Standing, { state: 'waiting' }>,
+  event: Extract<Event, { type: 'answer' }>,
+): Stepped {
+  const { at, sentAt, roll } = event
+  const polls = life.polling === undefined ? 0 : life.failures + 1
+  const pollMs = life.polling === undefined ? Infinity : pauseMs(life.polling, polls, roll)
+  const waiting: Life = {
+    ...life,
+    phase: 'waiting',
+    sentAt,
+    deadline: trustedUntil(sentAt, standing.ttlMs),
+    nextAt: Math.min(waiterBeat(life, sentAt, at), at + Math.min(standing.againMs, pollMs)),
+    inFlight: false,
+    failures: polls,
+  }
+  return [waiting, [{ type: 'queued', ahead: standing.ahead }]]
+}
+
+function ended(life: Life, standing: Extract<Standing, { state: 'absent' }>): Stepped {
+  if (life.phase === 'held') return lose(life, standing.reason, standing.detail)
+  return [{ ...life, phase: 'over' }, [{ type: 'refused', standing }]]
+}
+
+function failed(life: Life, error: unknown, event: Extract<Event, { type: 'answer' }>): Stepped {
+  if (life.phase === 'asking') return clearAway(life, event.at, { type: 'failed', error })
+  const failures = life.failures + 1
+  // Try again well inside what is left; the deadline stands whatever happens.
+  const backoff = { attempts: Infinity, minMs: 20, maxMs: Math.max(20, life.ttlMs / 10), factor: 2, jitter: 0.3 }
+  const nextAt = event.at + pauseMs(backoff, failures, event.roll)
+  const next = { ...life, inFlight: false, failures, lastError: error, nextAt }
+  return [next, [{ type: 'renewal-failed', error }]]
+}
+
+/** Something was heard without asking. Only ever newer than what is known, or dropped. */
+export function heard(life: Life, event: Extract<Event, { type: 'heard' }>): Stepped {
+  const { news, at } = event
+  if (life.phase !== 'asking' && life.phase !== 'waiting' && life.phase !== 'held') return [life, nothing]
+  if (news === 'ask') return life.phase === 'asking' ? [life, nothing] : renewNow(life)
+  if (news.state === 'absent') return ended(life, news)
+  if (news.state !== 'held') return [life, nothing]
+  if (life.phase === 'held') return heardLeaving(life, news, at)
+  // However late the news: the grant came after our last request, and its lease ends when that request said.
+  const { maxHoldMs } = life.claim
+  const deadline = Math.min(life.deadline, maxHoldMs === undefined ? Infinity : trustedUntil(life.sentAt, maxHoldMs))
+  if (deadline - at > life.ttlMs / 3) return granted(life, news, life.sentAt, at, { deadline, inFlight: life.inFlight })
+  // Little of it may be left: renew first, and tell the owner when that is answered.
+  return life.phase === 'asking' ? [{ ...life, askAgain: true }, nothing] : renewNow(life)
+}
+
+function heardLeaving(life: Life, news: Extract<Standing, { state: 'held' }>, at: number): Stepped {
+  if (news.leaving === undefined || life.leaving !== undefined) return [life, nothing]
+  const leaving: Life = { ...life, leaving: news.leaving, nextAt: Infinity }
+  return [leaving, [{ type: 'leaving', reason: news.leaving, leftMs: life.deadline - at }]]
+}

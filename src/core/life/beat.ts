@@ -1,0 +1,37 @@
+import { nothing, type Life, type Stepped } from './state.ts'
+
+/** When to renew a lease that was given or renewed at `sentAt`; never, if its holder does that by hand. */
+export function holderBeat(life: Life, sentAt: number, at: number): number {
+  return life.heartbeatMs === Infinity ? Infinity : nextBeat(life.heartbeatMs, life.spread, sentAt, at)
+}
+
+/** A waiter keeps its place by itself, whatever its owner wants to do by hand once it holds. */
+export function waiterBeat(life: Life, sentAt: number, at: number): number {
+  return nextBeat(Math.min(life.heartbeatMs, life.ttlMs / 3), life.spread, sentAt, at)
+}
+
+/** Renewals fall on a common beat, so that many share a batch, and a little early, each by its own amount. */
+export function nextBeat(everyMs: number, spread: number, sentAt: number, at: number): number {
+  const beatMs = Math.min(250, Math.max(1, everyMs / 40))
+  const dueAt = sentAt + everyMs * (0.9 + 0.1 * spread)
+  return Math.max(at, Math.floor(dueAt / beatMs) * beatMs)
+}
+
+/** A heartbeat that leaves no room for a failure under the new ttl is quickened. */
+export function withTtl(life: Life, ttlMs: number): Life {
+  const tooSlow = life.heartbeatMs !== Infinity && life.heartbeatMs > ttlMs / 2
+  return { ...life, ttlMs, heartbeatMs: tooSlow ? ttlMs / 3 : life.heartbeatMs }
+}
+
+export function renewNow(life: Life): Stepped {
+  if (life.inFlight) return [{ ...life, askAgain: true }, nothing]
+  const { key, id } = life.claim
+  return [{ ...life, inFlight: true }, [{ type: 'send', request: { op: 'renew', key, id, ttlMs: life.ttlMs } }]]
+}
+
+/** Changes how often a lease is renewed. */
+export function beatEvery(life: Life, everyMs: number, at: number): Stepped {
+  const changed: Life = { ...life, heartbeatMs: everyMs }
+  if (life.phase !== 'held' || life.leaving !== undefined) return [changed, nothing]
+  return [{ ...changed, nextAt: holderBeat(changed, life.sentAt, at) }, nothing]
+}

@@ -1,0 +1,65 @@
+import { pauseMs, type Backoff } from '../backoff.ts'
+import { trustedUntil } from '../deadline.ts'
+import { nothing, type Effect, type Event, type Life, type Stepped } from './state.ts'
+
+const releaseRetry: Backoff = { attempts: Infinity, minMs: 50, maxMs: 2000, factor: 2, jitter: 0.2 }
+
+/** Ended against its owner's will. */
+export function lose(life: Life, reason: string, detail: string | undefined): Stepped {
+  return [{ ...life, phase: 'lost', inFlight: false, nextAt: Infinity }, [{ type: 'lost', reason, detail }]]
+}
+
+/** Why a lease that is past its deadline was not renewed. */
+export function whyOver(life: Life): string {
+  const { maxHoldMs } = life.claim
+  // The store's word on the longest hold comes too late for a holder that stops first: near its end is near enough.
+  const nearMs = life.ttlMs / 20
+  const heldLongest = maxHoldMs !== undefined && life.deadline >= trustedUntil(life.grantSentAt, maxHoldMs) - nearMs
+  return life.leaving ?? (heldLongest ? 'max-hold' : 'expired')
+}
+
+/** The owner lets go, or no longer wants to wait. */
+export function letGo(life: Life, at: number): Stepped {
+  switch (life.phase) {
+    case 'asking':
+    case 'waiting':
+    case 'held':
+      return clearAway(life, at)
+    case 'lost':
+      // The store may still keep it, in its grace: say that we are gone.
+      return [life, [releaseRequest(life)]]
+    case 'releasing':
+    case 'over':
+      return [life, nothing]
+  }
+}
+
+/** Releases by id, and goes on trying for as long as the store may keep the claim. */
+export function clearAway(life: Life, at: number, effect?: Effect): Stepped {
+  const deadline = at + life.ttlMs + life.claim.graceMs
+  const releasing: Life = { ...life, phase: 'releasing', failures: 0, deadline, inFlight: true, nextAt: Infinity }
+  const release = releaseRequest(life)
+  return [releasing, effect === undefined ? [release] : [effect, release]]
+}
+
+/** The last release was not answered. */
+export function releaseAgain(life: Life): Stepped {
+  return [{ ...life, inFlight: true, nextAt: Infinity }, [releaseRequest(life)]]
+}
+
+function releaseRequest(life: Life): Effect {
+  return { type: 'send', request: { op: 'release', key: life.claim.key, id: life.claim.id } }
+}
+
+/** The store has, or has not, heard that the claim is released. */
+export function releaseAnswered(life: Life, event: Extract<Event, { type: 'release-answer' }>): Stepped {
+  const { standing, at, roll } = event
+  if (life.phase !== 'releasing') return [life, life.phase === 'lost' ? [{ type: 'released', standing }] : nothing]
+  const effects: Effect[] = life.failures === 0 || standing.state !== 'unknown' ? [{ type: 'released', standing }] : []
+  if (standing.state !== 'unknown') return [{ ...life, phase: 'over', inFlight: false }, effects]
+  const failures = life.failures + 1
+  const nextAt = at + pauseMs(releaseRetry, failures, roll)
+  // Past its ttl the store has forgotten the claim by itself.
+  if (nextAt >= life.deadline) return [{ ...life, phase: 'over', inFlight: false }, effects]
+  return [{ ...life, inFlight: false, failures, nextAt }, effects]
+}

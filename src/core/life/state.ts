@@ -1,0 +1,85 @@
+import type { Backoff } from '../backoff.ts'
+import type { Claim, Request, Standing, Succession } from '../driver.ts'
+
+/**
+ * asking: sent, not answered. waiting: queued. held. lost: ended against its owner's will. releasing: being given back,
+ * or cleared away after an outcome that is not known. over: nothing is left to do.
+ */
+export type Phase = 'asking' | 'waiting' | 'held' | 'lost' | 'releasing' | 'over'
+
+export interface Life {
+  readonly phase: Phase
+  readonly claim: Claim
+  /** In force: `renew` may have changed it. */
+  readonly ttlMs: number
+  /** How often to renew; Infinity: only when asked to. */
+  readonly heartbeatMs: number
+  /** How to ask while waiting if the store cannot push. */
+  readonly polling: Backoff | undefined
+  /** From 0 to 1, different for each claim: keeps heartbeats of leases taken together from staying together. */
+  readonly spread: number
+  readonly fence: number
+  /** When the request was sent that the claim was granted by, or that it last stood waiting by. Its hold is younger. */
+  readonly grantSentAt: number
+  /** When the request was sent whose answer gave the claim its present end. */
+  readonly sentAt: number
+  /** When the present end of the claim, as the store told it, can no longer be trusted. */
+  readonly deadline: number
+  /** When to renew or ask next. */
+  readonly nextAt: number
+  /** A claim or renewal is on its way. */
+  readonly inFlight: boolean
+  /** Ask once more when the one on its way is answered. */
+  readonly askAgain: boolean
+  /** Failed renewals, or unanswered polls, in a row. */
+  readonly failures: number
+  readonly lastError: unknown
+  /** When a third of the lease is all that is left. Infinity once the owner has been warned. */
+  readonly dangerAt: number
+  readonly leaving: string | undefined
+}
+
+export type Event =
+  /** A claim or renewal sent at `sentAt` was answered. `roll` is a random number from 0 to 1. */
+  | {
+      readonly type: 'answer'
+      readonly at: number
+      readonly sentAt: number
+      readonly standing: Standing
+      readonly roll: number
+    }
+  | { readonly type: 'release-answer'; readonly at: number; readonly standing: Standing; readonly roll: number }
+  | { readonly type: 'heard'; readonly at: number; readonly news: Standing | 'ask' }
+  /** Time has passed. */
+  | { readonly type: 'tick'; readonly at: number }
+  /** The owner lets go, or no longer wants to wait. */
+  | { readonly type: 'release'; readonly at: number }
+  | { readonly type: 'renew'; readonly at: number; readonly ttlMs: number }
+  | { readonly type: 'heartbeat'; readonly at: number; readonly everyMs: number }
+
+export type Effect =
+  | { readonly type: 'send'; readonly request: Request }
+  | { readonly type: 'granted'; readonly fence: number; readonly after: Succession | undefined; readonly at: number }
+  | { readonly type: 'queued'; readonly ahead: number }
+  /** Not granted, and no claim is left behind. */
+  | { readonly type: 'refused'; readonly standing: Extract<Standing, { state: 'absent' }> }
+  /** Whether it was granted is not known; it is being released. */
+  | { readonly type: 'failed'; readonly error: unknown }
+  | { readonly type: 'renewed' }
+  | { readonly type: 'renewal-failed'; readonly error: unknown }
+  | { readonly type: 'jeopardy'; readonly reason: string; readonly leftMs: number }
+  | { readonly type: 'leaving'; readonly reason: string; readonly leftMs: number }
+  | { readonly type: 'lost'; readonly reason: string; readonly detail: string | undefined }
+  /** The store's word on the release; `unknown` if it gave none yet. */
+  | { readonly type: 'released'; readonly standing: Standing }
+
+export type Stepped = readonly [Life, readonly Effect[]]
+
+export interface LifeTerms {
+  readonly heartbeatMs: number
+  readonly polling: Backoff | undefined
+  readonly spread: number
+}
+
+/** Nothing to do. */
+export const nothing: readonly Effect[] = []

@@ -1,0 +1,51 @@
+import { LeaseholdError, messageOf } from '../errors.ts'
+import { renewNow } from './beat.ts'
+import { clearAway, lose, releaseAgain, whyOver } from './ending.ts'
+import { nothing, type Effect, type Life, type Stepped } from './state.ts'
+
+/** Time has passed. */
+export function ticked(life: Life, at: number): Stepped {
+  switch (life.phase) {
+    case 'asking': {
+      if (at < life.deadline) return [life, nothing]
+      const error = new LeaseholdError(
+        'UNAVAILABLE',
+        `The store has not answered for ${Math.round(at - life.sentAt)} ms.`,
+        {
+          reason: 'no-answer',
+        },
+      )
+      return clearAway(life, at, { type: 'failed', error })
+    }
+    case 'waiting':
+      // Our place in the queue may be gone: clear it away and let the caller queue anew.
+      if (at >= life.deadline) {
+        return clearAway(life, at, { type: 'refused', standing: { state: 'absent', reason: 'expired' } })
+      }
+      return at >= life.nextAt && !life.inFlight ? renewNow(life) : [life, nothing]
+    case 'held':
+      return tickedWhileHeld(life, at)
+    case 'releasing':
+      return at >= life.nextAt && !life.inFlight ? releaseAgain(life) : [life, nothing]
+    case 'lost':
+    case 'over':
+      return [life, nothing]
+  }
+}
+
+function tickedWhileHeld(life: Life, at: number): Stepped {
+  if (at >= life.deadline) {
+    const detail = life.lastError === undefined ? undefined : messageOf(life.lastError)
+    return lose(life, whyOver(life), detail)
+  }
+  const effects: Effect[] = []
+  let next = life
+  if (at >= life.dangerAt) {
+    const reason = life.leaving ?? (life.lastError === undefined ? 'not renewed' : messageOf(life.lastError))
+    effects.push({ type: 'jeopardy', reason, leftMs: life.deadline - at })
+    next = { ...life, dangerAt: Infinity }
+  }
+  if (at < next.nextAt || next.inFlight) return [next, effects]
+  const [renewing, more] = renewNow(next)
+  return [renewing, [...effects, ...more]]
+}

@@ -1,0 +1,43 @@
+import { rollBack, type Connection } from './connection.ts'
+import { wroteNothing } from './faults.ts'
+import { Ledger, type Notice } from './ledger.ts'
+import { Observer } from './observer.ts'
+import type { Standpoint } from './standpoint.ts'
+
+/** What came of a transaction. */
+export interface Outcome<Result> {
+  readonly result: Result
+  /** For whom there is news, now that it is written. */
+  readonly notices: readonly Notice[]
+  /** Why it is not known whether anything was written. */
+  readonly doubt?: unknown
+}
+
+/** Runs `work` in one immediate transaction. Throws only if nothing was written. */
+export function inTransaction<Result>(
+  { database, statements }: Connection,
+  standpoint: Standpoint,
+  work: (ledger: Ledger, now: number) => Result,
+): Outcome<Result> {
+  statements.begin.run()
+  let result: Result
+  let ledger: Ledger
+  try {
+    // Read the clock once the file is ours: time then never runs backwards from one transaction to the next.
+    const observer = new Observer(standpoint, statements, 'may write')
+    ledger = new Ledger(statements, observer, standpoint)
+    result = work(ledger, observer.now)
+    ledger.finish()
+  } catch (error) {
+    rollBack(database)
+    throw error
+  }
+  try {
+    statements.commit.run()
+  } catch (error) {
+    rollBack(database)
+    if (wroteNothing(error)) throw error
+    return { result, notices: [], doubt: error }
+  }
+  return { result, notices: ledger.notices }
+}

@@ -1,0 +1,33 @@
+import { describe, test } from 'vitest'
+import type { Harness } from './bench.ts'
+import { asking } from './client/asking.ts'
+import { chaos } from './client/chaos.ts'
+import { Company } from './client/company.ts'
+import type { ClientFact } from './client/fact.ts'
+import { holding } from './client/holding.ts'
+
+const promises: Readonly<Record<string, (fact: ClientFact) => void>> = {
+  'the holder stops first': holding,
+  'nothing is left behind': asking,
+  'under faults': chaos,
+}
+
+/**
+ * Registers the tests of the client over a driver: what holds when sends fail, hang, are repeated or lose their replies.
+ * The store's time must pass by itself, as the client's does; leases last some hundred milliseconds.
+ */
+export function clientConformance(name: string, harness: Harness): void {
+  describe(`a client of ${name} keeps its promises`, () => {
+    const fact: ClientFact = (title, body) => {
+      test(title, async () => {
+        const company = await Company.open(harness)
+        try {
+          await body(company)
+        } finally {
+          await company.close()
+        }
+      })
+    }
+    for (const [promise, facts] of Object.entries(promises)) describe(promise, () => facts(fact))
+  })
+}

@@ -1,0 +1,70 @@
+import { setTimeout as pause } from 'node:timers/promises'
+import { expect } from 'vitest'
+import { monotonicMs } from '../../core/environment.ts'
+import { LeaseholdError } from '../../core/errors.ts'
+import { checkHistory } from '../history.ts'
+import type { HistoryEvent } from '../history/event.ts'
+import type { Member } from './company.ts'
+import type { ClientFact } from './fact.ts'
+
+const runMs = 1500
+
+/** Everything at once. */
+export function chaos(fact: ClientFact): void {
+  fact('faults of every kind break no promise and throw nothing from a timer', async (company) => {
+    const thrown: unknown[] = []
+    const note = (error: unknown) => void thrown.push(error)
+    process.on('unhandledRejection', note)
+    process.on('uncaughtException', note)
+    try {
+      const events: HistoryEvent[] = []
+      const members: Member[] = []
+      for (let index = 0; index < 4; index += 1) members.push(await company.member({ ttl: 400 }))
+      for (const { driver } of members) {
+        driver.plan = {
+          reject: 0.05,
+          dropReply: 0.05,
+          duplicate: 0.1,
+          delayRequest: 0.2,
+          delayReply: 0.2,
+          delayMs: 60,
+          dropNews: 0.3,
+        }
+      }
+      await Promise.all(members.map((member, index) => compete(member, `client-${index}`, events)))
+      const { violations, summary } = checkHistory(
+        events.toSorted((one, other) => one.at - other.at),
+        { fair: false },
+      )
+      expect(violations).toEqual([])
+      expect(summary.holds).toBeGreaterThan(10)
+      expect(members.reduce((sum, { driver }) => sum + driver.faults, 0)).toBeGreaterThan(10)
+      await pause(50)
+      expect(thrown).toEqual([])
+    } finally {
+      process.off('unhandledRejection', note)
+      process.off('uncaughtException', note)
+    }
+  })
+}
+
+async function compete({ locks }: Member, client: string, events: HistoryEvent[]): Promise<void> {
+  const until = monotonicMs() + runMs
+  for (let turn = 0; monotonicMs() < until; turn += 1) {
+    const attempt = `${client}-${turn}`
+    events.push({ at: monotonicMs(), type: 'acquire', client, attempt, key: 'lock', mode: 'exclusive' })
+    try {
+      const lease = await locks.acquire('lock', { wait: 500 })
+      // Read the clock first: the deadline noted must not be later than the one the lease keeps.
+      const now = monotonicMs()
+      const deadline = now + lease.remainingMs
+      events.push({ at: monotonicMs(), type: 'granted', attempt, fence: lease.fence, deadline })
+      await pause(5)
+      events.push({ at: monotonicMs(), type: 'release', attempt })
+      await lease.release()
+    } catch (error) {
+      expect(error).toBeInstanceOf(LeaseholdError)
+      events.push({ at: monotonicMs(), type: 'refused', attempt })
+    }
+  }
+}

@@ -1,0 +1,75 @@
+import { setTimeout as pause } from 'node:timers/promises'
+import { expect } from 'vitest'
+import { createLocks } from '../../api/create-locks.ts'
+import type { Locks } from '../../api/locks.ts'
+import type { AcquireOptions } from '../../api/options.ts'
+import type { ListedClaim, LockDriver } from '../../core/driver.ts'
+import type { EventName } from '../../core/events.ts'
+import type { Bench, Harness } from '../bench.ts'
+import { faulty, type FaultyDriver } from '../faults.ts'
+
+/** A client, the faults between it and the store, and what it has told so far. */
+export interface Member {
+  readonly locks: Locks
+  readonly driver: FaultyDriver
+  /** Names of the events told, in their order. */
+  readonly told: readonly EventName[]
+}
+
+const noted: readonly EventName[] = [
+  'acquired',
+  'renewed',
+  'renewal-failed',
+  'jeopardy',
+  'lost',
+  'released',
+  'takeover',
+]
+
+/** Several clients on one real store, each behind faults of its own, and a plain driver to see what the store has. */
+export class Company {
+  readonly observer: LockDriver
+  readonly #bench: Bench
+  readonly #members: Member[] = []
+
+  private constructor(bench: Bench, observer: LockDriver) {
+    this.#bench = bench
+    this.observer = observer
+  }
+
+  static async open(harness: Harness): Promise<Company> {
+    const bench = await harness.open()
+    return new Company(bench, await bench.driver())
+  }
+
+  async member(defaults: AcquireOptions = {}): Promise<Member> {
+    const driver = faulty(await this.#bench.driver(), {}, this.#members.length + 1)
+    const locks = await createLocks({ driver, defaults })
+    const told: EventName[] = []
+    for (const name of noted) locks.on(name, () => void told.push(name))
+    const member = { locks, driver, told }
+    this.#members.push(member)
+    return member
+  }
+
+  /** Every claim the store has, whoever made it. */
+  async claims(): Promise<readonly ListedClaim[]> {
+    const { now, keys } = await this.observer.list({ limit: 1000 })
+    return keys.flatMap(({ claims }) => claims).filter((claim) => now < claim.expiresAt)
+  }
+
+  /** Waits until the store has exactly so many claims. */
+  async expectClaims(count: number, withinMs = 2000): Promise<void> {
+    const deadline = Date.now() + withinMs
+    while ((await this.claims()).length !== count && Date.now() < deadline) await pause(10)
+    expect(await this.claims()).toHaveLength(count)
+  }
+
+  async close(): Promise<void> {
+    for (const { driver, locks } of this.#members) {
+      driver.plan = {}
+      await locks.close()
+    }
+    await this.#bench.close()
+  }
+}

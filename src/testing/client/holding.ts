@@ -1,0 +1,102 @@
+import { setTimeout as pause } from 'node:timers/promises'
+import { expect } from 'vitest'
+import type { Lease } from '../../api/lease.ts'
+import type { FaultPlan } from '../faults.ts'
+import type { ClientFact } from './fact.ts'
+
+/** A twentieth of it is what the holder stops ahead: enough for a machine that is busy with other tests too. */
+const ttl = 2000
+
+/** The holder stops first, and not before it must. */
+export function holding(fact: ClientFact): void {
+  const cuts: Readonly<Record<string, FaultPlan>> = {
+    'whose requests fail': { reject: 1 },
+    'whose requests hang': { hang: 1 },
+  }
+  for (const [title, plan] of Object.entries(cuts)) {
+    fact(`a holder ${title} is warned, then stopped, before the store lets go`, async (company) => {
+      const { locks, driver, told } = await company.member({ ttl })
+      const lease = await locks.acquire('lock')
+      driver.plan = plan
+      await lost(lease)
+      const [claim] = await company.claims()
+      expect(claim, 'the store still keeps the claim').toMatchObject({ fence: lease.fence })
+      expect(told.filter((name) => name === 'jeopardy' || name === 'lost')).toEqual(['jeopardy', 'lost'])
+      expect(lease.held).toBe(false)
+      expect(lease.signal.reason).toMatchObject({ code: 'LOST' })
+    })
+  }
+
+  fact('a holder whose renewals go through but go unanswered stops too', async (company) => {
+    const { locks, driver } = await company.member({ ttl })
+    const lease = await locks.acquire('lock')
+    driver.plan = { dropReply: 1 }
+    await lost(lease)
+    expect(await company.claims()).toHaveLength(1)
+  })
+
+  fact('a failed renewal is tried again while there is time, and ends nothing', async (company) => {
+    const { locks, driver, told } = await company.member({ ttl })
+    const lease = await locks.acquire('lock')
+    driver.plan = { reject: 1 }
+    await pause(ttl * 0.6)
+    driver.plan = {}
+    await pause(ttl)
+    expect(lease.held).toBe(true)
+    expect(told).toContain('renewal-failed')
+    expect(told.indexOf('renewed')).toBeGreaterThan(told.indexOf('renewal-failed'))
+    expect(told).not.toContain('lost')
+  })
+
+  fact('a lease is kept for many times its ttl', async (company) => {
+    const { locks, told } = await company.member({ ttl: 600 })
+    const lease = await locks.acquire('lock')
+    await pause(2400)
+    expect(lease.held).toBe(true)
+    expect(told.filter((name) => name === 'renewed').length).toBeGreaterThanOrEqual(4)
+    expect(told).not.toContain('jeopardy')
+  })
+
+  fact('a process that was busy for longer than the ttl has lost, at its first look', async (company) => {
+    const { locks } = await company.member({ ttl: 200 })
+    const lease = await locks.acquire('lock')
+    const until = performance.now() + 300
+    while (performance.now() < until) {
+      // Nothing else runs meanwhile: no timer, no renewal.
+    }
+    expect(lease.held).toBe(false)
+    expect(lease.signal.aborted).toBe(true)
+    expect(lease.remainingMs).toBe(0)
+  })
+
+  fact('who takes over has a higher fence, and the old holder can neither renew nor harm', async (company) => {
+    const [first, second] = [await company.member({ ttl: 300 }), await company.member({ ttl: 2000 })]
+    const old = await first.locks.acquire('lock')
+    first.driver.plan = { reject: 1 }
+    const lease = await second.locks.acquire('lock', { wait: 3000 })
+    expect(old.held).toBe(false)
+    expect(lease.fence).toBeGreaterThan(old.fence)
+    first.driver.plan = {}
+    await expect(old.renew()).rejects.toMatchObject({ code: expect.stringMatching(/^(NOT_HELD|LOST)$/) as string })
+    await old.release()
+    expect(lease.held).toBe(true)
+    expect((await company.claims()).map(({ fence }) => fence)).toEqual([lease.fence])
+  })
+
+  fact('closing lets go of all that is held', async (company) => {
+    const { locks } = await company.member({ ttl: 30_000 })
+    for (const name of ['one', 'two', 'three']) await locks.acquire(name)
+    await company.expectClaims(3)
+    await locks.close()
+    await company.expectClaims(0)
+  })
+}
+
+/** Resolves when the lease is lost, as its holder is told. */
+async function lost(lease: Lease): Promise<void> {
+  const { signal } = lease
+  if (signal.aborted) return
+  await new Promise((resolve) => {
+    signal.addEventListener('abort', resolve, { once: true })
+  })
+}

@@ -1,0 +1,112 @@
+import { setTimeout as pause } from 'node:timers/promises'
+import type { LockDriver, Request, Standing } from '../core/driver.ts'
+import { LeaseholdError } from '../core/errors.ts'
+import { seededRandom } from './random.ts'
+
+/** What may go wrong between a client and its store. Shares are of all sends, from 0 (never) to 1 (always). */
+export interface FaultPlan {
+  /** The send fails and nothing reaches the store. */
+  readonly reject?: number
+  /** The send hangs, and fails only when the plan changes or the driver is closed. Nothing reaches the store. */
+  readonly hang?: number
+  /** The store carries the requests out and the reply is lost: every answer is `unknown`. */
+  readonly dropReply?: number
+  /** The store carries the requests out twice, as when a network repeats them; the second answer is the one that comes. */
+  readonly duplicate?: number
+  /** The requests are on their way for up to `delayMs`. */
+  readonly delayRequest?: number
+  /** The reply is on its way for up to `delayMs`. */
+  readonly delayReply?: number
+  readonly delayMs?: number
+  /** Share of pushed news that never arrives. */
+  readonly dropNews?: number
+  /** Which sends are at risk: those with a request for which this is true. Absent: all. */
+  readonly only?: (request: Request) => boolean
+}
+
+/** A driver with faults, which can be changed while it runs. */
+export interface FaultyDriver extends LockDriver {
+  plan: FaultPlan
+  /** How many faults there have been. */
+  readonly faults: number
+}
+
+/** Puts faults between a client and its driver. The same seed makes the same choices in the same order. */
+export function faulty(driver: LockDriver, plan: FaultPlan = {}, seed = 1): FaultyDriver {
+  return new Faulty(driver, plan, seededRandom(seed))
+}
+
+class Faulty implements FaultyDriver {
+  faults = 0
+  readonly name: string
+  readonly supports: LockDriver['supports']
+  readonly listen?: NonNullable<LockDriver['listen']>
+  readonly #driver: LockDriver
+  readonly #random: () => number
+  #plan: FaultPlan
+  #hanging: (() => void)[] = []
+
+  constructor(driver: LockDriver, plan: FaultPlan, random: () => number) {
+    this.#driver = driver
+    this.#plan = plan
+    this.#random = random
+    this.name = driver.name
+    this.supports = driver.supports
+    const listen = driver.listen?.bind(driver)
+    if (listen === undefined) return
+    this.listen = (heard) =>
+      listen((key, id, news) => {
+        if (!this.#happens(this.plan.dropNews)) heard(key, id, news)
+      })
+  }
+
+  get plan(): FaultPlan {
+    return this.#plan
+  }
+
+  set plan(plan: FaultPlan) {
+    this.#plan = plan
+    for (const fail of this.#hanging.splice(0)) fail()
+  }
+
+  open(): Promise<void> {
+    return this.#driver.open()
+  }
+
+  async send(requests: readonly Request[]): Promise<readonly Standing[]> {
+    const { plan } = this
+    if (plan.only !== undefined && !requests.some(plan.only)) return this.#driver.send(requests)
+    if (this.#happens(plan.hang)) await new Promise<void>((resolve) => void this.#hanging.push(resolve))
+    else if (!this.#happens(plan.reject)) return this.#carry(requests, plan)
+    throw new LeaseholdError('UNAVAILABLE', 'A planned fault: nothing was sent.', { reason: 'network' })
+  }
+
+  async #carry(requests: readonly Request[], plan: FaultPlan): Promise<readonly Standing[]> {
+    await this.#delay(plan.delayRequest)
+    if (this.#happens(plan.duplicate)) await this.#driver.send(requests)
+    const standings = await this.#driver.send(requests)
+    await this.#delay(plan.delayReply)
+    if (!this.#happens(plan.dropReply)) return standings
+    const error = new LeaseholdError('UNAVAILABLE', 'A planned fault: the reply was lost.', { reason: 'network' })
+    return requests.map(() => ({ state: 'unknown', error }))
+  }
+
+  list(query: Parameters<LockDriver['list']>[0]): ReturnType<LockDriver['list']> {
+    return this.#driver.list(query)
+  }
+
+  close(): Promise<void> {
+    this.plan = {}
+    return this.#driver.close()
+  }
+
+  async #delay(share: number | undefined): Promise<void> {
+    if (this.#happens(share)) await pause(this.#random() * (this.plan.delayMs ?? 100))
+  }
+
+  #happens(share: number | undefined): boolean {
+    if (share === undefined || share === 0 || this.#random() >= share) return false
+    this.faults += 1
+    return true
+  }
+}

@@ -1,0 +1,89 @@
+// One client of a history run, in a process of its own that may be stopped or killed at any moment.
+//
+//   node history-client.js FILE LOG NAME TRADE RUN_MS [unlocked]
+import { setTimeout as pause } from 'node:timers/promises'
+import { attempt, type Sharing } from '../../src/api/acquisition.ts'
+import { Client } from '../../src/api/client.ts'
+import { resolveOptions } from '../../src/api/options.ts'
+import { monotonicMs, systemEnvironment } from '../../src/core/environment.ts'
+import { describeRunner } from '../../src/core/runner.ts'
+import { byteRange, named, type Scope } from '../../src/core/scope.ts'
+import { sqlite } from '../../src/drivers/sqlite.ts'
+import { historyLog } from '../../src/testing/history/log.ts'
+
+const [file = '', log = '', name = '', trade = '', runMs = '0', unlocked] = process.argv.slice(2)
+
+const history = historyLog(log)
+const environment = systemEnvironment()
+const driver = sqlite({ file })
+await driver.open()
+const client = new Client({
+  driver,
+  environment,
+  runner: describeRunner(environment, undefined, undefined),
+  namespace: 'history',
+  allowForce: false,
+  logger: undefined,
+  runnerName: undefined,
+})
+const terms = resolveOptions({ ttl: 500 }, driver.supports, false)
+
+// One attempt at a time: what the client tells is about the last.
+let current = ''
+client.events.on('waiting', () => history.write({ type: 'queued', attempt: current }))
+client.events.on('lost', () => history.write({ type: 'lost', attempt: current }))
+client.events.on('renewed', ({ remainingMs }) => {
+  // `remainingMs` was read before this moment: the deadline must not come out later than it is.
+  const now = monotonicMs() - 1
+  history.write({ type: 'renewed', attempt: current, deadline: now + remainingMs })
+})
+
+const until = monotonicMs() + Number(runMs)
+for (let turn = 0; monotonicMs() < until; turn += 1) {
+  current = `${name}-${turn}`
+  await takeTurn(current)
+  await pause(Math.random() * 2)
+}
+await client.close()
+
+async function takeTurn(id: string): Promise<void> {
+  const { scope, sharing } = wanted()
+  const { mode, limit } = sharing
+  history.write({ type: 'acquire', client: name, attempt: id, key: scope.key, mode, limit, range: scope.range })
+  if (unlocked === 'unlocked') {
+    const now = monotonicMs()
+    history.write({ type: 'granted', attempt: id, fence: Math.floor(now * 1000), deadline: now + 1000 })
+    await pause(Math.random() * 3)
+    history.write({ type: 'release', attempt: id })
+    return
+  }
+  const acquired = await attempt(client, scope, sharing, terms, 10_000)
+  if (!('lease' in acquired)) {
+    history.write({ type: 'refused', attempt: id })
+    return
+  }
+  const { lease } = acquired
+  const now = monotonicMs()
+  history.write({ type: 'granted', attempt: id, fence: lease.fence, deadline: now + lease.remainingMs })
+  await pause(Math.random() * 3)
+  if (lease.held) history.write({ type: 'checked', attempt: id })
+  history.write({ type: 'release', attempt: id })
+  await lease.release()
+  history.write({ type: 'released', attempt: id })
+}
+
+function wanted(): { scope: Scope; sharing: Sharing } {
+  switch (trade) {
+    case 'semaphore':
+      return { scope: named('semaphore'), sharing: { mode: 'shared', limit: 2 } }
+    case 'readers and writers':
+      return { scope: named('rw'), sharing: { mode: Math.random() < 0.3 ? 'exclusive' : 'shared' } }
+    case 'ranges': {
+      const start = Math.floor(Math.random() * 6) * 10
+      const mode = Math.random() < 0.6 ? 'exclusive' : 'shared'
+      return { scope: byteRange(7, start, start + 15), sharing: { mode } }
+    }
+    default:
+      return { scope: named('mutex'), sharing: { mode: 'exclusive' } }
+  }
+}

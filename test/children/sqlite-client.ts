@@ -1,0 +1,18 @@
+/** A process with one sqlite driver, told by its parent what to send. */
+import type { Heard, Request } from '../../src/core/driver.ts'
+import { sqlite } from '../../src/drivers/sqlite.ts'
+
+const [file = ''] = process.argv.slice(2)
+const driver = sqlite({ file })
+const heard: Heard = (key, id, news) => void process.send?.({ heard: { key, id, news } })
+
+process.on('message', ({ call, requests }: { call: number; requests: readonly Request[] }) => {
+  void driver.send(requests).then(
+    (standings) => process.send?.({ call, standings }),
+    (error: Error) => process.send?.({ call, error: error.message }),
+  )
+})
+
+await driver.open()
+driver.listen?.(heard)
+process.send?.({ ready: true })

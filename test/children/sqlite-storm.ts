@@ -1,0 +1,22 @@
+/** Takes and releases locks as fast as it can, and prints `KEY FENCE` for each, until told how many or killed. */
+import { randomUUID } from 'node:crypto'
+import { writeSync } from 'node:fs'
+import { sqlite } from '../../src/drivers/sqlite.ts'
+import { claimOf } from '../sqlite/claims.ts'
+
+const [file = '', rounds = 'Infinity', keys = '3'] = process.argv.slice(2)
+const driver = sqlite({ file })
+await driver.open()
+writeSync(1, 'ready\n')
+
+const granted: string[] = []
+for (let round = 0; round < Number(rounds); round += 1) {
+  const key = `key-${round % Number(keys)}`
+  const id = randomUUID()
+  const [standing] = await driver.send([{ op: 'claim', claim: claimOf(key, { id, wait: false, ttlMs: 60_000 }) }])
+  if (standing?.state === 'held') granted.push(`${key} ${standing.fence}`)
+  else if (standing?.state !== 'absent') throw new Error(`unexpected: ${JSON.stringify(standing)}`)
+  await driver.send([{ op: 'release', key, id }])
+}
+writeSync(1, `${granted.join('\n')}\n`)
+await driver.close()

@@ -1,0 +1,37 @@
+import { randomUUID } from 'node:crypto'
+import type { Claim, LockDriver, Request, Standing } from '../../src/core/driver.ts'
+
+/** A claim with the least a test must say. */
+export function claimOf(key: string, wish: Partial<Claim> = {}): Claim {
+  const runner = { id: 'runner', incarnation: 'one', host: 'here', pid: process.pid, client: 'client' }
+  return {
+    id: randomUUID(),
+    key,
+    mode: 'exclusive',
+    priority: 0,
+    wait: true,
+    ttlMs: 60_000,
+    graceMs: 0,
+    runner,
+    ...wish,
+  }
+}
+
+/** Sends one request. */
+export async function ask(driver: LockDriver, request: Request): Promise<Standing> {
+  const [standing] = await driver.send([request])
+  if (standing === undefined) throw new Error('The driver gave no answer.')
+  return standing
+}
+
+export function claim(driver: LockDriver, wanted: Claim): Promise<Standing> {
+  return ask(driver, { op: 'claim', claim: wanted })
+}
+
+export function renew(driver: LockDriver, { key, id, ttlMs }: Claim): Promise<Standing> {
+  return ask(driver, { op: 'renew', key, id, ttlMs })
+}
+
+export function release(driver: LockDriver, { key, id }: Claim): Promise<Standing> {
+  return ask(driver, { op: 'release', key, id })
+}

@@ -1,0 +1,112 @@
+import { fork, spawn, type ChildProcess, type SpawnOptions } from 'node:child_process'
+import { once } from 'node:events'
+import path from 'node:path'
+import { afterEach } from 'vitest'
+import type { Claim, Request, Standing } from '../../src/core/driver.ts'
+import { until } from './scratch.ts'
+
+const children = new Set<ChildProcess>()
+
+/** Ends, after each test, the processes it started. */
+export function endProcessesAfterEach(): void {
+  afterEach(async () => {
+    for (const child of children) await end(child)
+    children.clear()
+  })
+}
+
+function builtChild(name: string): string {
+  return path.resolve('.build/test/children', `${name}.js`)
+}
+
+function keep<Child extends ChildProcess>(child: Child): Child {
+  children.add(child)
+  return child
+}
+
+/** Kills a process as `kill -9` does and waits until it is gone. */
+export async function end(child: ChildProcess): Promise<void> {
+  if (child.exitCode !== null || child.signalCode !== null) return
+  const exited = once(child, 'exit')
+  child.kill('SIGKILL')
+  await exited
+}
+
+interface Message {
+  readonly ready?: boolean
+  readonly call?: number
+  readonly standings?: readonly Standing[]
+  readonly error?: string
+  readonly heard?: { readonly key: string; readonly id: string; readonly news: Standing | 'ask' }
+}
+
+/** A driver in a process of its own. */
+export class ClientProcess {
+  readonly child: ChildProcess
+  readonly heard: NonNullable<Message['heard']>[] = []
+  readonly #calls = new Map<number, (message: Message) => void>()
+  #ready = false
+  #lastCall = 0
+
+  private constructor(file: string) {
+    this.child = keep(fork(builtChild('sqlite-client'), [file]))
+    this.child.on('message', (message: Message) => {
+      if (message.ready === true) this.#ready = true
+      if (message.heard !== undefined) this.heard.push(message.heard)
+      if (message.call !== undefined) this.#calls.get(message.call)?.(message)
+    })
+  }
+
+  static async start(file: string): Promise<ClientProcess> {
+    const client = new ClientProcess(file)
+    await until(() => client.#ready || undefined, 'a client process')
+    return client
+  }
+
+  async ask(request: Request): Promise<Standing> {
+    const call = (this.#lastCall += 1)
+    const message = await new Promise<Message>((resolve) => {
+      this.#calls.set(call, resolve)
+      this.child.send({ call, requests: [request] })
+    })
+    const standing = message.standings?.[0]
+    if (standing === undefined) throw new Error(message.error ?? 'no answer')
+    return standing
+  }
+
+  claim(claim: Claim): Promise<Standing> {
+    return this.ask({ op: 'claim', claim })
+  }
+
+  release({ key, id }: Claim): Promise<Standing> {
+    return this.ask({ op: 'release', key, id })
+  }
+}
+
+/** A process that runs one of test/children to its end. */
+export function run(name: string, args: readonly string[], options: SpawnOptions = {}): RunningChild {
+  return new RunningChild(keep(spawn(process.execPath, [builtChild(name), ...args], { stdio: 'pipe', ...options })))
+}
+
+export class RunningChild {
+  readonly child: ChildProcess
+  output = ''
+  errors = ''
+
+  constructor(child: ChildProcess) {
+    this.child = child
+    child.stdout?.on('data', (text: Buffer) => (this.output += text.toString()))
+    child.stderr?.on('data', (text: Buffer) => (this.errors += text.toString()))
+  }
+
+  /** Resolves when the child has said that it is ready. */
+  async ready(): Promise<void> {
+    await until(() => this.output.includes('ready') || undefined, `readiness (${this.errors})`)
+  }
+
+  /** Resolves with the exit code. */
+  async ended(): Promise<number | null> {
+    if (this.child.exitCode === null && this.child.signalCode === null) await once(this.child, 'close')
+    return this.child.exitCode
+  }
+}

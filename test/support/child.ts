@@ -1,0 +1,53 @@
+import { spawn, type ChildProcess } from 'node:child_process'
+import { once } from 'node:events'
+import { createInterface } from 'node:readline'
+
+/** A child process of a test: a program of `test/children/`, built by the test command. */
+export class Child {
+  readonly process: ChildProcess
+  readonly lines: string[] = []
+  /** What it wrote to its standard error. */
+  complaints = ''
+  readonly #ended: Promise<number | string>
+  #wake: (() => void) | undefined
+
+  constructor(program: string, parameters: readonly string[], environment: NodeJS.ProcessEnv = {}) {
+    this.process = spawn(process.execPath, [`.build/test/children/${program}.js`, ...parameters], {
+      stdio: ['ignore', 'pipe', 'pipe'],
+      env: { ...process.env, ...environment },
+    })
+    this.process.stderr?.setEncoding('utf8').on('data', (text: string) => (this.complaints += text))
+    const reader = createInterface({ input: this.process.stdout as NodeJS.ReadableStream })
+    reader.on('line', (line) => {
+      this.lines.push(line)
+      this.#wake?.()
+    })
+    this.#ended = once(this.process, 'close').then(([code, signal]) => (code ?? signal) as number | string)
+    void this.#ended.then(() => this.#wake?.())
+  }
+
+  /** Resolves with the first line that matches. */
+  async line(pattern: RegExp): Promise<string> {
+    for (;;) {
+      const found = this.lines.find((line) => pattern.test(line))
+      if (found !== undefined) return found
+      if (this.process.exitCode !== null || this.process.signalCode !== null) {
+        throw new Error(`The child ended without ${String(pattern)}:\n${this.lines.join('\n')}\n${this.complaints}`)
+      }
+      await new Promise<void>((resolve) => {
+        this.#wake = resolve
+      })
+    }
+  }
+
+  /** The exit code, or the name of the signal that ended it. */
+  ended(): Promise<number | string> {
+    return this.#ended
+  }
+
+  /** Ends it, whatever it does, and waits until it is gone. */
+  async kill(): Promise<void> {
+    this.process.kill('SIGKILL')
+    await this.#ended
+  }
+}

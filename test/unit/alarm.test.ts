@@ -1,0 +1,81 @@
+import { describe, expect, test } from 'vitest'
+import { Alarm, type Sleeper } from '../../src/core/alarm.ts'
+import { fakeTime } from '../../src/testing/fake-time.ts'
+import { seededRandom } from '../../src/testing/random.ts'
+
+class Dreamer implements Sleeper {
+  alarmAt = Infinity
+  alarmSlot = -1
+  readonly #woken: (dreamer: Dreamer, now: number) => void
+
+  constructor(woken: (dreamer: Dreamer, now: number) => void) {
+    this.#woken = woken
+  }
+
+  wake(now: number): void {
+    this.#woken(this, now)
+  }
+}
+
+describe('the alarm', () => {
+  test('wakes thousands in order with a single timer', async () => {
+    const time = fakeTime()
+    const alarm = new Alarm(time.environment)
+    const random = seededRandom(7)
+    const start = time.environment.now()
+    const woken: number[] = []
+    for (let index = 0; index < 5000; index += 1) {
+      const at = start + Math.floor(random() * 10_000)
+      alarm.set(new Dreamer((dreamer) => woken.push(dreamer.alarmAt)), at)
+    }
+    expect(time.timers).toBe(1)
+    await time.advance(10_000)
+    expect(woken).toHaveLength(5000)
+    expect(woken).toEqual(woken.toSorted((one, other) => one - other))
+    expect(time.timers).toBe(0)
+  })
+
+  test('can be set earlier, later and off', async () => {
+    const time = fakeTime()
+    const alarm = new Alarm(time.environment)
+    const start = time.environment.now()
+    const woken: string[] = []
+    const dreamer = (name: string) => new Dreamer((_, now) => woken.push(`${name} at ${now - start}`))
+    const [early, late, off] = [dreamer('early'), dreamer('late'), dreamer('off')]
+    for (const one of [early, late, off]) alarm.set(one, start + 50)
+    alarm.set(early, start + 10)
+    alarm.set(late, start + 90)
+    alarm.set(off, Infinity)
+    await time.advance(200)
+    expect(woken).toEqual(['early at 10', 'late at 90'])
+  })
+
+  test('keeps its order under thousands of random changes', async () => {
+    const time = fakeTime()
+    const alarm = new Alarm(time.environment)
+    const random = seededRandom(11)
+    const start = time.environment.now()
+    const due = new Map<Dreamer, number>()
+    const dreamers = Array.from(
+      { length: 200 },
+      () =>
+        new Dreamer((dreamer, now) => {
+          expect(now).toBeGreaterThanOrEqual(due.get(dreamer) ?? Infinity)
+          due.delete(dreamer)
+        }),
+    )
+    for (let round = 0; round < 5000; round += 1) {
+      const dreamer = dreamers[Math.floor(random() * dreamers.length)]
+      if (dreamer === undefined) continue
+      const at = random() < 0.2 ? Infinity : time.environment.now() + Math.floor(random() * 100)
+      if (at === Infinity) due.delete(dreamer)
+      else due.set(dreamer, at)
+      alarm.set(dreamer, at)
+      if (round % 50 === 0) await time.advance(10)
+    }
+    await time.advance(200)
+    expect(due.size).toBe(0)
+    expect(alarm.sleepers).toBe(0)
+    expect(time.environment.now()).toBe(start + 100 * 10 + 200)
+  })
+})

@@ -1,0 +1,132 @@
+import { describe, expect, test } from 'vitest'
+import { Batcher, submitOnce } from '../../src/core/batcher.ts'
+import type { LockDriver, Request, Standing } from '../../src/core/driver.ts'
+import { memory } from '../../src/drivers/memory.ts'
+import { fakeTime } from '../../src/testing/fake-time.ts'
+
+const absent: Standing = { state: 'absent', reason: 'unknown' }
+const release = (key: string, id = 'id'): Request => ({ op: 'release', key, id })
+
+/** A driver that notes what it is sent and answers when it is told to. */
+class Recorder {
+  readonly batches: (readonly Request[])[] = []
+  readonly #answers: ((standings: readonly Standing[]) => void)[] = []
+  readonly driver: LockDriver = {
+    ...memory(),
+    name: 'recorder',
+    supports: memory().supports,
+    open: async () => {},
+    list: async () => ({ now: 0, keys: [] }),
+    close: async () => {},
+    send: (requests) => {
+      this.batches.push(requests)
+      return new Promise((resolve) => this.#answers.push(resolve))
+    },
+  }
+
+  answer(standings = this.batches[this.batches.length - this.#answers.length]?.map(() => absent) ?? []): void {
+    this.#answers.shift()?.(standings)
+  }
+}
+
+function setUp() {
+  const time = fakeTime()
+  const recorder = new Recorder()
+  const batcher = new Batcher(recorder.driver, time.environment)
+  return { time, recorder, batcher }
+}
+
+describe('the batcher', () => {
+  test('sends all that one turn asks for at once, sorted by key', async () => {
+    const { time, recorder, batcher } = setUp()
+    for (const key of ['c', 'a', 'b']) void submitOnce(batcher, release(key))
+    await Promise.resolve().then(() => void submitOnce(batcher, release('d')))
+    await time.advance(0)
+    expect(recorder.batches.map((batch) => batch.map((request) => 'key' in request && request.key))).toEqual([
+      ['a', 'b', 'c', 'd'],
+    ])
+  })
+
+  test('sends nothing for a key while an earlier request there is unanswered', async () => {
+    const { time, recorder, batcher } = setUp()
+    void submitOnce(batcher, release('a', 'first'))
+    await time.advance(0)
+    void submitOnce(batcher, release('a', 'second'))
+    void submitOnce(batcher, release('b'))
+    await time.advance(0)
+    expect(recorder.batches).toEqual([[release('a', 'first')], [release('b')]])
+    recorder.answer()
+    await time.advance(0)
+    expect(recorder.batches.at(-1)).toEqual([release('a', 'second')])
+  })
+
+  test('keeps the order of requests for one key', async () => {
+    const { time, recorder, batcher } = setUp()
+    for (const id of ['1', '2', '3']) void submitOnce(batcher, release('a', id))
+    await time.advance(0)
+    expect(recorder.batches[0]?.map((request) => 'id' in request && request.id)).toEqual(['1', '2', '3'])
+  })
+
+  test('sends at most 500 at once and never divides a key', async () => {
+    const { time, recorder, batcher } = setUp()
+    for (let index = 0; index < 499; index += 1) void submitOnce(batcher, release(`a${String(index).padStart(3, '0')}`))
+    for (let index = 0; index < 5; index += 1) void submitOnce(batcher, release('b', String(index)))
+    for (let index = 0; index < 7; index += 1) void submitOnce(batcher, release(`c${index}`))
+    await time.advance(0)
+    expect(recorder.batches.map((batch) => batch.length)).toEqual([504, 7])
+  })
+
+  test('answers unknown when the driver throws, with what it threw', async () => {
+    const { time, batcher, recorder } = setUp()
+    const failing = new Batcher(
+      { ...recorder.driver, send: () => Promise.reject(new Error('no route')) },
+      time.environment,
+    )
+    expect(await submitOnce(failing, release('a'))).toMatchObject({ state: 'unknown', error: { message: 'no route' } })
+    await batcher.settled()
+  })
+
+  test.each<[string, unknown]>([
+    ['too few answers', []],
+    ['a fence that is no number', [{ state: 'held', fence: 'x', ttlMs: 5 }]],
+    ['a fence beyond 2^53', [{ state: 'held', fence: 2 ** 60, ttlMs: 5 }]],
+    ['a lease of negative length', [{ state: 'held', fence: 5, ttlMs: -1 }]],
+    ['a state nobody knows', [{ state: 'mine' }]],
+    ['nothing', [undefined]],
+  ])('believes no driver that answers with %s', async (_what, answer) => {
+    const { time, recorder } = setUp()
+    const batcher = new Batcher(
+      { ...recorder.driver, send: async () => answer as readonly Standing[] },
+      time.environment,
+    )
+    expect(await submitOnce(batcher, release('a'))).toMatchObject({ state: 'unknown', error: { code: 'INVALID' } })
+  })
+
+  test('tells when each request was sent, from before the sending', async () => {
+    const { time, recorder, batcher } = setUp()
+    const sentAt = time.environment.now()
+    let told = 0
+    batcher.submit(release('a'), { answered: (_request, _standing, sent) => (told = sent) })
+    await time.advance(0)
+    time.block(500)
+    recorder.answer()
+    await time.advance(0)
+    expect(told).toBe(sentAt)
+  })
+
+  test('is settled when everything is answered', async () => {
+    const { time, recorder, batcher } = setUp()
+    let settled = false
+    void submitOnce(batcher, release('a'))
+    await time.advance(0)
+    void submitOnce(batcher, release('a', 'second'))
+    const wait = batcher.settled().then(() => (settled = true))
+    await time.advance(0)
+    recorder.answer()
+    await time.advance(0)
+    expect(settled).toBe(false)
+    recorder.answer()
+    await wait
+    expect(settled).toBe(true)
+  })
+})

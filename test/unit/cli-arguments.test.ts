@@ -1,0 +1,90 @@
+import { describe, expect, test } from 'vitest'
+import { commonOptions, durationOption, numberOption, onlyName, parseArguments } from '../../src/cli/arguments.ts'
+import { readRunRequest, runOptions } from '../../src/cli/run-request.ts'
+import { nearest } from '../../src/cli/suggestion.ts'
+
+const options = { ...commonOptions, json: { type: 'boolean' }, fence: { type: 'string' } } as const
+const parse = (...args: string[]) => parseArguments(args, options)
+const readRun = (own: string[], command: string[] = ['true']) =>
+  readRunRequest({ ...parseArguments(own, runOptions), command })
+
+describe('options', () => {
+  test('options and names may come in any order', () => {
+    const given = parse('a', '--json', '--store', 'memory:', 'b')
+    expect(given.positionals).toEqual(['a', 'b'])
+    expect(given.flags.has('json')).toBe(true)
+    expect(given.texts.get('store')).toBe('memory:')
+  })
+
+  test('a value may follow an equals sign and may begin with a dash', () => {
+    expect(parse('--store=memory:x').texts.get('store')).toBe('memory:x')
+    expect(numberOption(parse('--fence', '-5'), 'fence')).toBe(-5)
+  })
+
+  test('what follows two dashes is no option', () => {
+    expect(parse('--', '--json').positionals).toEqual(['--json'])
+    expect(onlyName(parse('--', '-odd'), 'explain')).toBe('-odd')
+  })
+
+  test('an unknown option is refused with the one that was probably meant', () => {
+    expect(() => parse('--jsno')).toThrow('Did you mean --json?')
+    expect(() => parse('--names')).toThrow('Did you mean --namespace?')
+    expect(() => parse('--xyzzy')).toThrow(/There is no option "--xyzzy"\.$/)
+    expect(() => parse('--__proto__')).toThrow('There is no option')
+  })
+
+  test('a missing or superfluous value is refused', () => {
+    expect(() => parse('--store')).toThrow('--store needs a value')
+    expect(() => parse('--json=yes')).toThrow('--json takes no value')
+  })
+
+  test('a command about one name takes one name', () => {
+    expect(() => onlyName(parse(), 'explain')).toThrow('needs the NAME')
+    expect(() => onlyName(parse('a', 'b'), 'explain')).toThrow('one too many')
+  })
+
+  test('a duration has a unit unless it is zero', () => {
+    const wait = (text: string) => durationOption(parseArguments(['--wait', text], runOptions), 'wait')
+    expect(wait('0')).toBe(0)
+    expect(wait('1m30s')).toBe('1m30s')
+    expect(() => wait('5')).toThrow('needs a unit: 5s')
+  })
+
+  test('a number is a whole number', () => {
+    expect(() => numberOption(parse('--fence', '1.5'), 'fence')).toThrow('not a whole number')
+    expect(() => numberOption(parse('--fence', 'x\u001b[31m'), 'fence')).toThrow('"x\\u001b[31m"')
+  })
+})
+
+describe('run', () => {
+  test('takes a name, options, and a command with its own options', () => {
+    const request = readRun(['demo', '--wait', '5s', '--priority', '-3', '--kill-after', '2s'], ['sh', '-c', 'true'])
+    expect(request).toMatchObject({ name: 'demo', command: 'sh', commandArguments: ['-c', 'true'], killAfterMs: 2000 })
+    expect(request.acquire).toEqual({ wait: '5s', priority: -3 })
+  })
+
+  test('waits as long as it takes unless told otherwise', () => {
+    expect(readRun(['demo']).acquire).toEqual({})
+    expect(readRun(['demo', '--no-wait']).acquire).toEqual({ wait: 0 })
+    expect(readRun(['demo', '--wait', '0']).acquire).toEqual({ wait: 0 })
+  })
+
+  test('a name that begins with a dash stands between two pairs of dashes', () => {
+    expect(readRun([], ['-odd', '--', 'echo', '--'])).toMatchObject({ name: '-odd', commandArguments: ['--'] })
+  })
+
+  test('says how to write what is missing', () => {
+    expect(() => readRun([], ['make', 'test'])).toThrow('leasehold run NAME -- COMMAND')
+    expect(() => readRun(['demo', 'echo', 'hi'], [])).toThrow('leasehold run demo -- echo hi')
+    expect(() => readRun(['demo'], [])).toThrow('COMMAND after --')
+  })
+})
+
+test('a word is suggested for a slip, not for something else', () => {
+  const words = ['run', 'ls', 'explain', 'evict']
+  expect(nearest('rnu', words)).toBe('run')
+  expect(nearest('exlpain', words)).toBe('explain')
+  expect(nearest('expl', words)).toBe('explain')
+  expect(nearest('destroy', words)).toBeUndefined()
+  expect(nearest('', words)).toBeUndefined()
+})

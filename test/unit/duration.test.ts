@@ -1,0 +1,37 @@
+import { describe, expect, test } from 'vitest'
+import { durationMs, formatDuration, positiveMs, type Duration } from '../../src/core/duration.ts'
+
+describe('a duration', () => {
+  test.each<[Duration, number]>([
+    [0, 0],
+    [1500, 1500],
+    ['500ms', 500],
+    ['30s', 30_000],
+    ['1.5s', 1500],
+    ['5m', 300_000],
+    ['1h30m', 5_400_000],
+    ['2d', 172_800_000],
+  ])('%s is %d ms', (duration, milliseconds) => {
+    expect(durationMs(duration, 'ttl')).toBe(milliseconds)
+  })
+
+  test.each(['', '30', 's', '-5s', '5 s', '1e3s', '5y', '1s'.repeat(60), Number.NaN, Infinity, -1])(
+    'cannot be %j',
+    (duration) => {
+      expect(() => durationMs(duration as Duration, 'wait')).toThrow(/INVALID: wait is .*30s/)
+    },
+  )
+
+  test('of a lease is at least a millisecond', () => {
+    expect(() => positiveMs(0, 'ttl')).toThrow(/at least 1 ms/)
+  })
+
+  test('is told to people in their units', () => {
+    expect([850, 12_340, 245_000, 7_380_000].map(formatDuration)).toEqual([
+      '850 ms',
+      '12.3 s',
+      '4 min 5 s',
+      '2 h 3 min',
+    ])
+  })
+})

@@ -1,0 +1,171 @@
+import { appendFileSync, mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import path from 'node:path'
+import { describe, expect, test } from 'vitest'
+import { checkHistory, historyLog, readHistory, type HistoryEvent } from '../../src/testing/index.ts'
+import { seededRandom } from '../../src/testing/random.ts'
+import { bruteForce } from './history/brute-force.ts'
+import { plantings } from './history/plant.ts'
+import { Simulation, trades } from './history/simulate.ts'
+
+const memory = new Map<string, HistoryEvent[]>()
+
+function simulated(seed: number, trade: string, faults: number, clients = 5, untilMs = 1500): HistoryEvent[] {
+  const name = `${seed} ${trade} ${faults}`
+  const chosen = trades[trade]
+  if (chosen === undefined) throw new Error(`No trade called ${trade}.`)
+  const events = memory.get(name) ?? new Simulation(seed, chosen, faults).run(clients, untilMs)
+  memory.set(name, events)
+  return events
+}
+
+describe('a right history', () => {
+  for (const trade of Object.keys(trades)) {
+    test(`is passed, however late its messages: ${trade}`, () => {
+      for (let seed = 0; seed < 30; seed += 1) {
+        const { violations, summary } = checkHistory(simulated(seed, trade, 0), { gaps: true })
+        expect(violations, `seed ${seed}`).toEqual([])
+        expect(summary.holds).toBeGreaterThan(20)
+      }
+    })
+
+    test(`is passed although clients crash and freeze: ${trade}`, () => {
+      for (let seed = 0; seed < 30; seed += 1) {
+        const { violations } = checkHistory(simulated(seed, trade, 0.03, 8, 3000), { gaps: true })
+        expect(violations, `seed ${seed}`).toEqual([])
+      }
+    })
+  }
+
+  test('is summed up', () => {
+    const { summary } = checkHistory(simulated(1, 'mutex', 0))
+    expect(summary.clients).toBe(5)
+    expect(summary.turnsMax).toBeGreaterThanOrEqual(summary.turnsMin)
+    expect(summary.handOvers).toBeGreaterThan(10)
+    expect(summary.handOverMs.p50).toBeGreaterThan(0)
+    expect(summary.handOverMs.max).toBeGreaterThanOrEqual(summary.handOverMs.p99)
+  })
+
+  test('of a hundred thousand holds is checked in seconds', () => {
+    const events: HistoryEvent[] = []
+    for (let turn = 0; turn < 100_000; turn += 1) {
+      const [at, attempt, client] = [turn * 10, `a${turn}`, `c${turn % 7}`]
+      events.push(
+        { at, type: 'acquire', client, attempt, key: 'key', mode: 'exclusive' },
+        { at: at + 1, type: 'granted', attempt, fence: turn + 1, deadline: at + 100 },
+        { at: at + 5, type: 'release', attempt },
+      )
+    }
+    const startedAt = performance.now()
+    expect(checkHistory(events, { gaps: true }).violations).toEqual([])
+    expect(performance.now() - startedAt).toBeLessThan(5000)
+  })
+})
+
+describe('a planted fault is found', () => {
+  for (const [title, planting] of Object.entries(plantings)) {
+    const { trade, kind } = planting
+    test(title, () => {
+      let planted = 0
+      for (let seed = 0; seed < 60; seed += 1) {
+        const events = planting.plant(simulated(seed, trade, 0), seededRandom(seed))
+        if (events === undefined) continue
+        planted += 1
+        const { violations } = checkHistory(events, { gaps: kind === 'fence-gap' })
+        expect(
+          violations.map((one) => one.kind),
+          `seed ${seed}`,
+        ).toContain(kind)
+      }
+      expect(planted).toBeGreaterThan(30)
+    })
+  }
+})
+
+describe('the checker and brute force', () => {
+  test('find the same in small random histories', () => {
+    const tally = new Map<string, number>()
+    for (let seed = 0; seed < 8000; seed += 1) {
+      const events = scribble(seededRandom(seed))
+      const expected = bruteForce(events)
+      const found = new Set(checkHistory(events).violations.map(({ kind }) => kind))
+      // Held together is told as an overlap, not once more as an order.
+      if (expected.has('overlap') || found.has('overlap')) {
+        expected.delete('fence-order')
+        found.delete('fence-order')
+      }
+      expect([...found].toSorted(), `seed ${seed}: ${JSON.stringify(events)}`).toEqual([...expected].toSorted())
+      for (const kind of expected.size === 0 ? ['none'] : expected) tally.set(kind, (tally.get(kind) ?? 0) + 1)
+    }
+    for (const kind of ['none', 'overlap', 'fence-repeated', 'fence-order', 'unfair']) {
+      expect(tally.get(kind), kind).toBeGreaterThan(100)
+    }
+  })
+})
+
+/** A few claims at random times with random fences: seldom right, often nearly so. */
+function scribble(random: () => number): HistoryEvent[] {
+  const events: HistoryEvent[] = []
+  const pick = <Value>(values: readonly [Value, ...Value[]]) =>
+    values[Math.floor(random() * values.length)] ?? values[0]
+  const orderly = random() < 0.5
+  let at = 0
+  for (let index = 0; index < 2 + Math.floor(random() * 4); index += 1) {
+    const attempt = `a${index}`
+    const client = `c${index}`
+    const invoked = orderly ? at : Math.floor(random() * 30)
+    const mode = pick(['exclusive', 'shared'] as const)
+    const start = Math.floor(random() * 4)
+    events.push({
+      at: invoked,
+      type: 'acquire',
+      client,
+      attempt,
+      key: 'key',
+      mode,
+      ...(mode === 'shared' && random() < 0.5 && { limit: 2 }),
+      ...(random() < 0.3 && { range: { start, end: start + 1 + Math.floor(random() * 3) } }),
+      ...(random() < 0.2 && { priority: 1 }),
+    })
+    const returned = invoked + 1 + Math.floor(random() * 8)
+    if (random() < 0.5) events.push({ at: invoked + 0.5, type: 'queued', attempt })
+    if (random() < 0.1) continue
+    const fence = orderly && random() < 0.8 ? index + 1 : 1 + Math.floor(random() * 6)
+    const deadline = returned + Math.floor(random() * 20)
+    events.push({ at: returned, type: 'granted', attempt, fence, deadline })
+    const released = returned + 1 + Math.floor(random() * 10)
+    const end = pick(['release', 'lost', 'crash', 'pause', 'none'] as const)
+    if (end === 'crash' || end === 'pause') events.push({ at: released, type: end, client })
+    else if (end !== 'none') events.push({ at: released, type: end, attempt })
+    at = released + 1
+  }
+  return events.toSorted((one, other) => one.at - other.at)
+}
+
+describe('a log', () => {
+  test('of several processes is one history, and a torn last line is left out', () => {
+    const folder = mkdtempSync(path.join(tmpdir(), 'leasehold-history-'))
+    try {
+      const files = ['one', 'two'].map((name) => path.join(folder, name))
+      for (const [index, file] of files.entries()) {
+        using log = historyLog(file)
+        log.write({
+          type: 'acquire',
+          client: file,
+          attempt: `a${index}`,
+          key: 'key',
+          mode: 'exclusive',
+          at: 10 - index,
+        })
+        log.write({ type: 'granted', attempt: `a${index}`, fence: index + 1 })
+      }
+      appendFileSync(files[0] ?? '', '{"type":"release","att')
+      const events = readHistory(files)
+      expect(events.map(({ type }) => type)).toEqual(['acquire', 'acquire', 'granted', 'granted'])
+      expect(events[0]).toMatchObject({ attempt: 'a1' })
+      expect(events.map(({ at }) => at)).toEqual(events.map(({ at }) => at).toSorted((one, other) => one - other))
+    } finally {
+      rmSync(folder, { recursive: true })
+    }
+  })
+})

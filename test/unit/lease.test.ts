@@ -1,0 +1,210 @@
+import { describe, expect, test } from 'vitest'
+import { isSettled, locksBench } from './support/bench-of-locks.ts'
+
+describe('a lease', () => {
+  test('is kept by heartbeats for as long as its holder wants', async () => {
+    const { client, advance } = locksBench()
+    const locks = await client()
+    const lease = await locks.acquire('a', { ttl: '3s' })
+    await advance(60_000)
+    expect(lease.held).toBe(true)
+    expect((await locks.inspect('a'))?.holders[0]).toMatchObject({ renewalCount: expect.any(Number) as number })
+    expect((await locks.stats()).counters['lock.heartbeat_renewed']).toBeGreaterThan(50)
+    expect(lease.heldMs).toBe(60_000)
+  })
+
+  test('by hand warns at one third left, is lost at its end, and cannot be renewed after', async () => {
+    const { client, advance } = locksBench()
+    const locks = await client()
+    const told: string[] = []
+    locks.on('jeopardy', ({ reason }) => told.push(`jeopardy ${reason}`))
+    locks.on('lost', ({ reason }) => told.push(`lost ${reason}`))
+    const lease = await locks.acquire('a', { ttl: '9s', heartbeat: 'manual' })
+    const { signal } = lease
+    await advance(5500)
+    expect(told).toEqual([])
+    await advance(200)
+    expect(told).toEqual(['jeopardy not renewed'])
+    await lease.renew()
+    await advance(5000)
+    expect(lease.held).toBe(true)
+    await advance(4000)
+    expect(told).toEqual(['jeopardy not renewed', 'jeopardy not renewed', 'lost expired'])
+    expect(signal.reason).toMatchObject({ code: 'LOST', message: expect.stringContaining('Stop writing') as string })
+    await expect(lease.renew()).rejects.toMatchObject({ code: 'NOT_HELD' })
+  })
+
+  test('can start and stop its heartbeat', async () => {
+    const { client, advance } = locksBench()
+    const locks = await client()
+    const lease = await locks.acquire('a', { ttl: '3s', heartbeat: 'manual' })
+    lease.startHeartbeat()
+    await advance(10_000)
+    expect(lease.heartbeating && lease.held).toBe(true)
+    lease.stopHeartbeat()
+    await advance(3000)
+    expect(lease.held).toBe(false)
+    expect(() => lease.startHeartbeat()).toThrow(expect.objectContaining({ code: 'NOT_HELD' }))
+  })
+
+  test('renewed for longer keeps the new ttl, and its end is now plus ttl, never added', async () => {
+    const { client, advance } = locksBench()
+    const locks = await client()
+    const lease = await locks.acquire('a', { ttl: '10s', heartbeat: 'manual' })
+    await lease.renew('20s')
+    await lease.renew('20s')
+    expect(Math.round(lease.remainingMs)).toBe(20_000 - 1002)
+    await advance(5000)
+    await lease.renew()
+    expect(Math.round(lease.remainingMs)).toBe(20_000 - 1002)
+    await lease.renew('2s')
+    expect(lease.remainingMs).toBeLessThan(2000)
+  })
+
+  test('is over by the clock although the event loop was blocked, and nobody is told otherwise', async () => {
+    const { client, block } = locksBench()
+    const locks = await client()
+    const lease = await locks.acquire('a', { ttl: '3s' })
+    block(10_000)
+    expect(lease.held).toBe(false)
+    expect(lease.signal.aborted).toBe(true)
+    expect(lease.remainingMs).toBe(0)
+  })
+
+  test('with progress is renewed only while its holder gets on', async () => {
+    const { client, advance } = locksBench()
+    const locks = await client()
+    const lease = await locks.acquire('a', { ttl: '3s', progress: '10s' })
+    for (let round = 0; round < 5; round += 1) {
+      await advance(5000)
+      lease.progress()
+    }
+    expect(lease.held).toBe(true)
+    await advance(15_000)
+    expect(lease.held).toBe(false)
+  })
+
+  test('is held at most for its longest hold, renewed or not', async () => {
+    const { client, advance } = locksBench()
+    const locks = await client()
+    const lease = await locks.acquire('a', { ttl: '3s', maxHold: '10s' })
+    await advance(9000)
+    expect(lease.held).toBe(true)
+    await advance(1001)
+    expect(lease.loss).toMatchObject({ code: 'LOST', reason: 'max-hold' })
+    expect(await locks.tryAcquire('a')).not.toBeNull()
+  })
+
+  test('in its grace is lost for its owner and blocks others still; saying goodbye ends that', async () => {
+    const { client, advance } = locksBench()
+    const [one, other] = [await client(), await client()]
+    const lease = await one.acquire('a', { ttl: '1s', grace: '5s', heartbeat: 'manual' })
+    await advance(2000)
+    expect(lease.held).toBe(false)
+    expect(await other.tryAcquire('a')).toBeNull()
+    expect(await lease.release()).toEqual({ released: false, reason: 'lost' })
+    await advance(0)
+    expect(await other.tryAcquire('a')).not.toBeNull()
+  })
+})
+
+describe('releasing', () => {
+  test('twice is quiet and says so', async () => {
+    const locks = await locksBench().client()
+    const lease = await locks.acquire('a')
+    expect(await lease.release()).toEqual({ released: true })
+    expect(await lease.release()).toEqual({ released: false, reason: 'already-released' })
+    await expect(lease.renew()).rejects.toMatchObject({ code: 'NOT_HELD' })
+    expect(lease.signal.aborted).toBe(false)
+  })
+
+  test('by disposal never hides an error of the body', async () => {
+    const locks = await locksBench().client()
+    const use = async () => {
+      await using lease = await locks.acquire('a')
+      throw new Error(`body with ${typeof lease.fence}`)
+    }
+    await expect(use()).rejects.toThrow('body with number')
+    expect(await locks.inspect('a')).toBeNull()
+  })
+
+  test('when the store cannot be reached is quiet, and goes on in the background', async () => {
+    const bench = locksBench()
+    let broken = false
+    bench.wrap = (driver) => ({
+      ...driver,
+      name: driver.name,
+      supports: driver.supports,
+      open: () => driver.open(),
+      list: (query) => driver.list(query),
+      listen: (heard) => driver.listen?.(heard) ?? { [Symbol.dispose]() {} },
+      close: () => driver.close(),
+      send: (requests) => (broken ? Promise.reject(new Error('no route')) : driver.send(requests)),
+    })
+    const locks = await bench.client()
+    const lease = await locks.acquire('a')
+    broken = true
+    expect(await lease.release()).toEqual({ released: false, reason: 'unavailable' })
+    broken = false
+    await bench.advance(1000)
+    expect(await locks.inspect('a')).toBeNull()
+  })
+
+  test('an eviction aborts the signal with its reason', async () => {
+    const bench = locksBench()
+    const locks = await bench.client({ allowForce: true })
+    const lease = await locks.acquire('a')
+    const { signal } = lease
+    expect(await locks.evict('a', { reason: 'deploy' })).toBe(1)
+    await bench.advance(0)
+    expect(signal.reason).toMatchObject({ code: 'LOST', reason: 'evicted: deploy', fence: lease.fence })
+    expect(await lease.release()).toEqual({ released: false, reason: 'lost' })
+  })
+})
+
+describe('closing', () => {
+  test('releases what is held, ends what waits, and leaves no timer', async () => {
+    const bench = locksBench()
+    const [one, other] = [await bench.client(), await bench.client()]
+    const lease = await one.acquire('a')
+    await other.acquire('b')
+    const waiting = one.acquire('b', { wait: '1h' }).catch((error: unknown) => error)
+    await bench.advance(10)
+    await one.close()
+    expect(lease.held).toBe(false)
+    expect(await other.tryAcquire('a')).not.toBeNull()
+    expect(await waiting).toMatchObject({ code: 'CLOSED' })
+    await expect(one.acquire('c')).rejects.toMatchObject({ code: 'CLOSED' })
+    await other.close()
+    expect(bench.timers).toBe(0)
+  })
+
+  test('twice is one closing', async () => {
+    const locks = await locksBench().client()
+    expect(locks.close()).toBe(locks.close())
+    await locks.close()
+  })
+
+  test('does not wait for ever for a store that does not answer', async () => {
+    const bench = locksBench()
+    let hang = false
+    bench.wrap = (driver) => ({
+      ...driver,
+      name: driver.name,
+      supports: driver.supports,
+      open: () => driver.open(),
+      list: (query) => driver.list(query),
+      close: () => driver.close(),
+      send: (requests) => (hang ? new Promise(() => {}) : driver.send(requests)),
+    })
+    const locks = await bench.client()
+    await locks.acquire('a')
+    hang = true
+    const closing = locks.close()
+    await bench.advance(4000)
+    expect(await isSettled(closing)).toBe(false)
+    await bench.advance(1000)
+    await closing
+    expect(bench.timers).toBe(0)
+  })
+})

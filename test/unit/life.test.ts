@@ -1,0 +1,274 @@
+import { describe, expect, test } from 'vitest'
+import type { Claim, Standing } from '../../src/core/driver.ts'
+import { begin, step, wakeAt, type Effect, type Event, type Life, type LifeTerms } from '../../src/core/life.ts'
+
+const claim: Claim = {
+  id: 'id',
+  key: 'key',
+  mode: 'exclusive',
+  priority: 0,
+  wait: true,
+  ttlMs: 30_000,
+  graceMs: 0,
+  runner: { id: 'runner', incarnation: 'one', host: 'here', pid: 1, client: 'client' },
+}
+const terms: LifeTerms = { heartbeatMs: 10_000, polling: undefined, spread: 1 }
+const held = (ttlMs = 30_000): Standing => ({ state: 'held', fence: 7, ttlMs })
+const waiting = { state: 'waiting', ahead: 2, ttlMs: 30_000, againMs: 30_000 } as const satisfies Standing
+const unknown: Standing = { state: 'unknown', error: new Error('no route') }
+
+/** Plays events on one claim and gathers what it wanted done. */
+class Player {
+  life: Life
+  effects: Effect[]
+
+  constructor(changes: { claim?: Partial<Claim>; terms?: Partial<LifeTerms> } = {}) {
+    const [life, effects] = begin({ ...claim, ...changes.claim }, { ...terms, ...changes.terms }, 0)
+    this.life = life
+    this.effects = [...effects]
+  }
+
+  play(event: Event): this {
+    const [life, effects] = step(this.life, event)
+    this.life = life
+    this.effects = [...effects]
+    return this
+  }
+
+  answer(standing: Standing, sentAt: number, at = sentAt): this {
+    return this.play({ type: 'answer', standing, sentAt, at, roll: 0.5 })
+  }
+
+  heard(news: Standing | 'ask', at: number): this {
+    return this.play({ type: 'heard', news, at })
+  }
+
+  tick(at: number): this {
+    return this.play({ type: 'tick', at })
+  }
+
+  get done(): string[] {
+    return this.effects.map((effect) => (effect.type === 'send' ? effect.request.op : effect.type))
+  }
+}
+
+const holding = (at = 0) => new Player().answer(held(), 0, at)
+
+describe('asking', () => {
+  test('sends the claim, and holds when the store says so', () => {
+    const player = new Player()
+    expect(player.done).toEqual(['claim'])
+    expect(player.answer(held(), 0, 5).done).toEqual(['granted'])
+    expect(player.life).toMatchObject({ phase: 'held', fence: 7, deadline: 30_000 - 1500 - 2 })
+  })
+
+  test('shortens the lease by the time the answer took', () => {
+    expect(new Player().answer(held(), 100, 20_000).life.deadline).toBe(100 + 28_498)
+  })
+
+  test('tells nobody of a grant that came as late as the lease is long, and gives it back', () => {
+    const player = new Player().answer(held(), 0, 28_498)
+    expect(player.done).toEqual(['failed', 'release'])
+  })
+
+  test('gives up, and releases, when no answer comes for as long as the lease would last', () => {
+    const player = new Player()
+    expect(wakeAt(player.life)).toBe(28_498)
+    expect(player.tick(28_498).done).toEqual(['failed', 'release'])
+    expect(player.answer(held(), 0, 29_000).done).toEqual([])
+  })
+
+  test('releases by id what may or may not have been granted', () => {
+    expect(new Player().answer(unknown, 0, 5).done).toEqual(['failed', 'release'])
+  })
+
+  test('ends when refused, leaving nothing to do', () => {
+    const player = new Player().answer({ state: 'absent', reason: 'refused' }, 0, 5)
+    expect(player.done).toEqual(['refused'])
+    expect(wakeAt(player.life)).toBe(Infinity)
+  })
+
+  test('takes a grant that is pushed before the answer arrives, and drops the older answer', () => {
+    const player = new Player().heard(held(29_000), 50)
+    expect(player.done).toEqual(['granted'])
+    expect(player.answer(waiting, 0, 60).done).toEqual([])
+    expect(player.life.phase).toBe('held')
+  })
+})
+
+describe('waiting', () => {
+  const queued = () => new Player().answer(waiting, 0, 5)
+
+  test('keeps its place by renewing, a holder by hand too', () => {
+    expect(queued().done).toEqual(['queued'])
+    expect(wakeAt(queued().life)).toBe(10_000)
+    const byHand = new Player({ terms: { heartbeatMs: Infinity } }).answer(waiting, 0, 5)
+    expect(wakeAt(byHand.life)).toBe(10_000)
+    expect(byHand.tick(10_000).done).toEqual(['renew'])
+  })
+
+  test('asks again when the store says the holder must be gone', () => {
+    const player = new Player().answer({ ...waiting, againMs: 700 }, 0, 5)
+    expect(wakeAt(player.life)).toBe(705)
+  })
+
+  test('asks with a growing pause where the store cannot push', () => {
+    const polling = { attempts: Infinity, minMs: 10, maxMs: 800, factor: 2, jitter: 0 }
+    const player = new Player({ terms: { polling } }).answer(waiting, 0, 0)
+    expect(wakeAt(player.life)).toBe(10)
+    player.tick(10).answer(waiting, 10, 10)
+    expect(wakeAt(player.life)).toBe(30)
+  })
+
+  test('counts a pushed grant from the last request that was answered, however late the news', () => {
+    const player = queued().heard(held(25_000), 15_000)
+    expect(player.done).toEqual(['granted'])
+    expect(player.life.deadline).toBe(28_498)
+  })
+
+  test('confirms a pushed grant of which little may be left before telling anybody', () => {
+    const player = queued().heard(held(25_000), 20_000)
+    expect(player.done).toEqual(['renew'])
+    expect(player.answer(held(), 20_000, 20_010).done).toEqual(['granted'])
+  })
+
+  test('counts the longest hold, too, from the last request that was answered', () => {
+    const player = new Player({ claim: { maxHoldMs: 20_000 } }).answer(waiting, 0, 5).heard(held(20_000), 1000)
+    expect(player.done).toEqual(['granted'])
+    expect(player.life.deadline).toBe(20_000 - 1000 - 2)
+  })
+
+  test('tries a failed renewal again, and clears its place away when it may be gone', () => {
+    const player = queued().tick(10_000).answer(unknown, 10_000, 10_001)
+    expect(player.done).toEqual(['renewal-failed'])
+    expect(wakeAt(player.life)).toBe(10_021)
+    expect(player.tick(28_498).done).toEqual(['refused', 'release'])
+  })
+
+  test('releases its place when its owner gives up', () => {
+    expect(queued().play({ type: 'release', at: 100 }).done).toEqual(['release'])
+  })
+
+  test('asks once more after an answer on its way if it is nudged meanwhile', () => {
+    const player = queued().heard('ask', 50)
+    expect(player.done).toEqual(['renew'])
+    expect(player.heard('ask', 51).done).toEqual([])
+    expect(player.answer(waiting, 50, 60).done).toEqual(['queued', 'renew'])
+  })
+})
+
+describe('holding', () => {
+  test('renews every heartbeat, a little early', () => {
+    expect(wakeAt(holding().life)).toBe(10_000)
+    expect(wakeAt(new Player({ terms: { spread: 0 } }).answer(held(), 0, 5).life)).toBe(9000)
+    expect(holding().tick(10_000).done).toEqual(['renew'])
+  })
+
+  test('sets the end anew with each renewal, counted from its sending', () => {
+    const player = holding().tick(10_000).answer(held(), 10_000, 10_050)
+    expect(player.done).toEqual(['renewed'])
+    expect(player.life.deadline).toBe(38_498)
+  })
+
+  test('retries a failed renewal inside the window, warns, and is lost at the deadline and not before', () => {
+    const player = holding().tick(10_000).answer(unknown, 10_000, 10_001)
+    expect(player.done).toEqual(['renewal-failed'])
+    expect(player.tick(10_021).done).toEqual(['renew'])
+    player.answer(unknown, 10_021, 10_022)
+    expect(player.tick(18_498).done).toEqual(['jeopardy', 'renew'])
+    player.answer(unknown, 18_498, 18_499)
+    expect(player.tick(28_497).done).not.toContain('lost')
+    expect(player.tick(28_498).done).toEqual(['lost'])
+  })
+
+  test('recovers from jeopardy when a renewal goes through', () => {
+    const player = holding().tick(18_498)
+    expect(player.done).toEqual(['jeopardy', 'renew'])
+    player.answer(held(), 18_498, 18_500)
+    expect(player.life.dangerAt).toBe(18_498 + 18_498)
+    expect(player.life.deadline).toBe(18_498 + 28_498)
+  })
+
+  test('is lost by the clock although a renewal is on its way', () => {
+    const player = holding().tick(10_000)
+    expect(wakeAt(player.life)).toBe(18_498)
+    expect(player.tick(30_000).done).toEqual(['lost'])
+    expect(player.answer(held(), 10_000, 30_001).done).toEqual([])
+  })
+
+  test('is lost when the store says it has ended, with its reason', () => {
+    const player = holding().tick(10_000).answer({ state: 'absent', reason: 'evicted', detail: 'by hand' }, 10_000)
+    expect(player.effects).toEqual([{ type: 'lost', reason: 'evicted', detail: 'by hand' }])
+  })
+
+  test('by hand renews only when asked, and warns at one third left', () => {
+    const player = new Player({ terms: { heartbeatMs: Infinity } }).answer(held(), 0, 0)
+    expect(wakeAt(player.life)).toBe(18_498)
+    expect(player.tick(18_498).done).toEqual(['jeopardy'])
+    expect(player.play({ type: 'renew', at: 19_000, ttlMs: 60_000 }).done).toEqual(['renew'])
+    expect(player.answer(held(60_000), 19_000).life.deadline).toBe(19_000 + 60_000 - 3002)
+  })
+
+  test('asked to renew for longer raises no false alarm meanwhile', () => {
+    const player = holding().play({ type: 'renew', at: 100, ttlMs: 300_000 })
+    expect(player.tick(101).done).toEqual([])
+    expect(wakeAt(player.life)).toBe(18_498)
+  })
+
+  test('quickens a heartbeat that a shorter ttl leaves no room for', () => {
+    const player = holding().play({ type: 'renew', at: 100, ttlMs: 3000 }).answer(held(3000), 100)
+    expect(wakeAt(player.life)).toBe(1100)
+  })
+
+  test('asked to leave, renews no more and is lost when its time is over', () => {
+    const player = holding().heard({ state: 'held', fence: 7, ttlMs: 25_000, leaving: 'preempted' }, 5000)
+    expect(player.effects).toEqual([{ type: 'leaving', reason: 'preempted', leftMs: 23_498 }])
+    expect(wakeAt(player.life)).toBe(18_498)
+    expect(player.tick(18_498).done).toEqual(['jeopardy'])
+    expect(player.tick(28_498).effects).toMatchObject([{ type: 'lost', reason: 'preempted' }])
+  })
+
+  test('asked to leave, is promised no more than it had', () => {
+    const player = holding().tick(10_000)
+    player.answer({ state: 'held', fence: 7, ttlMs: 20_000, leaving: 'preempted' }, 10_000)
+    expect(player.life.deadline).toBe(28_498)
+  })
+
+  test('drops the answer to an older request', () => {
+    const player = holding()
+    player.answer(held(), 10_000, 10_010)
+    expect(player.answer(held(), 9000, 10_020).done).toEqual([])
+    expect(player.life.deadline).toBe(38_498)
+  })
+})
+
+describe('letting go', () => {
+  test('ends when the store has answered', () => {
+    const player = holding().play({ type: 'release', at: 50 })
+    expect(player.done).toEqual(['release'])
+    const standing: Standing = { state: 'absent', reason: 'released' }
+    expect(player.play({ type: 'release-answer', at: 60, standing, roll: 0.5 }).done).toEqual(['released'])
+    expect(wakeAt(player.life)).toBe(Infinity)
+  })
+
+  test('is told once when the store cannot be reached, and tried for as long as the claim may live', () => {
+    const player = holding().play({ type: 'release', at: 0 })
+    const fail = (at: number) => player.play({ type: 'release-answer', at, standing: unknown, roll: 0.5 })
+    expect(fail(10).done).toEqual(['released'])
+    expect(wakeAt(player.life)).toBe(60)
+    expect(player.tick(60).done).toEqual(['release'])
+    expect(fail(70).done).toEqual([])
+    player.tick(29_990)
+    expect(fail(29_990).life.phase).toBe('over')
+  })
+
+  test('after a loss only says goodbye', () => {
+    const player = holding().tick(30_000)
+    expect(player.play({ type: 'release', at: 30_001 }).done).toEqual(['release'])
+    expect(player.life.phase).toBe('lost')
+  })
+
+  test('a second time does nothing', () => {
+    expect(holding().play({ type: 'release', at: 5 }).play({ type: 'release', at: 6 }).done).toEqual([])
+  })
+})

@@ -1,0 +1,313 @@
+import { describe, expect, test } from 'vitest'
+import { byteRange, inode, LeaseholdError } from '../../src/index.ts'
+import { isSettled, locksBench } from './support/bench-of-locks.ts'
+
+describe('acquire', () => {
+  test('waits its turn and gets a higher fence', async () => {
+    const { client } = locksBench()
+    const [one, other] = [await client(), await client()]
+    const first = await one.acquire('a')
+    const second = other.acquire('a')
+    expect(await isSettled(second)).toBe(false)
+    await first.release()
+    expect((await second).fence).toBeGreaterThan(first.fence)
+  })
+
+  test('rejects with TIMEOUT after wait, saying who holds, and leaves no claim behind', async () => {
+    const { client, advance } = locksBench()
+    const [one, other] = [await client(), await client()]
+    await one.acquire('a')
+    const second = other.acquire('a', { wait: '5s' }).catch((error: unknown) => error)
+    await advance(5000)
+    expect(await second).toMatchObject({
+      code: 'TIMEOUT',
+      scope: 'a',
+      queuePosition: 0,
+      attempts: 1,
+      holders: [{ runner: one.runner, remainingMs: expect.any(Number) as number }],
+    })
+    expect((await one.inspect('a'))?.waiters).toEqual([])
+  })
+
+  test('rejects with HELD when it is told to fail', async () => {
+    const { client } = locksBench()
+    const [one, other] = [await client(), await client()]
+    await one.acquire('a')
+    await expect(other.acquire('a', { onConflict: 'fail' })).rejects.toMatchObject({ code: 'HELD' })
+  })
+
+  test('rejects with ABORTED when the signal fires, and leaves no claim behind', async () => {
+    const { client, advance } = locksBench()
+    const [one, other] = [await client(), await client()]
+    await one.acquire('a')
+    const abort = new AbortController()
+    const second = other.acquire('a', { signal: abort.signal }).catch((error: unknown) => error)
+    await advance(10)
+    abort.abort(new Error('enough'))
+    expect(await second).toMatchObject({ code: 'ABORTED', cause: { message: 'enough' } })
+    await advance(0)
+    expect((await one.inspect('a'))?.waiters).toEqual([])
+    await expect(other.acquire('b', { signal: abort.signal })).rejects.toMatchObject({ code: 'ABORTED' })
+  })
+
+  test('lets higher priority go first', async () => {
+    const { client } = locksBench()
+    const locks = await client()
+    const first = await locks.acquire('a')
+    const order: string[] = []
+    const take = async (name: string, priority: number) => {
+      const lease = await locks.acquire('a', { priority })
+      order.push(name)
+      await lease.release()
+    }
+    const rest = [take('low', -5), take('normal', 0), take('high', 5)]
+    await isSettled(Promise.all(rest))
+    await first.release()
+    await Promise.all(rest)
+    expect(order).toEqual(['high', 'normal', 'low'])
+  })
+
+  test('of ranges that do not overlap waits for nobody', async () => {
+    const { client } = locksBench()
+    const locks = await client()
+    await locks.acquire(byteRange(7, 0, 10))
+    await locks.acquire(byteRange(7, 10, 20))
+    expect(await locks.tryAcquire(byteRange(7, 5, 15))).toBeNull()
+    expect(await locks.tryAcquire(inode(7))).toBeNull()
+  })
+
+  test('in another namespace is another lock', async () => {
+    const { client } = locksBench()
+    const [one, other] = [await client({ namespace: 'one' }), await client({ namespace: 'other' })]
+    await one.acquire('a')
+    expect(await other.tryAcquire('a')).not.toBeNull()
+    expect((await other.list()).locks.map(({ key }) => key)).toEqual(['other/named:a'])
+  })
+
+  test('refuses names and options that make no sense, before asking the store', async () => {
+    const locks = await locksBench().client()
+    await expect(async () => locks.acquire('')).rejects.toMatchObject({ code: 'INVALID' })
+    await expect(locks.acquire('a', { timeout: 5 } as never)).rejects.toMatchObject({ code: 'INVALID' })
+    await expect(locksBench().client({ namespace: 'a/b' })).rejects.toMatchObject({ code: 'INVALID' })
+  })
+
+  test('tells where the holder before it came to grief', async () => {
+    const { client, advance } = locksBench()
+    const [one, other] = [await client(), await client()]
+    const takeovers: unknown[] = []
+    other.on('takeover', (event) => takeovers.push(event.after))
+    const first = await one.acquire('a', { heartbeat: 'manual', ttl: '1s' })
+    const second = other.acquire('a')
+    await advance(1001)
+    await second
+    expect(takeovers).toEqual([{ how: 'expired', fence: first.fence, runner: one.runner }])
+  })
+})
+
+describe('tryAcquire', () => {
+  test('gives null when somebody else holds, and waits only if told to', async () => {
+    const { client, advance } = locksBench()
+    const [one, other] = [await client(), await client()]
+    const first = await one.acquire('a')
+    expect(await other.tryAcquire('a')).toBeNull()
+    const patient = other.tryAcquire('a', { wait: 100 })
+    await advance(99)
+    expect(await isSettled(patient)).toBe(false)
+    await advance(1)
+    expect(await patient).toBeNull()
+    await first.release()
+    expect(await other.tryAcquire('a')).not.toBeNull()
+  })
+})
+
+describe('conflict strategies', () => {
+  test('steal-stale takes a lease whose heartbeat has stopped, before it expires', async () => {
+    const { client, advance } = locksBench()
+    const [one, other] = [await client(), await client()]
+    const silent = await one.acquire('a', { ttl: '1m', heartbeat: 'manual' })
+    expect(await other.tryAcquire('a', { onConflict: 'steal-stale', staleAfter: '5s' })).toBeNull()
+    const thief = other.acquire('a', { onConflict: 'steal-stale', staleAfter: '5s' })
+    await advance(5001)
+    expect((await thief).fence).toBeGreaterThan(silent.fence)
+    expect(silent.signal.reason).toMatchObject({ code: 'LOST', reason: 'evicted: stale' })
+    expect((await other.stats()).staleLocksClaimed).toBe(1)
+  })
+
+  test('preempt tells the holder to leave and waits for it', async () => {
+    const { client, advance } = locksBench()
+    const [one, other] = [await client(), await client()]
+    const leaving: unknown[] = []
+    one.on('leaving', (event) => leaving.push(event.reason))
+    const first = await one.acquire('a', { ttl: '9s' })
+    const second = other.acquire('a', { onConflict: 'preempt', priority: 'high' })
+    await advance(100)
+    expect(leaving).toEqual(['preempted'])
+    expect(await isSettled(second)).toBe(false)
+    expect(first.held).toBe(true)
+    await advance(9000)
+    expect(first.held).toBe(false)
+    await second
+  })
+
+  test('force takes the lock at once, and only if it was allowed', async () => {
+    const { client } = locksBench()
+    const [one, other] = [await client(), await client({ allowForce: true })]
+    const first = await one.acquire('a')
+    await expect(one.acquire('a', { onConflict: 'force' })).rejects.toMatchObject({ code: 'INVALID' })
+    const second = await other.acquire('a', { onConflict: 'force' })
+    expect(second.fence).toBeGreaterThan(first.fence)
+    await isSettled(Promise.resolve())
+    expect(first.loss).toMatchObject({ code: 'LOST', reason: 'evicted: forced' })
+  })
+
+  test('reclaim takes back what the same runner holds', async () => {
+    const { client } = locksBench()
+    const locks = await client()
+    const first = await locks.acquire('a')
+    const again = await locks.acquire('a', { onConflict: 'reclaim' })
+    expect(again.fence).toBeGreaterThan(first.fence)
+    expect(await isSettled(locks.acquire('a'))).toBe(false)
+  })
+})
+
+describe('run', () => {
+  test('holds while the body runs and gives its result', async () => {
+    const { client } = locksBench()
+    const locks = await client()
+    const result = await locks.run('a', async (lease) => {
+      expect(await locks.tryAcquire('a')).toBeNull()
+      return lease.fence
+    })
+    expect(result).toBeGreaterThan(0)
+    expect(await locks.tryAcquire('a')).not.toBeNull()
+  })
+
+  test('rejects with the body’s error and lets go all the same', async () => {
+    const locks = await locksBench().client()
+    await expect(locks.run('a', () => Promise.reject(new Error('body')))).rejects.toThrow('body')
+    await expect(
+      locks.run('a', () => {
+        throw new Error('at once')
+      }),
+    ).rejects.toThrow('at once')
+    expect(await locks.tryAcquire('a')).not.toBeNull()
+  })
+
+  test('rejects with LOST when the body finishes after the loss', async () => {
+    const { client, advance } = locksBench()
+    const locks = await client()
+    const run = locks.run('a', { ttl: '1s', heartbeat: 'manual' }, () => advance(2000)).catch((error: unknown) => error)
+    expect(await run).toMatchObject({ code: 'LOST', scope: 'a' })
+  })
+
+  test('prefers the body’s error to its own', async () => {
+    const { client, advance } = locksBench()
+    const locks = await client()
+    const run = locks.run('a', { ttl: '1s', heartbeat: 'manual' }, async () => {
+      await advance(2000)
+      throw new Error('body')
+    })
+    await expect(run).rejects.toThrow('body')
+  })
+
+  test('lets the same party in again when it is reentrant, with the same fence', async () => {
+    const { client } = locksBench()
+    const locks = await client()
+    await locks.run('a', async (outer) => {
+      await locks.run('a', { reentrant: true }, async (inner) => {
+        expect(inner.fence).toBe(outer.fence)
+      })
+      expect(outer.held).toBe(true)
+      expect(await locks.tryAcquire('a', { party: 'somebody else', reentrant: true })).toBeNull()
+    })
+    expect(await locks.inspect('a')).toBeNull()
+  })
+
+  test('needs a function', async () => {
+    const locks = await locksBench().client()
+    await expect(locks.run('a', {} as never)).rejects.toMatchObject({ code: 'INVALID' })
+  })
+})
+
+describe('lock', () => {
+  test('remembers a scope and its options', async () => {
+    const locks = await locksBench().client()
+    const lock = locks.lock('a', { ttl: '9s' })
+    const lease = await lock.acquire()
+    expect(lease.remainingMs).toBeGreaterThan(8000)
+    expect(await lock.tryAcquire()).toBeNull()
+    await lease.release()
+    expect(await lock.run(() => 5)).toBe(5)
+    expect(await lock.run({ ttl: '1s' }, (held) => held.remainingMs)).toBeLessThan(1000)
+  })
+})
+
+describe('acquireAll', () => {
+  test('takes all in one order and lets all go', async () => {
+    const { client } = locksBench()
+    const locks = await client()
+    const all = await locks.acquireAll(['b', 'a', byteRange(1, 5, 9), byteRange(1, 0, 5), 'a'])
+    expect(all.leases.map(({ key }) => key)).toEqual([
+      'default/inode:1',
+      'default/inode:1',
+      'default/named:a',
+      'default/named:b',
+    ])
+    expect(all.held).toBe(true)
+    expect(await all.release()).toEqual(all.leases.map(() => ({ released: true })))
+  })
+
+  test('takes none when one cannot be had in time', async () => {
+    const { client, advance } = locksBench()
+    const [one, other] = [await client(), await client()]
+    await one.acquire('b')
+    const all = other.acquireAll(['a', 'b', 'c'], { wait: '1s' }).catch((error: unknown) => error)
+    await advance(1000)
+    expect(await all).toMatchObject({ code: 'TIMEOUT', scope: 'b' })
+    expect((await one.list()).locks.map(({ scope }) => scope)).toEqual(['b'])
+  })
+
+  test('waits holding only what comes before, and has one deadline for all', async () => {
+    const { client, advance } = locksBench()
+    const [one, other] = [await client(), await client()]
+    const blocker = await one.acquire('b')
+    const all = other.acquireAll(['a', 'b', 'c'], { wait: '1s' })
+    await advance(500)
+    expect(await one.tryAcquire('a')).toBeNull()
+    const c = await one.tryAcquire('c')
+    expect(c).not.toBeNull()
+    await blocker.release()
+    await advance(100)
+    await c?.release()
+    await advance(100)
+    expect((await all).leases).toHaveLength(3)
+  })
+
+  test('of many at once never deadlocks', async () => {
+    const { client, advance } = locksBench()
+    const clients = await Promise.all(Array.from({ length: 6 }, () => client()))
+    const names = ['a', 'b', 'c', 'd']
+    let done = 0
+    const work = clients.map(async (locks, index) => {
+      for (let round = 0; round < 10; round += 1) {
+        const mine = names.filter((_, position) => (round + index * 3 + position) % 3 !== 0)
+        const all = await locks.acquireAll(index % 2 === 0 ? mine : mine.toReversed())
+        done += 1
+        await all.release()
+      }
+    })
+    for (let round = 0; round < 40; round += 1) await advance(50)
+    await Promise.all(work)
+    expect(done).toBe(60)
+  })
+
+  test('aborts its signal when one of them is lost', async () => {
+    const { client, advance } = locksBench()
+    const locks = await client({ allowForce: true })
+    const all = await locks.acquireAll(['a', 'b'])
+    await locks.evict('b', { reason: 'wanted' })
+    await advance(0)
+    expect(all.signal.aborted).toBe(true)
+    expect(all.signal.reason).toBeInstanceOf(LeaseholdError)
+  })
+})

@@ -1,0 +1,23 @@
+import { mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { expect, test } from 'vitest'
+import { makeDirectory } from '../../src/core/make-directory.ts'
+
+test('a directory is made with those above it, for this user alone, and once', () => {
+  const folder = mkdtempSync(join(tmpdir(), 'leasehold-directory-'))
+  try {
+    const deep = join(folder, 'a/b/c')
+    makeDirectory(deep)
+    makeDirectory(deep)
+    expect(statSync(deep).mode & 0o777).toBe(0o700)
+    writeFileSync(join(folder, 'file'), '')
+    expect(() => makeDirectory(join(folder, 'file/below'))).toThrow(/ENOTDIR/)
+  } finally {
+    rmSync(folder, { recursive: true })
+  }
+})
+
+test.runIf(process.platform === 'linux')('a place where nothing can be made is told, and not tried for ever', () => {
+  expect(() => makeDirectory('/proc/leasehold/locks')).toThrow(/ENOENT/)
+})

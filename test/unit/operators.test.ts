@@ -1,0 +1,184 @@
+import { describe, expect, test } from 'vitest'
+import { byteRange, inode } from '../../src/index.ts'
+import { locksBench } from './support/bench-of-locks.ts'
+
+describe('list and inspect', () => {
+  test('show holders and waiters in order, with times, and never an id', async () => {
+    const { client, advance, clock } = locksBench()
+    const [one, other] = [await client({ metadata: { task: 'import' } }), await client()]
+    const lease = await one.acquire('a', { ttl: '1m', metadata: { step: 2 } })
+    const low = other.acquire('a', { priority: 'low' })
+    const high = other.acquire('a', { priority: 'high' })
+    await advance(21_000)
+    const info = await one.inspect('a')
+    expect(info).toMatchObject({ scope: 'a', key: 'default/named:a' })
+    expect(info?.holders).toMatchObject([
+      {
+        fence: lease.fence,
+        renewalCount: 1,
+        acquiredAt: new Date(clock.wall() - 21_000),
+        ttlMs: 60_000,
+        expired: false,
+        runner: { id: one.runner.id, metadata: { task: 'import', step: 2, platform: process.platform } },
+      },
+    ])
+    expect(info?.waiters.map(({ priority }) => priority)).toEqual([10, -10])
+    expect(JSON.stringify(info)).not.toContain(lease.toJSON().id)
+    await lease.release()
+    await (await high).release()
+    await (await low).release()
+    expect(await one.inspect('a')).toBeNull()
+  })
+
+  test('page through a namespace by prefix', async () => {
+    const locks = await locksBench().client()
+    await Promise.all(['a/1', 'a/2', 'a/3', 'b/1'].map((name) => locks.acquire(name)))
+    const first = await locks.list({ prefix: 'a/', limit: 2 })
+    const second = await locks.list({ prefix: 'a/', limit: 2, ...(first.next !== undefined && { after: first.next }) })
+    expect([first, second].map(({ locks: page }) => page.map(({ scope }) => scope))).toEqual([['a/1', 'a/2'], ['a/3']])
+    expect(second.next).toBeUndefined()
+  })
+
+  test('explain says who stands in whose way', async () => {
+    const { client, advance } = locksBench()
+    const [one, other] = [await client(), await client()]
+    expect(await one.explain('a')).toBe('a is free: nobody holds it and nobody waits.')
+    await one.acquire('a')
+    void other.acquire('a').catch(() => {})
+    await advance(10)
+    const text = await one.explain('a')
+    expect(text).toContain(`held by ${one.runner.id}`)
+    expect(text).toContain(`1. in line: ${other.runner.id}`)
+    await other.close()
+  })
+
+  test('status says whether, by whom and since when', async () => {
+    const { client, clock } = locksBench()
+    const locks = await client()
+    expect(await locks.status('a')).toEqual({ locked: false, waiting: 0 })
+    const lease = await locks.acquire('a')
+    expect(await locks.status('a')).toMatchObject({
+      locked: true,
+      by: locks.runner.id,
+      since: new Date(clock.wall()),
+      fence: lease.fence,
+      waiting: 0,
+    })
+  })
+})
+
+describe('evict', () => {
+  test('takes the lock from the holder with that fence, and only with permission and a reason', async () => {
+    const { client } = locksBench()
+    const [one, operator] = [await client(), await client({ allowForce: true })]
+    const lease = await one.acquire('a')
+    await expect(one.evict('a', { reason: 'because' })).rejects.toMatchObject({ code: 'INVALID' })
+    await expect(operator.evict('a', { reason: '' })).rejects.toMatchObject({ code: 'INVALID' })
+    expect(await operator.evict('a', { reason: 'because', fence: lease.fence - 1 })).toBe(0)
+    expect(await operator.evict('a', { reason: 'because', fence: lease.fence })).toBe(1)
+    expect(await operator.evict('a', { reason: 'because' })).toBe(0)
+  })
+})
+
+describe('sweep', () => {
+  test('clears away what has ended and nobody asked about', async () => {
+    const { client, advance } = locksBench()
+    const [one, other] = [await client(), await client()]
+    await one.acquire('a', { ttl: '1s', heartbeat: 'manual' })
+    await one.acquire('b')
+    await advance(2000)
+    expect((await other.stats()).staleLocks).toBe(1)
+    expect(await other.sweep()).toBe(1)
+    expect((await other.list()).locks.map(({ scope }) => scope)).toEqual(['b'])
+    expect(await other.sweep()).toBe(0)
+  })
+})
+
+describe('verify', () => {
+  test('checks found, then unexpired, then scope', async () => {
+    const { client, advance } = locksBench()
+    const [one, server] = [await client(), await client()]
+    const lease = await one.acquire(byteRange(7, 0, 100), { ttl: '1s', heartbeat: 'manual', grace: '1m' })
+    const proof = lease.toJSON()
+    expect(await server.verify(proof, byteRange(7, 10, 20))).toEqual({ fence: lease.fence, remainingMs: 1000 })
+    await expect(server.verify(proof, byteRange(7, 90, 101))).rejects.toMatchObject({ code: 'SCOPE_MISMATCH' })
+    await expect(server.verify(proof, inode(7))).rejects.toMatchObject({ code: 'SCOPE_MISMATCH' })
+    await expect(server.verify({ ...proof, id: 'guess' }, inode(7))).rejects.toMatchObject({ code: 'NOT_HELD' })
+    await expect(server.verify({ ...proof, fence: 1 }, inode(7))).rejects.toMatchObject({ code: 'NOT_HELD' })
+    await expect(server.verify('x' as never, inode(7))).rejects.toMatchObject({ code: 'INVALID' })
+    await advance(1000)
+    await expect(server.verify(proof, byteRange(7, 90, 101))).rejects.toMatchObject({ code: 'LOST' })
+    await lease.release()
+    await advance(0)
+    await expect(server.verify(proof, byteRange(7, 0, 10))).rejects.toMatchObject({ code: 'NOT_HELD' })
+  })
+
+  test('does not accept the proof of another namespace', async () => {
+    const { client } = locksBench()
+    const [one, other] = [await client({ namespace: 'one' }), await client({ namespace: 'other' })]
+    const lease = await one.acquire('a')
+    await expect(other.verify(lease.toJSON(), 'a')).rejects.toMatchObject({ code: 'SCOPE_MISMATCH' })
+  })
+})
+
+describe('stats', () => {
+  test('count what the seeds name', async () => {
+    const { client, advance } = locksBench()
+    const [one, other] = [await client(), await client()]
+    const lease = await one.acquire('a', { ttl: '3s' })
+    expect(await other.tryAcquire('a')).toBeNull()
+    await expect(other.acquire('a', { onConflict: 'fail' })).rejects.toMatchObject({ code: 'HELD' })
+    await advance(2000)
+    const mine = await one.stats()
+    expect(mine).toMatchObject({
+      totalLocks: 1,
+      myLocks: 1,
+      activeLocks: 1,
+      staleLocks: 0,
+      activeHeartbeats: 1,
+      totalAcquisitions: 1,
+      counters: { 'lock.acquired': 1, 'lock.heartbeat_renewed': 2 },
+    })
+    expect(mine.gauges['lock.a.holder']).toBe(one.runner.id)
+    expect(await other.stats()).toMatchObject({ totalConflicts: 2, failedAcquisitions: 1, myLocks: 0 })
+    await lease.release()
+    expect((await one.stats()).gauges['lock.a.hold_duration_ms']).toBe(2000)
+  })
+})
+
+describe('events and the logger', () => {
+  test('tell the story of a lock, and no secret', async () => {
+    const { client, advance } = locksBench()
+    const lines: string[] = []
+    const write = (message: string, details?: object) => lines.push(`${message} ${JSON.stringify(details)}`)
+    const locks = await client({ logger: { debug: write, info: write, warn: write } })
+    const lease = await locks.acquire('a', { ttl: '3s' })
+    void locks.tryAcquire('a')
+    await advance(1000)
+    await lease.release()
+    expect(lines.map((line) => line.split(':')[0])).toEqual([
+      'lock acquired',
+      'lock contention',
+      'lock renewed',
+      'lock released',
+    ])
+    expect(lines.join()).not.toContain(lease.toJSON().id)
+  })
+
+  test('survive listeners and loggers that throw', async () => {
+    const { client } = locksBench()
+    const fail = () => {
+      throw new Error('broken')
+    }
+    const locks = await client({ logger: { debug: fail, info: fail, warn: fail } })
+    locks.on('acquired', fail)
+    const heard: number[] = []
+    const listening = locks.on('acquired', ({ fence }) => heard.push(fence))
+    const lease = await locks.acquire('a')
+    expect(heard).toEqual([lease.fence])
+    listening[Symbol.dispose]()
+    await lease.release()
+    await locks.acquire('a')
+    expect(heard).toHaveLength(1)
+  })
+})

@@ -1,0 +1,121 @@
+import { appendFileSync, existsSync, mkdirSync, statSync, writeFileSync } from 'node:fs'
+import path from 'node:path'
+import { afterEach, expect, test } from 'vitest'
+import { Bell, removeDeadBells, ringBells, watchFile, type WatchFile } from '../../src/drivers/sqlite/bell.ts'
+import { readBellLine, writeBellLine, type BellNews } from '../../src/drivers/sqlite/bell-line.ts'
+import { scratch, until } from '../sqlite/scratch.ts'
+
+const { file } = scratch()
+const owner = 'boot-1_77_20_900_00000000000000bb'
+const standing = { state: 'held', fence: 7, ttlMs: 1000 } as const
+const notice = { owner, key: 'a', id: 'one', standing }
+
+let bell: Bell | undefined
+afterEach(() => bell?.close())
+
+function hang(watch: WatchFile = watchFile): { heard: BellNews[]; missed: number[] } {
+  const log = { heard: [] as BellNews[], missed: [] as number[] }
+  mkdirSync(file('bells'), { recursive: true })
+  bell = new Bell({
+    file: path.join(file('bells'), owner),
+    watch,
+    heard: (news) => log.heard.push(news),
+    missed: () => log.missed.push(1),
+    isAwaited: () => true,
+  })
+  return log
+}
+
+const withoutWatchers: WatchFile = () => {
+  throw Object.assign(new Error('no space left on device'), { code: 'ENOSPC' })
+}
+
+test('news comes back from a line as it went in', () => {
+  expect(readBellLine(writeBellLine(notice).trimEnd())).toEqual({ key: 'a', id: 'one', standing })
+})
+
+test.each([
+  'nonsense',
+  'null',
+  '[]',
+  '{"key":"a","id":"b"}',
+  '{"key":1,"id":"b","standing":{"state":"held","fence":1,"ttlMs":1}}',
+  '{"key":"a","id":"b","standing":{"state":"held","fence":-1,"ttlMs":1}}',
+  '{"key":"a","id":"b","standing":{"state":"held","fence":1}}',
+  '{"key":"a","id":"b","standing":{"state":"waiting","ahead":0,"ttlMs":1,"againMs":1}}',
+  '{"key":"a","id":"b","standing":{"state":"absent"}}',
+])('%s is nobody’s news', (line) => {
+  expect(readBellLine(line)).toBeUndefined()
+})
+
+test.each([
+  ['watched', watchFile],
+  ['polled where there are no watchers left', withoutWatchers],
+])('a bell is %s', async (_how, watch) => {
+  const { heard } = hang(watch)
+  ringBells(file('bells'), [notice, { ...notice, id: 'two' }])
+  await until(() => heard[1], 'the second piece of news')
+  expect(heard.map(({ id }) => id)).toEqual(['one', 'two'])
+})
+
+test('a watcher that fails later is replaced by polling', async () => {
+  let fail = () => {}
+  const { heard } = hang((_file, _changed, failed) => {
+    fail = failed
+    return { close() {} }
+  })
+  fail()
+  ringBells(file('bells'), [notice])
+  await until(() => heard[0], 'news')
+})
+
+test('a line in two pieces is one piece of news, and bad lines beside it harm nothing', () => {
+  const { heard } = hang(() => ({ close() {} }))
+  const name = path.join(file('bells'), owner)
+  const line = Buffer.from(writeBellLine({ ...notice, key: 'grün' }))
+  appendFileSync(name, 'nonsense\n')
+  appendFileSync(name, line.subarray(0, 11))
+  bell?.listen()
+  expect(heard).toEqual([])
+  appendFileSync(name, line.subarray(11))
+  bell?.listen()
+  expect(heard).toEqual([{ key: 'grün', id: 'one', standing }])
+})
+
+test('a bell that has grown too large is emptied, and those who wait are told to ask', () => {
+  const { heard, missed } = hang(() => ({ close() {} }))
+  const notices = Array.from({ length: 5000 }, () => notice)
+  ringBells(file('bells'), notices)
+  bell?.listen()
+  expect(heard).toHaveLength(5000)
+  expect(missed).toHaveLength(1)
+  expect(statSync(path.join(file('bells'), owner)).size).toBe(0)
+  ringBells(file('bells'), [notice])
+  bell?.listen()
+  expect(heard).toHaveLength(5001)
+})
+
+test('ringing for somebody who has gone makes no file, and a name cannot lead elsewhere', () => {
+  mkdirSync(file('bells'))
+  writeFileSync(file('victim'), '')
+  ringBells(file('bells'), [notice, { ...notice, owner: '../victim' }])
+  expect(existsSync(path.join(file('bells'), owner))).toBe(false)
+  expect(statSync(file('victim')).size).toBe(0)
+})
+
+test('bells of the dead are taken down, those of the living and of other boots stay', () => {
+  const names = { dead: owner, alive: owner.replace('_20_', '_21_'), elsewhere: owner.replace('boot-1', 'boot-2') }
+  mkdirSync(file('bells'))
+  for (const name of Object.values(names)) writeFileSync(path.join(file('bells'), name), '')
+  const self = { boot: 'boot-1', namespace: '77', pid: 1, started: 1, serial: '0' }
+  removeDeadBells(file('bells'), { self, isGone: ({ pid }) => pid === 20 })
+  expect(existsSync(path.join(file('bells'), names.dead))).toBe(false)
+  expect(existsSync(path.join(file('bells'), names.alive))).toBe(true)
+  expect(existsSync(path.join(file('bells'), names.elsewhere))).toBe(true)
+})
+
+test('a closed bell leaves no file', () => {
+  hang()
+  bell?.close()
+  expect(existsSync(path.join(file('bells'), owner))).toBe(false)
+})

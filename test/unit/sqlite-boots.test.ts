@@ -1,0 +1,191 @@
+import { expect, test } from 'vitest'
+import type { LockDriver } from '../../src/core/driver.ts'
+import type { SqliteSurroundings } from '../../src/drivers/sqlite.ts'
+import { ask, claim, claimOf, release, renew } from '../sqlite/claims.ts'
+import { scratch, until } from '../sqlite/scratch.ts'
+
+const { file, driver } = scratch()
+
+/** A machine with a clock that a test moves: a second one is another boot, or another computer. */
+function machine(boot: string, time: number) {
+  const wall = 1_700_000_000_000
+  const self = {
+    time,
+    dead: new Set<number>(),
+    /** A driver in a process of this machine. */
+    start(pid: number, namespace = '77'): Promise<LockDriver> {
+      const surroundings: Partial<SqliteSurroundings> = {
+        boot,
+        clock: { now: () => self.time, wall: () => wall },
+        process: { namespace, pid, started: pid },
+        isGone: (owner, observer) =>
+          owner.boot === observer.boot && owner.namespace === observer.namespace && self.dead.has(owner.pid),
+      }
+      return driver({ file: file(), surroundings })
+    },
+  }
+  return self
+}
+
+test('a lease of another boot has its full ttl from when it was first seen', async () => {
+  const before = machine('boot-1', 9_000_000)
+  const held = claimOf('a', { ttlMs: 10_000 })
+  await claim(await before.start(1), held)
+
+  const after = machine('boot-2', 50)
+  const next = claimOf('a', { wait: false })
+  const one = await after.start(2)
+  expect(await claim(one, next)).toMatchObject({ state: 'absent', reason: 'refused' })
+  after.time += 9_999
+  expect(await claim(one, { ...next, id: 'second' })).toMatchObject({ state: 'absent', reason: 'refused' })
+  after.time += 1
+  expect(await claim(one, { ...next, id: 'third' })).toMatchObject({ state: 'held', after: { how: 'expired' } })
+})
+
+test('all processes of a boot share its first sight, so a job started anew each time gets its turn', async () => {
+  await claim(await machine('boot-1', 9_000_000).start(1), claimOf('a', { ttlMs: 10_000 }))
+  const after = machine('boot-2', 50)
+  const first = await after.start(2)
+  expect(await claim(first, claimOf('a', { wait: false }))).toMatchObject({ state: 'absent' })
+  await first.close()
+  after.time += 10_000
+  expect(await claim(await after.start(3), claimOf('a', { wait: false }))).toMatchObject({ state: 'held' })
+})
+
+test('a live holder on another clock is left alone as long as it renews', async () => {
+  const here = machine('boot-1', 1_000)
+  const there = machine('boot-2', 7_000_000)
+  const owner = await here.start(1)
+  const observer = await there.start(2)
+  const held = claimOf('a', { ttlMs: 10_000 })
+  await claim(owner, held)
+  for (let round = 0; round < 5; round += 1) {
+    expect(await claim(observer, claimOf('a', { wait: false }))).toMatchObject({ state: 'absent' })
+    here.time += 8_000
+    there.time += 8_000
+    expect(await renew(owner, held)).toMatchObject({ state: 'held', ttlMs: 10_000 })
+  }
+  there.time += 9_999
+  expect(await claim(observer, claimOf('a', { wait: false }))).toMatchObject({ state: 'absent' })
+})
+
+test('an observer of another boot never rewrites a lease, not even when it grants it', async () => {
+  const here = machine('boot-1', 1_000)
+  const there = machine('boot-2', 7_000_000)
+  const owner = await here.start(1)
+  const observer = await there.start(2)
+  const inFront = claimOf('a')
+  const waiting = claimOf('a', { ttlMs: 10_000 })
+  await claim(observer, inFront)
+  expect(await claim(owner, waiting)).toMatchObject({ state: 'waiting' })
+  here.time += 3_000
+  await release(observer, inFront)
+  const granted = await claim(owner, waiting)
+  expect(granted).toMatchObject({ state: 'held', ttlMs: 7_000 })
+  expect(await renew(owner, waiting)).toMatchObject({ state: 'held', ttlMs: 10_000 })
+})
+
+test('a renewal puts the stamp of the renewing process on the claim', async () => {
+  const here = machine('boot-1', 1_000)
+  const first = await here.start(1)
+  const second = await here.start(2)
+  const held = claimOf('a')
+  await claim(first, held)
+  await renew(second, held)
+  here.dead.add(1)
+  expect(await claim(await here.start(3), claimOf('a', { wait: false }))).toMatchObject({ state: 'absent' })
+  here.dead.add(2)
+  expect(await claim(await here.start(4), claimOf('a', { wait: false }))).toMatchObject({
+    state: 'held',
+    after: { how: 'died' },
+  })
+})
+
+test('two containers on one file do not take each other for dead', async () => {
+  const here = machine('boot-1', 1_000)
+  const held = claimOf('a')
+  await claim(await here.start(1, '77'), held)
+  here.dead.add(1)
+  expect(await claim(await here.start(2, '78'), claimOf('a', { wait: false }))).toMatchObject({ reason: 'refused' })
+  expect(await claim(await here.start(3, '77'), claimOf('a', { wait: false }))).toMatchObject({ state: 'held' })
+})
+
+test('a detached claim outlives its process until its ttl ends', async () => {
+  const here = machine('boot-1', 1_000)
+  await claim(await here.start(1), claimOf('a', { detached: true, ttlMs: 5_000 }))
+  here.dead.add(1)
+  const next = await here.start(2)
+  expect(await claim(next, claimOf('a', { wait: false }))).toMatchObject({ reason: 'refused' })
+  here.time += 5_000
+  expect(await claim(next, claimOf('a', { wait: false }))).toMatchObject({ state: 'held', after: { how: 'expired' } })
+})
+
+test('a dead holder blocks for its grace and is then succeeded as dead', async () => {
+  const here = machine('boot-1', 1_000)
+  await claim(await here.start(1), claimOf('a', { graceMs: 2_000 }))
+  here.dead.add(1)
+  const next = await here.start(2)
+  expect(await claim(next, claimOf('a', { wait: false }))).toMatchObject({ reason: 'refused' })
+  here.time += 2_000
+  expect(await claim(next, claimOf('a', { wait: false }))).toMatchObject({ state: 'held', after: { how: 'died' } })
+})
+
+test('whoever waits is told to ask when a process in front of it dies', async () => {
+  const here = machine('boot-1', 1_000)
+  await claim(await here.start(1), claimOf('a'))
+  const second = await here.start(2)
+  const heard: string[] = []
+  second.listen?.((key, id, news) => heard.push(`${key} ${id} ${JSON.stringify(news)}`))
+  const waiting = claimOf('a')
+  await claim(second, waiting)
+  here.dead.add(1)
+  expect(await until(() => heard[0], 'a nudge')).toBe(`a ${waiting.id} "ask"`)
+  expect(await renew(second, waiting)).toMatchObject({ state: 'held', after: { how: 'died' } })
+})
+
+test('fences go on past the wall clock after a reboot, and by one within a boot', async () => {
+  const before = machine('boot-1', 1_000)
+  const one = await before.start(1)
+  const fences: number[] = []
+  const take = async (from: LockDriver) => {
+    const wanted = claimOf('a')
+    const standing = await claim(from, wanted)
+    if (standing.state === 'held') fences.push(standing.fence)
+    await release(from, wanted)
+  }
+  await take(one)
+  await take(one)
+  await take(await machine('boot-2', 5).start(2))
+  const [first = 0, second = 0, third = 0] = fences
+  expect(first).toBeGreaterThan(1_700_000_000_000_000)
+  expect(second).toBe(first + 1)
+  expect(third).toBeGreaterThan(second)
+})
+
+test('names that nobody asks for again leave the file with the next opening', async () => {
+  const here = machine('boot-1', 1_000)
+  const first = await here.start(1)
+  for (let name = 0; name < 20; name += 1) await claim(first, claimOf(`once-${name}`, { ttlMs: 1_000 }))
+  here.time += 1_000
+  const second = await here.start(2)
+  expect((await second.list({})).keys).toEqual([])
+})
+
+test('an operator sees the claims of another boot in the clock of this one', async () => {
+  const before = machine('boot-1', 9_000_000)
+  const held = claimOf('a', { ttlMs: 10_000 })
+  await claim(await before.start(1), held)
+  const after = machine('boot-2', 50)
+  const observer = await after.start(2)
+  after.time += 4_000
+  const { now, keys } = await observer.list({ key: 'a' })
+  expect(now).toBe(4_050)
+  expect(keys[0]?.claims[0]).toMatchObject({ id: held.id, expiresAt: 10_050, lastHeartbeat: 50 })
+  expect(await ask(observer, { op: 'evict', key: 'a', fence: keys[0]?.claims[0]?.fence ?? 0, reason: 'test' })).toEqual(
+    {
+      state: 'absent',
+      reason: 'evicted',
+      detail: 'test',
+    },
+  )
+})

@@ -1,0 +1,43 @@
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import path from 'node:path'
+import type { LockDriver } from '../../src/core/driver.ts'
+import { sqlite } from '../../src/drivers/sqlite.ts'
+import { conformance, modelTest, type Bench, type Harness } from '../../src/testing/index.ts'
+
+const harness: Harness = {
+  async open(): Promise<Bench> {
+    const directory = mkdtempSync(path.join(tmpdir(), 'leasehold-sqlite-'))
+    let time = 5_000
+    const clock = { now: () => time, wall: () => 1_700_000_000_000 + time }
+    let files = 1
+    let drivers: LockDriver[] = []
+    const closeAll = async () => {
+      for (const driver of drivers) await driver.close()
+      drivers = []
+    }
+    return {
+      async driver() {
+        const driver = sqlite({ file: path.join(directory, `${files}.sqlite`), surroundings: { clock } })
+        drivers.push(driver)
+        await driver.open()
+        return driver
+      },
+      async advance(ms) {
+        time += ms
+      },
+      restart: closeAll,
+      async empty() {
+        await closeAll()
+        files += 1
+      },
+      async close() {
+        await closeAll()
+        rmSync(directory, { recursive: true, force: true })
+      },
+    }
+  },
+}
+
+conformance('sqlite', harness)
+modelTest('sqlite', harness, { runs: 300 })

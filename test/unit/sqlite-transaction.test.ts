@@ -1,0 +1,49 @@
+import { expect, test } from 'vitest'
+import { connect, type Connection } from '../../src/drivers/sqlite/connection.ts'
+import { standpointIn } from '../../src/drivers/sqlite/standpoint.ts'
+import { systemSurroundings } from '../../src/drivers/sqlite/surroundings.ts'
+import { inTransaction } from '../../src/drivers/sqlite/transaction.ts'
+import { claimOf } from '../sqlite/claims.ts'
+import { scratch } from '../sqlite/scratch.ts'
+
+const { file } = scratch()
+const surroundings = systemSurroundings()
+const standpoint = standpointIn(surroundings)
+
+/** A connection whose COMMIT fails with this code of SQLite. */
+function failing(connection: Connection, errcode: number): Connection {
+  const commit = {
+    run() {
+      throw Object.assign(new Error('as told'), { errcode })
+    },
+  }
+  return { ...connection, statements: { ...connection.statements, commit } }
+}
+
+test.each([
+  ['refused when the disk is full', 13, 'throws'],
+  ['in doubt when the disk failed', 10, 'doubts'],
+])('a commit is %s', (_how, errcode, outcome) => {
+  const connection = connect(file(), surroundings, false)
+  const claim = claimOf('a')
+  const attempt = () =>
+    inTransaction(failing(connection, errcode), standpoint, (ledger) => ledger.carryOut({ op: 'claim', claim }))
+  if (outcome === 'throws') expect(attempt).toThrow('as told')
+  else expect(attempt()).toMatchObject({ doubt: { errcode }, notices: [] })
+  // Either way the connection is ready for the next transaction.
+  const again = inTransaction(connection, standpoint, (ledger) => ledger.carryOut({ op: 'claim', claim }))
+  expect(again.result).toMatchObject({ state: 'held' })
+  connection.database.close()
+})
+
+test('what fails half-way leaves nothing behind', () => {
+  const connection = connect(file(), surroundings, false)
+  const attempt = () =>
+    inTransaction(connection, standpoint, (ledger) => {
+      ledger.carryOut({ op: 'claim', claim: claimOf('a') })
+      throw new Error('half-way')
+    })
+  expect(attempt).toThrow('half-way')
+  expect(connection.statements.holdersOf.all('a')).toEqual([])
+  connection.database.close()
+})

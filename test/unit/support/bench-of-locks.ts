@@ -1,0 +1,45 @@
+import { createLocks, type CreateLocksOptions } from '../../../src/api/create-locks.ts'
+import type { Locks } from '../../../src/api/locks.ts'
+import type { LockDriver } from '../../../src/core/driver.ts'
+import { memory } from '../../../src/drivers/memory.ts'
+import { fakeTime, type FakeTime } from '../../../src/testing/fake-time.ts'
+
+let stores = 0
+
+/** Several clients on one memory store, in fake time. */
+export interface LocksBench extends FakeTime {
+  /** One more client. */
+  readonly client: (options?: Omit<CreateLocksOptions, 'driver' | 'environment'>) => Promise<Locks>
+  /** Put between clients and store from now on. */
+  wrap: (driver: LockDriver) => LockDriver
+}
+
+export function locksBench(): LocksBench {
+  const time = fakeTime()
+  const name = `bench-${(stores += 1)}`
+  const bench: LocksBench = {
+    ...time,
+    get timers() {
+      return time.timers
+    },
+    wrap: (driver) => driver,
+    client: (options) =>
+      createLocks({
+        ...options,
+        driver: bench.wrap(memory({ name, clock: time.clock })),
+        environment: time.environment,
+      }),
+  }
+  return bench
+}
+
+/** Whether a promise has settled yet. */
+export async function isSettled(promise: Promise<unknown>): Promise<boolean> {
+  let settled = false
+  promise.then(
+    () => (settled = true),
+    () => (settled = true),
+  )
+  for (let turn = 0; turn < 5; turn += 1) await new Promise<void>((resolve) => setImmediate(resolve))
+  return settled
+}
