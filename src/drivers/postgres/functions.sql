@@ -1,4 +1,4 @@
--- The rule of src/core/admission.ts beside the data, revision 1. Whoever changes one changes the other: the model test
+-- The rule of src/core/admission.ts and src/core/admission/ beside the data, revision 1. Whoever changes one changes the other: the model test
 -- holds them equal. "leasehold." stands for the schema's name. Safe to run again.
 --
 -- `send` carries out a batch in one transaction. A key whose only claim is one holder is dealt with in its row of
@@ -361,7 +361,7 @@ begin
       step := leasehold.evict_holder(step, h, case c.evict when 'stale' then 'stale' when 'all' then 'forced'
                                                           else 'reclaimed' end);
       step.taken := step.taken or c.evict = 'same-runner';
-    elsif h.leaving is null then
+    elsif h.leaving is null and step.now_ms < h.expires_at then
       h.leaving := 'preempted';
       update leasehold.claims set leaving = h.leaving where key = h.key and id = h.id;
       step := leasehold.tell(step, h, leasehold.standing_of(step, h));
