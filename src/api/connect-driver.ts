@@ -13,8 +13,20 @@ export async function driverFor(url: string): Promise<LockDriver> {
       const { sqlite } = await import('../drivers/sqlite.ts')
       return sqlite(rest === '' ? {} : { file: rest })
     }
+    case 'postgres':
+    case 'postgresql': {
+      const { postgres } = await import('../drivers/postgres.ts')
+      return postgres(url)
+    }
+    case 'postgres-advisory': {
+      const { postgresAdvisory } = await import('../drivers/postgres-advisory.ts')
+      return postgresAdvisory(`postgres:${rest}`)
+    }
     default:
-      throw new LeaseholdError('INVALID', `There is no store for '${scheme}:'. Use memory: or sqlite:FILE.`)
+      throw new LeaseholdError(
+        'INVALID',
+        `There is no store for '${scheme}:'. Use memory:, sqlite:FILE, postgres:// or postgres-advisory://.`,
+      )
   }
 }
 

@@ -15,7 +15,7 @@
  * })
  * ```
  */
-import { describe, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import type { Supports } from '../core/driver.ts'
 import type { Harness } from './bench.ts'
 import { batches } from './conformance/batches.ts'
@@ -52,11 +52,14 @@ const promises: Readonly<Record<string, (fact: Fact) => void>> = {
 export function conformance(name: string, harness: Harness): void {
   describe(`${name} keeps the contract`, async () => {
     const { supports, can } = await look(harness)
+    const exceptions = new Set(harness.except)
     const fact: Fact = (title, needs, body) => {
-      if (!needs.every((need) => isMet(need, supports, can))) return
+      const excepted = exceptions.delete(title)
+      if (excepted || !needs.every((need) => isMet(need, supports, can))) return
       test(title, () => onStage(harness, body))
     }
     for (const [promise, facts] of Object.entries(promises)) describe(promise, () => facts(fact))
+    test('what is excepted is a fact of the suite', () => expect([...exceptions]).toEqual([]))
   })
 }
 

@@ -13,8 +13,6 @@ export interface Ear {
 
 /** A connection of our own: what is done on it belongs to one session of the server. */
 export interface Pinned {
-  /** The server's process, as the server said when it was connected; undefined if the client does not tell. */
-  readonly processId: number | undefined
   query(text: string, values: readonly unknown[], withinMs: number): Promise<readonly Row[]>
   close(): Promise<void>
 }

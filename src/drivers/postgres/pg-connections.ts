@@ -91,7 +91,6 @@ export class PgConnections implements Connections {
     if (!isPgPool(this.#source)) throw new NotSent(new Error('One client cannot be shared with session locks'))
     const client = await this.#connectApart(lost)
     return {
-      processId: processIdOf(client),
       async query(text, values, withinMs) {
         try {
           const name = nameOf(text)

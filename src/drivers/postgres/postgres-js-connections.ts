@@ -47,7 +47,6 @@ export class PostgresJsConnections implements Connections {
   async pin(lost: () => void): Promise<Pinned> {
     const sql = await this.#sql.reserve()
     return {
-      processId: undefined,
       async query(text, values, withinMs) {
         try {
           return await run(sql, text, values, withinMs, false)

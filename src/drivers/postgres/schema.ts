@@ -1,6 +1,7 @@
 import { LeaseholdError } from '../../core/errors.ts'
 import type { Connections } from './connections.ts'
 import { isSchemaMissing } from './faults.ts'
+import advisorySql from './advisory.sql.generated.ts'
 import functionsSql from './functions.sql.generated.ts'
 import tablesSql from './tables.sql.generated.ts'
 
@@ -65,4 +66,18 @@ async function versionsOf(
     if (isSchemaMissing(error)) return undefined
     throw error
   }
+}
+
+/** The SQL that makes what advisory locks need, for people who run their own migrations. Safe to run again. */
+export function postgresAdvisorySchema(options: Pick<SchemaOptions, 'schema'> = {}): string {
+  return inSchema(advisorySql, options.schema ?? 'leasehold')
+}
+
+/** Makes what advisory locks need. Any number of processes may do so at once. */
+export async function makeAdvisorySchema(connections: Connections, schema: string, withinMs: number): Promise<void> {
+  const sql = inSchema(`select to_regproc('leasehold.advisory_begin') is not null as made`, schema)
+  const [row] = await connections.query(sql, [], withinMs)
+  if (row?.['made'] === true) return
+  const ddl = postgresAdvisorySchema({ schema })
+  await connections.script(`select pg_advisory_xact_lock(${makingLock});\n${ddl}`, withinMs)
 }
