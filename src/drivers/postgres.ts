@@ -85,7 +85,7 @@ class PostgresDriver implements LockDriver {
     this.#source = fromUrl?.url ?? source
     this.#options = { ...optionsOf(fromUrl?.options), ...options }
     this.#patienceMs = options.patienceMs ?? patienceDefaultMs
-    this.#sendSql = this.#inSchema('select leasehold.send($1::json, $2, $3, $4, $5, $6, $7)::text as answer')
+    this.#sendSql = this.#inSchema('select leasehold.send($1::text::json, $2, $3, $4, $5, $6, $7)::text as answer')
     this.#waiting = new WaitingRoom(
       () => this.#listener?.hears !== true,
       (key, id) => this.#tell({ key, id }),

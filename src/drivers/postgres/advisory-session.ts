@@ -36,7 +36,7 @@ const stepsSql = `
       end)::text[]
       -- Shared with all who draw, not with who lifts the sequence.
       from (select pg_advisory_xact_lock_shared(7240618953042) where current_setting('leasehold.session', true) = $1) as guard,
-           unnest($2::integer[], $3::bigint[]) as u (step, hash)
+           unnest($2::text::integer[], $3::text::bigint[]) as u (step, hash)
   ) as results`
 
 /** One session of the server that is surely ours alone. Its locks are gone when it is. */
@@ -63,13 +63,16 @@ export class AdvisorySession {
     lost: () => void,
   ): Promise<AdvisorySession> {
     const { schema, ttlMs, withinMs } = options
-    const pinned = await connections.pin(lost)
+    let begun = false
+    const pinned = await connections.pin(() => begun && lost())
     try {
       await refusePooler(connections, pinned)
       const nonce = randomBytes(16).toString('hex')
       const sql = inSchema('select leasehold.advisory_begin($1::text, $2::bigint)', schema)
       await pinned.query(sql, [nonce, ttlMs], withinMs)
-      return new AdvisorySession(pinned, await sessionOf(pinned), schema, nonce)
+      const session = new AdvisorySession(pinned, await sessionOf(pinned), schema, nonce)
+      begun = true
+      return session
     } catch (error) {
       await pinned.close().catch(() => {})
       throw error
@@ -115,7 +118,7 @@ export class AdvisorySession {
   async noteNames(names: ReadonlyMap<string, string>, withinMs: number): Promise<ReadonlyMap<string, string>> {
     const sql = `
       insert into leasehold.advisory_names as n (hash, key)
-      select hash::bigint, key from json_to_recordset($1::json) as noted (hash text, key text) order by hash
+      select hash::bigint, key from json_to_recordset($1::text::json) as noted (hash text, key text) order by hash
           on conflict (hash) do update set seen_at = case when n.key = excluded.key then now() else n.seen_at end
       returning hash::text as hash, key`
     const noted = JSON.stringify([...names].map(([hash, key]) => ({ hash, key })))

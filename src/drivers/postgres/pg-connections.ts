@@ -2,11 +2,9 @@ import { NoAnswer, NotSent, within } from './bounds.ts'
 import type { Connections, Ear, Pinned, Row } from './connections.ts'
 import { isServerError } from './faults.ts'
 
-/** What we use of a `Client` of pg. */
+/** What we use of a `Client` of pg. It must be connected. */
 export interface PgClient {
   query(query: { text: string; values?: unknown[]; name?: string }): Promise<{ rows: Row[] }>
-  on(event: 'error' | 'end' | 'notification', listener: (value: never) => void): unknown
-  removeListener(event: 'error' | 'end' | 'notification', listener: (value: never) => void): unknown
   connect(): Promise<unknown>
   end(): Promise<void>
 }
@@ -15,8 +13,17 @@ export interface PgClient {
 export interface PgPool {
   connect(): Promise<PgClient & { release(destroy?: boolean): void }>
   end(): Promise<void>
-  on(event: 'error', listener: (value: never) => void): unknown
   readonly totalCount: number
+}
+
+/** Clients and pools of pg tell what happens to them by events. */
+interface Emitter {
+  on(event: 'error' | 'end' | 'notification', listener: (value: never) => void): unknown
+  removeListener(event: 'error' | 'end' | 'notification', listener: (value: never) => void): unknown
+}
+
+function eventsOf(source: PgClient | PgPool): Emitter {
+  return source as unknown as Emitter
 }
 
 /** A `pg` Pool also says how to connect once more, outside of it. */
@@ -49,7 +56,7 @@ export class PgConnections implements Connections {
     this.#source = source
     this.#owned = owned
     // Without a listener, the end of an idle connection would end the process.
-    source.on('error', () => {})
+    eventsOf(source).on('error', ignore)
   }
 
   async query(text: string, values: readonly unknown[], withinMs: number): Promise<readonly Row[]> {
@@ -71,17 +78,18 @@ export class PgConnections implements Connections {
     const source = this.#source
     if (isPgPool(source)) {
       const client = await this.#connectApart(lost)
-      client.on('notification', hear)
+      eventsOf(client).on('notification', hear)
       await client.query({ text: `listen ${channel}` })
       return { close: () => client.end() }
     }
-    source.on('notification', hear)
-    source.on('end', lost)
+    const events = eventsOf(source)
+    events.on('notification', hear)
+    events.on('end', lost)
     await source.query({ text: `listen ${channel}` })
     return {
       close: async () => {
-        source.removeListener('notification', hear)
-        source.removeListener('end', lost)
+        events.removeListener('notification', hear)
+        events.removeListener('end', lost)
         await source.query({ text: `unlisten ${channel}` })
       },
     }
@@ -93,8 +101,9 @@ export class PgConnections implements Connections {
     return {
       async query(text, values, withinMs) {
         try {
-          const name = nameOf(text)
-          return (await within(client.query({ text, values: [...values], name }), withinMs)).rows
+          // Without values it may be the very question whether there is a pooler, which would forget names.
+          const query = { text, values: [...values], ...(values.length > 0 && { name: nameOf(text) }) }
+          return (await within(client.query(query), withinMs)).rows
         } catch (error) {
           if (error instanceof NoAnswer) void client.end().catch(() => {})
           throw error
@@ -112,7 +121,7 @@ export class PgConnections implements Connections {
     const source = this.#source
     if (!isPgPool(source)) return within(use(source), withinMs)
     const client = await checkOut(source, withinMs)
-    client.on('error', ignore)
+    eventsOf(client).on('error', ignore)
     let destroy = true
     try {
       const result = await within(use(client), withinMs)
@@ -122,7 +131,7 @@ export class PgConnections implements Connections {
       destroy = !isServerError(error)
       throw error
     } finally {
-      client.removeListener('error', ignore)
+      eventsOf(client).removeListener('error', ignore)
       // A connection that did not answer may answer the wrong question later.
       client.release(destroy)
     }
@@ -132,12 +141,13 @@ export class PgConnections implements Connections {
   async #connectApart(lost: () => void): Promise<PgClient> {
     const { Client, options } = this.#source as unknown as PoolPlan
     const client = new Client({ ...options, password: options['password'], keepAlive: true })
-    client.on('error', ignore)
-    client.on('end', lost)
+    const events = eventsOf(client)
+    events.on('error', ignore)
+    events.on('end', lost)
     try {
       await client.connect()
     } catch (error) {
-      client.removeListener('end', lost)
+      events.removeListener('end', lost)
       throw new NotSent(error)
     }
     return client

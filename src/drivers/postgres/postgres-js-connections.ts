@@ -1,6 +1,5 @@
 import { NoAnswer, NotSent, within } from './bounds.ts'
 import type { Connections, Ear, Pinned, Row } from './connections.ts'
-import { isServerError } from './faults.ts'
 
 type Pending = Promise<readonly Row[]> & { cancel(): void }
 
@@ -8,13 +7,12 @@ type Pending = Promise<readonly Row[]> & { cancel(): void }
 export interface PostgresJs {
   unsafe(text: string, values?: never[], options?: { prepare?: boolean }): PromiseLike<readonly Row[]>
   listen(channel: string, heard: (payload: string) => void): Promise<{ unlisten(): Promise<void> }>
-  reserve(): Promise<PostgresJs & { release(): void }>
   end(options?: { timeout?: number }): Promise<void>
   readonly options: { readonly prepare: boolean }
 }
 
 export function isPostgresJs(source: unknown): source is PostgresJs {
-  return typeof source === 'function' && 'unsafe' in source && 'reserve' in source
+  return typeof source === 'function' && 'unsafe' in source && 'listen' in source
 }
 
 /** Codes of `postgres` for connections that were never made. */
@@ -45,18 +43,13 @@ export class PostgresJsConnections implements Connections {
   }
 
   async pin(lost: () => void): Promise<Pinned> {
-    const sql = await this.#sql.reserve()
+    // A reserved connection does not outlive its end in peace; an instance of one connection does, and tells of it.
+    const { default: postgres } = await import('postgres')
+    const options = { ...this.#sql.options, max: 1, idle_timeout: null, max_lifetime: null, onclose: lost }
+    const sql = postgres(options as object) as unknown as PostgresJs
     return {
-      async query(text, values, withinMs) {
-        try {
-          return await run(sql, text, values, withinMs, false)
-        } catch (error) {
-          // The package tells of the end of a connection only those who use it.
-          if (!isServerError(error)) lost()
-          throw error
-        }
-      },
-      close: async () => sql.release(),
+      query: (text, values, withinMs) => run(sql, text, values, withinMs, false),
+      close: () => sql.end({ timeout: 0 }),
     }
   }
 
