@@ -71,6 +71,7 @@ class PostgresDriver implements LockDriver {
   /** Where this driver listens. Also its name on every claim it makes. */
   readonly #channel = `leasehold_${randomBytes(12).toString('hex')}`
   readonly #sendSql: string
+  readonly #sendOneSql: string
   readonly #listeners = new Set<Heard>()
   readonly #waiting: WaitingRoom
   #connections: Connections | undefined
@@ -86,6 +87,8 @@ class PostgresDriver implements LockDriver {
     this.#options = { ...optionsOf(fromUrl?.options), ...options }
     this.#patienceMs = options.patienceMs ?? patienceDefaultMs
     this.#sendSql = this.#inSchema('select leasehold.send($1::text::json, $2, $3, $4, $5, $6, $7)::text as answer')
+    const one = 'leasehold.send_one($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11::text::json, $12)'
+    this.#sendOneSql = this.#inSchema(`select ${one}::text as answer`)
     this.#waiting = new WaitingRoom(
       () => this.#listener?.hears !== true,
       (key, id) => this.#tell({ key, id }),
@@ -103,7 +106,7 @@ class PostgresDriver implements LockDriver {
     const batch = batchOf(requests, this.#channel)
     let text: string
     try {
-      text = await this.#persist(this.#sendSql, batch.values)
+      text = await this.#persist(requests.length === 1 ? this.#sendOneSql : this.#sendSql, batch.values)
     } catch (error) {
       const fault = faultOf(error)
       if (error instanceof LeaseholdError || changedNothing(error)) throw fault
@@ -179,6 +182,7 @@ class PostgresDriver implements LockDriver {
   /** Runs a function of ours and gives its answer, again if the database says it was only busy. */
   async #persist(sql: string, values: readonly unknown[]): Promise<string> {
     const startedAt = performance.now()
+    let remade = false
     for (let tries = 1; ; tries += 1) {
       const leftMs = this.#patienceMs - (performance.now() - startedAt)
       try {
@@ -187,9 +191,13 @@ class PostgresDriver implements LockDriver {
         const [row] = await connections.query(sql, values, Math.max(1, leftMs))
         return row?.['answer'] as string
       } catch (error) {
-        // Somebody dropped the schema: make it anew.
-        if (isSchemaMissing(error) && this.#opened) this.#opened = false
-        else if (!isWorthRepeating(error) || leftMs < this.#patienceMs / 2) throw error
+        if (isSchemaMissing(error) && !remade) {
+          // Somebody dropped the schema: make it anew.
+          remade = true
+          this.#opened = false
+        } else if (!isWorthRepeating(error) || leftMs < this.#patienceMs / 2) {
+          throw error
+        }
       }
       // Those who got in each other's way must not do so again.
       await pause(Math.random() * Math.min(100, 5 * 2 ** tries))

@@ -11,20 +11,25 @@ export interface Notice {
 
 /** What the function `send` answers: keys of plain requests with what became of them, then all the others. */
 interface RawAnswer {
-  readonly held: readonly string[] | null
-  readonly fences: readonly number[] | null
-  readonly leftMs: readonly number[] | null
-  readonly released: readonly string[] | null
+  readonly held?: readonly string[] | null
+  readonly fences?: readonly number[] | null
+  readonly leftMs?: readonly number[] | null
+  readonly released?: readonly string[] | null
   readonly rest: readonly Standing[]
   readonly news: readonly Notice[] | null
 }
+
+/** What the function `send_one` answers to a plain request. */
+type PlainAnswer = { readonly fence: number; readonly leftMs: number } | { readonly released: true }
 
 /** The standings of a batch in the order asked, and the news that came with them. */
 export function readAnswer(
   text: string,
   { requests, places }: Batch,
 ): { readonly standings: readonly Standing[]; readonly news: readonly Notice[] } {
-  const { held, fences, leftMs, released, rest, news } = JSON.parse(text) as RawAnswer
+  const answer = JSON.parse(text) as RawAnswer | PlainAnswer
+  if (!('rest' in answer)) return { standings: [plainStanding(answer)], news: [] }
+  const { held, fences, leftMs, released, rest, news } = answer
   const byKey = new Map<string, Standing>()
   for (const key of released ?? []) byKey.set(key, { state: 'absent', reason: 'released' })
   for (const [index, key] of (held ?? []).entries()) {
@@ -37,6 +42,11 @@ export function readAnswer(
     standings[places?.[index] ?? index] = standing
   }
   return { standings, news: (news ?? []).map(readNotice) }
+}
+
+function plainStanding(answer: PlainAnswer): Standing {
+  if ('released' in answer) return { state: 'absent', reason: 'released' }
+  return { state: 'held', fence: answer.fence, ttlMs: answer.leftMs }
 }
 
 export function readNotice(notice: Notice): Notice {

@@ -19,17 +19,19 @@ interface RequestRow {
   readonly claim?: ClaimRow | undefined
 }
 
-/** A batch as the function `send` takes it. */
+/** A batch as the function `send` takes it, or `send_one` if it is a single request. */
 export interface Batch {
   /** The requests in the order in which they are sent: by key, and as asked within a key. */
   readonly requests: readonly Request[]
   /** Where each of them stood in the order asked; undefined if nothing had to move. */
   readonly places: readonly number[] | undefined
-  /** The arguments of `send`. */
+  /** The arguments of the function. */
   readonly values: readonly unknown[]
 }
 
 export function batchOf(asked: readonly Request[], sender: string): Batch {
+  const [only] = asked
+  if (asked.length === 1 && only !== undefined) return single(only, sender)
   const places = isSorted(asked) ? undefined : sortedPlaces(asked)
   const requests = places?.map((place) => asked[place] as Request) ?? asked
   const usualRunner = requests.find((request) => request.op === 'claim')?.claim.runner
@@ -43,6 +45,17 @@ export function batchOf(asked: readonly Request[], sender: string): Batch {
   const runner = usualRunner === undefined ? null : runnerText(usualRunner)
   const counts = [rows.length, plain.claim, plain.renew, plain.release]
   return { requests, places, values: [JSON.stringify(rows), runner, sender, ...counts] }
+}
+
+function single(request: Request, sender: string): Batch {
+  const { op, key, id, ttl_ms, fence, reason, plain, tries, max_hold_ms, runner, claim } = requestRow(
+    request,
+    true,
+    undefined,
+  )
+  const wanted = claim === undefined ? null : JSON.stringify(claim)
+  const fields = [op, key, id, ttl_ms, fence, reason, plain, tries, max_hold_ms, runner, wanted, sender]
+  return { requests: [request], places: undefined, values: fields.map((field) => field ?? null) }
 }
 
 function requestRow(request: Request, alone: boolean, usualRunner: Runner | undefined): RequestRow {

@@ -636,6 +636,63 @@ $$;
 
 -- ---- what drivers call
 
+-- Carries out a single request, given by the fields of `request`, for the driver that listens on channel `sender`.
+-- Returns the `fence` and the time left of a plain one that holds, or `released`; else as `send`.
+create or replace function leasehold.send_one(op text, of_key text, of_id text, for_ms bigint, with_fence bigint,
+                                              why text, plain boolean, tries boolean, longest_ms bigint, who text,
+                                              wanted json, sender text)
+returns json language plpgsql as $$
+declare
+  -- See `send`.
+  now_us bigint := extract(epoch from leasehold.clock()) * 1000000;
+  now_ms bigint := now_us / 1000;
+  fence bigint;
+  left_ms bigint;
+begin
+  if plain and op = 'claim' then
+    insert into leasehold.keys as k (key, last_fence, id, owner, ttl_ms, acquired_at, last_heartbeat, renewal_count,
+                                     expires_at, runner, claim)
+    values (of_key, now_us, of_id, sender, for_ms, now_ms, now_ms, 0, now_ms + least(for_ms, longest_ms), who, wanted)
+        on conflict (key) do update
+       set last_fence = greatest(k.last_fence + 1, now_us), ended = null, id = excluded.id, owner = excluded.owner,
+           ttl_ms = excluded.ttl_ms, acquired_at = now_ms, last_heartbeat = now_ms, renewal_count = 0,
+           expires_at = excluded.expires_at, runner = excluded.runner, claim = excluded.claim
+     where k.id is null and not k.crowded and k.last_fence < 9007199254740990
+       and (k.ended is null or (k.ended ->> 'until')::bigint <= now_ms)
+    returning k.last_fence, k.expires_at - now_ms into fence, left_ms;
+  elsif plain and op = 'renew' then
+    update leasehold.keys k
+       set owner = sender, ttl_ms = for_ms, last_heartbeat = now_ms, renewal_count = k.renewal_count + 1,
+           expires_at = least(now_ms + for_ms, k.acquired_at + (k.claim ->> 'max_hold_ms')::bigint)
+     where k.key = of_key and k.id = of_id and k.expires_at > now_ms and k.expires_at - now_ms <= k.ttl_ms
+    returning k.last_fence, k.expires_at - now_ms into fence, left_ms;
+  elsif plain and op = 'release' then
+    update leasehold.keys k set id = null, owner = null, runner = null, claim = null
+     where k.key = of_key and k.id = of_id and k.expires_at > now_ms and k.expires_at - now_ms <= k.ttl_ms;
+    if found then return '{"released": true}'; end if;
+  end if;
+  if fence is not null then return json_build_object('fence', fence, 'leftMs', left_ms); end if;
+  return leasehold.attend(row(op, of_key, of_id, for_ms, with_fence, why, plain, tries, longest_ms, who, wanted), now_ms,
+                          sender);
+end
+$$;
+
+-- The answer to a single request that is not dealt with in the row of its key.
+create or replace function leasehold.attend(request leasehold.request, now_ms bigint, sender text) returns json
+language plpgsql as $$
+declare
+  standing jsonb;
+  news jsonb[] := '{}';
+begin
+  if request.op = 'claim' and request.tries and leasehold.refuses(request, now_ms) then
+    standing := leasehold.absent('refused');
+  else
+    select c.news, c.standing into news, standing from leasehold.carry_out(request, sender, news) c;
+  end if;
+  return json_build_object('rest', json_build_array(standing), 'news', leasehold.spread(news, sender));
+end
+$$;
+
 -- Carries out a batch (an array of `request`, keys in order) in one transaction, for the driver that listens on channel
 -- `sender`. The last four count the requests, and those of them that are plain.
 -- Returns what became of plain requests by their keys: `held` with `fences` and `leftMs`, and `released`; the standings
