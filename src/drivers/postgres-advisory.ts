@@ -40,7 +40,11 @@ const namesNotedMax = 50_000
 const released: Standing = { state: 'absent', reason: 'released' }
 const refused: Standing = { state: 'absent', reason: 'refused' }
 const unknown: Standing = { state: 'absent', reason: 'unknown' }
-const connectionLost: Standing = { state: 'absent', reason: 'evicted', detail: 'the connection to the database was lost' }
+const connectionLost: Standing = {
+  state: 'absent',
+  reason: 'evicted',
+  detail: 'the connection to the database was lost',
+}
 
 /** Session advisory locks of a PostgreSQL database: a URL, a Pool of `pg`, or an instance of `postgres`. */
 export function postgresAdvisory(source: PostgresSource, options: PostgresAdvisoryOptions = {}): LockDriver {
@@ -69,7 +73,8 @@ class PostgresAdvisoryDriver implements LockDriver {
     const fromUrl = typeof source === 'string' ? urlOptions(source) : undefined
     this.#source = fromUrl?.url ?? source
     this.#schema = options.schema ?? fromUrl?.options.get('schema') ?? 'leasehold'
-    this.#ttlMs = options.ttlMs ?? positiveMs((fromUrl?.options.get('ttl') as Duration | undefined) ?? ttlDefaultMs, 'ttl')
+    this.#ttlMs =
+      options.ttlMs ?? positiveMs((fromUrl?.options.get('ttl') as Duration | undefined) ?? ttlDefaultMs, 'ttl')
     this.#patienceMs = options.patienceMs ?? patienceDefaultMs
     this.supports = {
       shared: true,

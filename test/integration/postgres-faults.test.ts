@@ -96,7 +96,13 @@ describe('the server', () => {
     } finally {
       await Promise.all(strangers.map((stranger) => stranger.end()))
     }
-    await eventually(() => claim(driver, claimOf('a')).then(({ state }) => state === 'held').catch(() => false), 'a grant')
+    await eventually(
+      () =>
+        claim(driver, claimOf('a'))
+          .then(({ state }) => state === 'held')
+          .catch(() => false),
+      'a grant',
+    )
   })
 
   test('is a standby: read-only is what is told', async () => {

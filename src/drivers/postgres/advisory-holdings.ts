@@ -89,4 +89,3 @@ export function renew(holding: Holding, request: Extract<Request, { op: 'renew' 
   holding.expiresAt = now + request.ttlMs
   holding.fence = Math.max(holding.fence, request.fenceFloor ?? 0)
 }
-

@@ -689,6 +689,10 @@ begin
   else
     select c.news, c.standing into news, standing from leasehold.carry_out(request, sender, news) c;
   end if;
+  if standing ->> 'state' = 'waiting' and request.fence is null and cardinality(news) = 0 then
+    -- Who waits has been promised nothing. Those behind it need not wait for the disk; a crash costs it its place.
+    perform set_config('synchronous_commit', 'off', true);
+  end if;
   return json_build_object('rest', json_build_array(standing), 'news', leasehold.spread(news, sender));
 end
 $$;
