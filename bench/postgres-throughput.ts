@@ -31,7 +31,7 @@ async function pairsPerSecond(pair: (key: string) => Promise<unknown>): Promise<
   return (pairs * 1000) / (performance.now() - startedAt)
 }
 
-const server = await PostgresServer.start({ durable: true })
+const server = await PostgresServer.start({ durable: true, settings: { max_connections: 300 } })
 const scratch = mkdtempSync(path.join(tmpdir(), 'leasehold-pgbench-'))
 giveToPostgres(scratch)
 
