@@ -2,7 +2,7 @@
 import { execFile } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
-import pg from 'pg'
+import { Client } from 'pg'
 import { monotonicMs } from '../src/core/environment.ts'
 import { PostgresServer } from '../test/support/postgres-server.ts'
 import type { PostgresTurnsOrder, Turn } from './children/postgres-turns.ts'
@@ -20,7 +20,7 @@ const child = fileURLToPath(new URL('children/postgres-turns.js', import.meta.ur
 const server = await PostgresServer.start({ durable: true })
 
 // The floor: a durable update with a NOTIFY, from its sending to its arrival at somebody who listens.
-const [sender, listener] = [new pg.Client(server.url), new pg.Client(server.url)]
+const [sender, listener] = [new Client(server.url), new Client(server.url)]
 await Promise.all([sender.connect(), listener.connect()])
 await sender.query(
   'create table floor (one integer primary key, count integer not null); insert into floor values (1, 0)',

@@ -1,5 +1,5 @@
 /** PostgreSQL, one lock at a time: a durable lease beside a bare prepared upsert. */
-import pg from 'pg'
+import { Client } from 'pg'
 import { createLocks } from '../src/index.ts'
 import { postgres } from '../src/drivers/postgres.ts'
 import { PostgresServer } from '../test/support/postgres-server.ts'
@@ -9,7 +9,7 @@ const rounds = 15
 const turnsPerRound = 120
 
 const server = await PostgresServer.start({ durable: true })
-const client = new pg.Client({ connectionString: server.url })
+const client = new Client({ connectionString: server.url })
 await client.connect()
 await client.query('create table bare (key text primary key, id text, expires_at timestamptz)')
 const locks = await createLocks({ driver: postgres(server.url) })

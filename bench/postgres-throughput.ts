@@ -4,7 +4,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import advisoryLock from 'advisory-lock'
-import pg from 'pg'
+import { Pool } from 'pg'
 import { createLocks } from '../src/index.ts'
 import type { Request } from '../src/core/driver.ts'
 import { postgres } from '../src/drivers/postgres.ts'
@@ -36,7 +36,7 @@ const scratch = mkdtempSync(path.join(tmpdir(), 'leasehold-pgbench-'))
 giveToPostgres(scratch)
 
 // What people write: one upsert to take a lock, one delete to give it back, on a pool of ten.
-const pool = new pg.Pool({ connectionString: server.url, max: 10 })
+const pool = new Pool({ connectionString: server.url, max: 10 })
 await pool.query('create table naive (key text primary key, id text not null, expires_at timestamptz not null)')
 let serial = 0
 async function naivePair(key: string): Promise<void> {

@@ -141,14 +141,13 @@ class PostgresAdvisoryDriver implements LockDriver {
 
   /** One thing at a time on the one connection. */
   #inTurn<Result>(work: () => Promise<Result>): Promise<Result> {
-    const result = this.#turn.then(() => {
+    const turn = this.#turn
+    const result = (async () => {
+      await turn
       this.#refuseIfClosed()
       return work()
-    })
-    this.#turn = result.then(
-      () => {},
-      () => {},
-    )
+    })()
+    this.#turn = Promise.allSettled([result])
     return result
   }
 

@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto'
-import pg from 'pg'
+import { Pool } from 'pg'
 import postgresJs from 'postgres'
 import { afterAll, afterEach, describe, expect, test } from 'vitest'
 import { createLocks } from '../../src/index.ts'
@@ -179,7 +179,7 @@ describe('names', () => {
   })
 
   test('held in one process exclude each other there too', async () => {
-    const pool = new pg.Pool({ connectionString: server.url, max: 1 })
+    const pool = new Pool({ connectionString: server.url, max: 1 })
     cleanups.push(() => pool.end())
     const driver = await open({}, pool)
     const first = wish('a')

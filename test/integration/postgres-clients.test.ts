@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto'
-import pg from 'pg'
+import { Client, Pool } from 'pg'
 import postgresJs from 'postgres'
 import { afterAll, afterEach, describe, expect, test } from 'vitest'
 import { connect, createLocks } from '../../src/index.ts'
@@ -17,12 +17,12 @@ afterAll(() => server.destroy())
 /** What a user may hand in, each with a way to see that we left it open. */
 const sources: Record<string, () => Promise<PostgresSource>> = {
   async 'a Pool of pg'() {
-    const pool = new pg.Pool({ connectionString: server.url, max: 1 })
+    const pool = new Pool({ connectionString: server.url, max: 1 })
     cleanups.push(() => pool.end())
     return pool
   },
   async 'a Client of pg'() {
-    const client = new pg.Client({ connectionString: server.url })
+    const client = new Client({ connectionString: server.url })
     await client.connect()
     cleanups.push(() => client.end())
     return client
@@ -37,10 +37,10 @@ const sources: Record<string, () => Promise<PostgresSource>> = {
   },
 }
 
-describe.each(Object.keys(sources))('%s', (name) => {
+describe.each(Object.entries(sources))('%s', (_name, source) => {
   test('carries locks, their queue and the call to the next in line', async () => {
     const schema = `clients_${randomBytes(6).toString('hex')}`
-    const driver = postgres(await (sources[name] as () => Promise<PostgresSource>)(), { schema })
+    const driver = postgres(await source(), { schema })
     const locks = await createLocks({ driver })
     cleanups.push(() => locks.close())
     const others = await connect(`${server.url}?schema=${schema}`)
@@ -61,7 +61,7 @@ describe.each(Object.keys(sources))('%s', (name) => {
 })
 
 test('closing the locks leaves what was handed in open', async () => {
-  const pool = new pg.Pool({ connectionString: server.url, max: 2 })
+  const pool = new Pool({ connectionString: server.url, max: 2 })
   cleanups.push(() => pool.end())
   const locks = await createLocks({ driver: postgres(pool) })
   await (await locks.acquire('a')).release()

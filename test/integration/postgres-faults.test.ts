@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto'
-import pg from 'pg'
+import { Client } from 'pg'
 import { afterAll, afterEach, describe, expect, test } from 'vitest'
 import { createLocks, type Locks } from '../../src/index.ts'
 import type { LockDriver } from '../../src/core/driver.ts'
@@ -79,10 +79,10 @@ describe('the server', () => {
 
   test('takes no more connections: busy, and later it works', async () => {
     const schema = freshSchema()
-    const strangers: pg.Client[] = []
+    const strangers: Client[] = []
     const crowd = async (): Promise<void> => {
       for (;;) {
-        const stranger = new pg.Client({ connectionString: server.url })
+        const stranger = new Client({ connectionString: server.url })
         stranger.on('error', () => {})
         await stranger.connect()
         strangers.push(stranger)
@@ -232,8 +232,8 @@ describe('a statement', () => {
     await open(schema)
     const url = `${server.url}?options=${encodeURIComponent('-c default_transaction_isolation=serializable')}`
     const drivers = await Promise.all([1, 2, 3, 4].map(() => open(schema, { listen: false }, url)))
-    const claims = Array.from({ length: 40 }, () => claimOf('a'))
-    const standings = await Promise.all(claims.map((each, index) => claim(drivers[index % 4] as LockDriver, each)))
+    const claims = drivers.flatMap((driver) => Array.from({ length: 10 }, () => claim(driver, claimOf('a'))))
+    const standings = await Promise.all(claims)
     expect(standings.filter(({ state }) => state === 'held')).toHaveLength(1)
     expect(standings.filter(({ state }) => state === 'waiting')).toHaveLength(39)
   })
@@ -388,8 +388,8 @@ async function claimsOf(schema: string): Promise<number> {
 }
 
 /** Somebody who keeps the rows of all keys locked. */
-async function blocking(schema: string): Promise<pg.Client> {
-  const stranger = new pg.Client({ connectionString: server.url })
+async function blocking(schema: string): Promise<Client> {
+  const stranger = new Client({ connectionString: server.url })
   await stranger.connect()
   await stranger.query('begin')
   await stranger.query(`select from ${schema}.keys for update`)

@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir, userInfo } from 'node:os'
 import path from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
-import pg from 'pg'
+import { Client } from 'pg'
 import { needProgram } from './debian.ts'
 import { freePort } from './free-port.ts'
 import { giveToPostgres } from './postgres-server.ts'
@@ -63,7 +63,7 @@ default_pool_size = ${sessions}
   async #isReady(): Promise<void> {
     const deadline = Date.now() + 10_000
     for (;;) {
-      const client = new pg.Client({ connectionString: this.url })
+      const client = new Client({ connectionString: this.url })
       client.on('error', () => {})
       try {
         await client.connect()

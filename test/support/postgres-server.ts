@@ -7,7 +7,7 @@ import { chownSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:
 import { tmpdir, userInfo } from 'node:os'
 import path from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
-import pg from 'pg'
+import { Client, DatabaseError, type QueryResult } from 'pg'
 import { needProgram } from './debian.ts'
 import { freePort } from './free-port.ts'
 
@@ -25,7 +25,7 @@ export class PostgresServer {
   readonly directory: string
   readonly #settings: Readonly<Record<string, string | number>>
   #process: ChildProcess | undefined
-  #client: pg.Client | undefined
+  #client: Client | undefined
 
   private constructor(directory: string, port: number, settings: Readonly<Record<string, string | number>>) {
     this.directory = directory
@@ -92,11 +92,11 @@ export class PostgresServer {
   async sql(text: string, values?: unknown[]): Promise<Record<string, unknown>[]> {
     this.#client ??= await connected(this.url)
     try {
-      const result = (await this.#client.query(text, values)) as pg.QueryResult | pg.QueryResult[]
+      const result = (await this.#client.query(text, values)) as QueryResult | QueryResult[]
       const last = Array.isArray(result) ? result.at(-1) : result
       return (last?.rows ?? []) as Record<string, unknown>[]
     } catch (error) {
-      if (!(error instanceof pg.DatabaseError)) await this.#disconnect()
+      if (!(error instanceof DatabaseError)) await this.#disconnect()
       throw error
     }
   }
@@ -127,8 +127,8 @@ export class PostgresServer {
   }
 }
 
-async function connected(url: string): Promise<pg.Client> {
-  const client = new pg.Client({ connectionString: url })
+async function connected(url: string): Promise<Client> {
+  const client = new Client({ connectionString: url })
   client.on('error', () => {})
   await client.connect()
   return client

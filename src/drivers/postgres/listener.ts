@@ -4,9 +4,9 @@ export interface ListenerOptions {
   readonly connections: Connections
   readonly channel: string
   /** Passes on what arrived, except our own probes. */
-  heard(payload: string): void
+  readonly heard: (payload: string) => void
   /** Listening works again after it did not: news in between was missed. */
-  regained(): void
+  readonly regained: () => void
 }
 
 /** How long a probe may take before we count as deaf. */
@@ -65,9 +65,7 @@ export class Listener {
   check(): void {
     if (!this.#hears || performance.now() - this.#provenAt < probeEveryMs) return
     this.#provenAt = performance.now()
-    void this.#probe().then(async (hears) => {
-      if (!hears && !this.#closed && this.#hears) await this.#giveUpForNow()
-    })
+    void this.#makeSure()
   }
 
   async close(): Promise<void> {
@@ -76,6 +74,11 @@ export class Listener {
     this.#probeHeard?.()
     clearTimeout(this.#retry)
     await this.#shut()
+  }
+
+  async #makeSure(): Promise<void> {
+    const hears = await this.#probe()
+    if (!hears && !this.#closed && this.#hears) await this.#giveUpForNow()
   }
 
   /** Sends a notification to ourselves and waits for it. */

@@ -42,7 +42,7 @@ export function isPgPool(source: object): source is PgPool {
 }
 
 export function isPgClient(source: object): source is PgClient {
-  return 'query' in source && 'connect' in source && 'release' in source === false
+  return 'query' in source && 'connect' in source && !('release' in source)
 }
 
 /** Connections made by `pg`: a pool, or a single client that the user has connected. */

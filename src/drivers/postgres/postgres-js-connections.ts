@@ -6,7 +6,7 @@ type Pending = Promise<readonly Row[]> & { cancel(): void }
 /** What we use of an instance of `postgres`. */
 export interface PostgresJs {
   unsafe(text: string, values?: never[], options?: { prepare?: boolean }): PromiseLike<readonly Row[]>
-  listen(channel: string, heard: (payload: string) => void): Promise<{ unlisten(): Promise<void> }>
+  listen(channel: string, heard: (payload: string) => void): Promise<{ readonly unlisten: () => Promise<void> }>
   end(options?: { timeout?: number }): Promise<void>
   readonly options: { readonly prepare: boolean }
 }

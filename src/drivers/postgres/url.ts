@@ -1,7 +1,7 @@
 import { LeaseholdError } from '../../core/errors.ts'
 import type { Connections } from './connections.ts'
-import { PgConnections, type PgPool } from './pg-connections.ts'
-import { PostgresJsConnections, type PostgresJs } from './postgres-js-connections.ts'
+import { PgConnections } from './pg-connections.ts'
+import { PostgresJsConnections } from './postgres-js-connections.ts'
 
 const connectMs = 5000
 
@@ -18,12 +18,12 @@ export async function openUrl(url: string, poolSize: number): Promise<Connection
       allowExitOnIdle: true,
       application_name: 'leasehold',
     })
-    return new PgConnections(pool as unknown as PgPool, true)
+    return new PgConnections(pool, true)
   }
   const postgres = await load(() => import('postgres'))
   if (postgres !== undefined) {
     const sql = postgres.default(url, { max: poolSize, connect_timeout: connectMs / 1000, onnotice: () => {} })
-    return new PostgresJsConnections(sql as unknown as PostgresJs, true)
+    return new PostgresJsConnections(sql, true)
   }
   throw new LeaseholdError('UNAVAILABLE', 'The postgres drivers need pg or postgres. Run: npm install pg', {
     reason: 'configuration',
