@@ -6,6 +6,7 @@
  * rest. There is no queue, so waiting claims are asked again by the client. The server ends a session that is silent for
  * longer than `ttlMs`, so no lease may be longer.
  */
+import { keyOf } from '../core/batcher.ts'
 import type { Claim, Heard, KeyPage, ListQuery, LockDriver, Request, Standing, Supports } from '../core/driver.ts'
 import { positiveMs, type Duration } from '../core/duration.ts'
 import { LeaseholdError } from '../core/errors.ts'
@@ -13,6 +14,9 @@ import { pageLimit } from '../core/paging.ts'
 import { Holdings, renew, standingOf, type Holding } from './postgres/advisory-holdings.ts'
 import { advisoryKey } from './postgres/advisory-key.ts'
 import { advisoryPage, holdersSql } from './postgres/advisory-listing.ts'
+import { NotedNames } from './postgres/advisory-names.ts'
+import { StepPlan } from './postgres/advisory-plan.ts'
+import { collision, unsupported } from './postgres/advisory-refusals.ts'
 import { AdvisorySession, type SessionStep } from './postgres/advisory-session.ts'
 import { connectionsTo, type Connections, type PostgresSource } from './postgres/connections.ts'
 import { changedNothing, faultOf } from './postgres/faults.ts'
@@ -33,9 +37,6 @@ export interface PostgresAdvisoryOptions {
 
 const ttlDefaultMs = 30_000
 const patienceDefaultMs = 5000
-/** How long a name is taken for noted: it is forgotten an hour after it was. */
-const namesNotedForMs = 600_000
-const namesNotedMax = 50_000
 
 const released: Standing = { state: 'absent', reason: 'released' }
 const refused: Standing = { state: 'absent', reason: 'refused' }
@@ -60,8 +61,7 @@ class PostgresAdvisoryDriver implements LockDriver {
   readonly #patienceMs: number
   readonly #holdings = new Holdings()
   readonly #listeners = new Set<Heard>()
-  /** When each name was last noted in the database, by key. */
-  readonly #noted = new Map<string, number>()
+  readonly #names = new NotedNames()
   #connections: Connections | undefined
   #session: AdvisorySession | undefined
   #introduced = false
@@ -206,29 +206,15 @@ class PostgresAdvisoryDriver implements LockDriver {
     requests: readonly Request[],
     standings: Map<Request, Standing>,
   ): Promise<void> {
-    const now = performance.now()
-    const names = new Map<string, string>()
     let floor = 0
-    for (const request of requests) {
-      if (request.op === 'renew') floor = Math.max(floor, request.fenceFloor ?? 0)
-      if (request.op !== 'claim') continue
-      const { key } = request.claim
-      if (now - (this.#noted.get(key) ?? -Infinity) > namesNotedForMs) names.set(advisoryKey(key), key)
-    }
+    for (const request of requests) if (request.op === 'renew') floor = Math.max(floor, request.fenceFloor ?? 0)
     if (floor > 0) await session.lift(floor, this.#patienceMs)
     const [first] = requests.filter((request) => request.op === 'claim')
     if (first !== undefined && !this.#introduced) {
       await session.introduce(JSON.stringify(first.claim.runner), this.#patienceMs)
       this.#introduced = true
     }
-    if (names.size === 0) return
-    const taken = await session.noteNames(names, this.#patienceMs)
-    if (this.#noted.size > namesNotedMax) this.#noted.clear()
-    for (const [hash, key] of names) if (!taken.has(hash)) this.#noted.set(key, now)
-    for (const request of requests) {
-      const other = request.op === 'claim' ? taken.get(advisoryKey(request.claim.key)) : undefined
-      if (request.op === 'claim' && other !== undefined) standings.set(request, collision(request.claim, other))
-    }
+    await this.#names.note(session, requests, standings, this.#patienceMs)
   }
 
   /** Carries out, in one round trip, all that hangs on nothing undecided. Gives back the rest. */
@@ -237,20 +223,12 @@ class PostgresAdvisoryDriver implements LockDriver {
     requests: readonly Request[],
     standings: Map<Request, Standing>,
   ): Promise<Request[]> {
-    const steps: SessionStep[] = []
-    const outcomes: ((result: number, now: number) => void)[] = []
-    const undecided = new Set<string>()
+    const plan = new StepPlan()
     const postponed: Request[] = []
-    const plan = (kind: SessionStep['kind'], hash: string, outcome: (result: number, now: number) => void): void => {
-      steps.push({ kind, hash })
-      outcomes.push(outcome)
-      undecided.add(hash)
-    }
     for (const holding of this.#holdings.overdue(performance.now())) this.#giveBack(holding, plan)
-    const renewals: (() => void)[] = []
     for (const request of requests) {
-      const hash = hashOf(request)
-      if (undecided.has(hash)) {
+      const hash = advisoryKey(keyOf(request))
+      if (plan.isUndecided(hash)) {
         postponed.push(request)
         continue
       }
@@ -262,20 +240,13 @@ class PostgresAdvisoryDriver implements LockDriver {
       if (holding === undefined) standings.set(request, unknown)
       else if (request.op === 'release') this.#giveBack(holding, plan, () => standings.set(request, released))
       else if (request.op === 'renew') {
-        undecided.add(hash)
-        renewals.push(() => {
-          const now = performance.now()
+        plan.renew(hash, (now) => {
           renew(holding, request, now)
           standings.set(request, standingOf(holding, now))
         })
       }
     }
-    if (steps.length > 0 || renewals.length > 0) {
-      const results = await this.#carryOut(session, steps)
-      const now = performance.now()
-      for (const [index, outcome] of outcomes.entries()) outcome(results[index] ?? 0, now)
-      for (const renewal of renewals) renewal()
-    }
+    if (!plan.isEmpty) plan.settle(await this.#carryOut(session, plan.steps), performance.now())
     return postponed
   }
 
@@ -289,12 +260,7 @@ class PostgresAdvisoryDriver implements LockDriver {
     }
   }
 
-  #claim(
-    claim: Claim,
-    hash: string,
-    plan: (kind: SessionStep['kind'], hash: string, outcome: (result: number, now: number) => void) => void,
-    answer: (standing: Standing) => void,
-  ): void {
+  #claim(claim: Claim, hash: string, plan: StepPlan, answer: (standing: Standing) => void): void {
     const known = this.#holdings.find(claim.id)
     if (known !== undefined) return answer(standingOf(known, performance.now()))
     const beyond = unsupported(claim)
@@ -305,24 +271,20 @@ class PostgresAdvisoryDriver implements LockDriver {
     const shared = claim.mode === 'shared'
     if (here.some((holding) => !shared || holding.claim.mode === 'exclusive')) return answer(refused)
     // The session has a lock once, however many of its claims share it.
-    plan(here.length > 0 ? 'draw' : shared ? 'lock shared' : 'lock', hash, (fence, now) => {
+    plan.add(here.length > 0 ? 'draw' : shared ? 'lock shared' : 'lock', hash, (fence, now) => {
       if (fence === 0) return answer(refused)
       answer(standingOf(this.#holdings.add(claim, hash, fence, now), now))
     })
   }
 
-  #giveBack(
-    holding: Holding,
-    plan: (kind: SessionStep['kind'], hash: string, outcome: () => void) => void,
-    done: () => void = () => {},
-  ): void {
+  #giveBack(holding: Holding, plan: StepPlan, done: () => void = () => {}): void {
     const forget = (): void => {
       this.#holdings.remove(holding)
       done()
     }
     // Others of this process share it still.
     if (this.#holdings.of(holding.hash).length > 1) return forget()
-    plan(holding.claim.mode === 'shared' ? 'unlock shared' : 'unlock', holding.hash, forget)
+    plan.add(holding.claim.mode === 'shared' ? 'unlock shared' : 'unlock', holding.hash, forget)
   }
 
   // ---- the end of leases
@@ -349,33 +311,4 @@ class PostgresAdvisoryDriver implements LockDriver {
   #refuseIfClosed(): void {
     if (this.#closed) throw new LeaseholdError('CLOSED', 'This PostgreSQL store has been closed.')
   }
-}
-
-const hashes = new Map<string, string>()
-const hashesMax = 10_000
-
-function hashOf(request: Request): string {
-  const key = request.op === 'claim' ? request.claim.key : request.key
-  let hash = hashes.get(key)
-  if (hash === undefined) {
-    if (hashes.size >= hashesMax) hashes.clear()
-    hashes.set(key, (hash = advisoryKey(key)))
-  }
-  return hash
-}
-
-function unsupported(claim: Claim): LeaseholdError | undefined {
-  const { limit, range, replaces, evict, graceMs, maxHoldMs } = claim
-  const beyond = limit ?? range ?? replaces ?? evict ?? maxHoldMs ?? (graceMs > 0 ? graceMs : undefined)
-  if (beyond === undefined) return undefined
-  const what = 'Advisory locks have no limits, ranges, conversions, evictions, grace or longest hold.'
-  return new LeaseholdError('UNSUPPORTED', `${what} Use leasehold/postgres.`, { key: claim.key })
-}
-
-function collision(claim: Claim, other: string): Standing {
-  const what = `${JSON.stringify(claim.key)} and ${JSON.stringify(other)} have the same 64-bit key.`
-  const error = new LeaseholdError('INVALID', `${what} Rename one of them, or use leasehold/postgres.`, {
-    key: claim.key,
-  })
-  return { state: 'unknown', error }
 }

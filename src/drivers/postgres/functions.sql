@@ -1,5 +1,5 @@
--- The rule of src/core/admission.ts and src/core/admission/ beside the data, revision 1. Whoever changes one changes the other: the model test
--- holds them equal. "leasehold." stands for the schema's name. Safe to run again.
+-- The rule of src/core/admission.ts and src/core/admission/ beside the data, revision 1. Whoever changes one changes the
+-- other: the model test holds them equal. "leasehold." stands for the schema's name. Safe to run again.
 --
 -- `send` carries out a batch in one transaction. A key whose only claim is one holder is dealt with in its row of
 -- `keys`; everything else goes through `carry_out`, which works on the rows of `claims` and keeps what it has decided
@@ -47,6 +47,8 @@ begin
     taken      boolean,
     -- The answer.
     standing   jsonb,
+    -- The asking claim was renewed, and that made hardly a difference.
+    slight     boolean,
     -- What others should hear: owner, key, id, standing.
     news       jsonb[]
   );
@@ -538,6 +540,10 @@ begin
     c.expires_at := step.now_ms + for_ms;
     if c.held then c.expires_at := least(c.expires_at, c.acquired_at + c.max_hold_ms); end if;
   end if;
+  -- The first since the grant, and less than the margin by which holders stop early: should a crash undo it, they have
+  -- stopped all the same.
+  step.slight := c.held and fence_floor is null and (step.found).last_heartbeat <= c.acquired_at
+             and c.expires_at - (step.found).expires_at <= for_ms / 100;
   c.owner := step.owner;
   update leasehold.claims
      set fence = c.fence, owner = c.owner, ttl_ms = c.ttl_ms, last_heartbeat = c.last_heartbeat,
@@ -587,9 +593,10 @@ begin
 end
 $$;
 
--- One request by the rows of `claims`, its key locked. Returns its standing, and adds to the news.
+-- One request by the rows of `claims`, its key locked. Returns its standing, and adds to the news. `loose`: nothing was
+-- promised that a crash must not undo.
 create or replace function leasehold.carry_out(request leasehold.request, sender text, inout news jsonb[],
-                                               out standing jsonb)
+                                               out standing jsonb, out loose boolean)
 language plpgsql as $$
 declare
   k leasehold.keys;
@@ -597,6 +604,7 @@ declare
   occupied boolean;
 begin
   select * into k from leasehold.keys f where f.key = request.key for update;
+  loose := false;
   if k.key is null and request.op <> 'claim' then
     standing := leasehold.absent('unknown');
     return;
@@ -621,6 +629,9 @@ begin
     when 'release' then step := leasehold.release(step);
     when 'evict' then step := leasehold.evict(step, request.fence, request.reason);
   end case;
+  -- Who waits has been promised nothing: a crash costs it its place.
+  loose := cardinality(step.news) = cardinality(news)
+       and (coalesce(step.slight, false) or (step.standing ->> 'state' = 'waiting' and request.fence is null));
   news := step.news;
   standing := step.standing;
   occupied := exists (select from leasehold.claims c where c.key = request.key);
@@ -682,17 +693,16 @@ create or replace function leasehold.attend(request leasehold.request, now_ms bi
 language plpgsql as $$
 declare
   standing jsonb;
+  loose boolean;
   news jsonb[] := '{}';
 begin
   if request.op = 'claim' and request.tries and leasehold.refuses(request, now_ms) then
     standing := leasehold.absent('refused');
   else
-    select c.news, c.standing into news, standing from leasehold.carry_out(request, sender, news) c;
+    select c.news, c.standing, c.loose into news, standing, loose from leasehold.carry_out(request, sender, news) c;
   end if;
-  if standing ->> 'state' = 'waiting' and request.fence is null and cardinality(news) = 0 then
-    -- Who waits has been promised nothing. Those behind it need not wait for the disk; a crash costs it its place.
-    perform set_config('synchronous_commit', 'off', true);
-  end if;
+  -- Those behind it need not wait for the disk.
+  if loose then perform set_config('synchronous_commit', 'off', true); end if;
   return json_build_object('rest', json_build_array(standing), 'news', leasehold.spread(news, sender));
 end
 $$;
