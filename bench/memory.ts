@@ -1,5 +1,6 @@
 /** What the client itself costs: the memory driver beside async-mutex, and ten thousand leases held at once. */
 import { execFileSync } from 'node:child_process'
+import { createRequire } from 'node:module'
 import { fileURLToPath } from 'node:url'
 import { Mutex } from 'async-mutex'
 import { createLocks } from '../src/index.ts'
@@ -10,65 +11,113 @@ import { interleave, report } from './report.ts'
 const keysAtOnce = 1000
 const wavesPerRound = 30
 const rounds = 21
+const wavesAlone = 400
+const roundsAlone = 5
 
 const names = Array.from({ length: keysAtOnce }, (_, index) => `orders/${index}`)
 
-/** Pairs a second, when every key is taken and let go once a wave and all of them at once. */
-async function pairsPerSecond(pair: (index: number) => Promise<void>): Promise<number> {
-  const startedAt = performance.now()
-  for (let wave = 0; wave < wavesPerRound; wave += 1) await Promise.all(names.map((_, index) => pair(index)))
-  return (wavesPerRound * keysAtOnce * 1000) / (performance.now() - startedAt)
+/** What `import` gives of async-mutex is several times slower than what `require` does, so both are looked at. */
+type Contender = 'leasehold' | 'asyncMutex' | 'asyncMutexRequired'
+
+/** Takes and lets go of one lock. */
+type Pair = () => Promise<void>
+
+/** A pair for each key. */
+const prepare: Record<Contender, () => Promise<Pair[]>> = {
+  async leasehold() {
+    const locks = await createLocks({ driver: memory() })
+    return names.map((name) => async () => {
+      const lease = await locks.acquire(name)
+      await lease.release()
+    })
+  },
+  asyncMutex: () => mutexPairs(Mutex),
+  asyncMutexRequired: () =>
+    mutexPairs((createRequire(import.meta.url)('async-mutex') as { Mutex: typeof Mutex }).Mutex),
 }
 
-async function compare(): Promise<{ leasehold: number; asyncMutex: number; ratio: number }> {
-  const locks = await createLocks({ driver: memory() })
-  const mutexes = names.map(() => new Mutex())
-
-  async function leaseholdPair(index: number): Promise<void> {
-    const lease = await locks.acquire(names[index] as string)
-    await lease.release()
-  }
-  async function asyncMutexPair(index: number): Promise<void> {
-    const release = await (mutexes[index] as Mutex).acquire()
+async function mutexPairs(Kind: typeof Mutex): Promise<Pair[]> {
+  const mutexes = names.map(() => new Kind())
+  return mutexes.map((mutex) => async () => {
+    const release = await mutex.acquire()
     release()
-  }
+  })
+}
 
+/** Pairs a second, when every key is taken and let go once a wave and all of them at once. */
+async function pairsPerSecond(pairs: readonly Pair[], waves: number): Promise<number> {
+  const startedAt = performance.now()
+  for (let wave = 0; wave < waves; wave += 1) await Promise.all(pairs.map((pair) => pair()))
+  return (waves * keysAtOnce * 1000) / (performance.now() - startedAt)
+}
+
+/** Both in one process, in turns: what a program that uses both would see. */
+async function compareInTurns() {
+  const leasehold = await prepare.leasehold()
+  const asyncMutex = await prepare.asyncMutex()
   const contenders = {
-    leasehold: () => pairsPerSecond(leaseholdPair),
-    asyncMutex: () => pairsPerSecond(asyncMutexPair),
+    leasehold: () => pairsPerSecond(leasehold, wavesPerRound),
+    asyncMutex: () => pairsPerSecond(asyncMutex, wavesPerRound),
   }
   // Both are compiled before the first round that counts.
   await interleave(3, contenders)
-  const { medians, ratio } = await interleave(rounds, contenders)
-  await locks.close()
-  return { ...medians, ratio: ratio('leasehold', 'asyncMutex') }
+  return interleave(rounds, contenders)
+}
+
+/** Each in processes of its own, in long runs: neither pays for the other's garbage, nor for being interrupted. */
+function compareAlone() {
+  const alone = (name: Contender) => () => Number(runNode([fileURLToPath(import.meta.url), name]))
+  return interleave(roundsAlone, {
+    leasehold: alone('leasehold'),
+    asyncMutex: alone('asyncMutex'),
+    asyncMutexRequired: alone('asyncMutexRequired'),
+  })
+}
+
+async function runAlone(name: Contender): Promise<void> {
+  const pairs = await prepare[name]()
+  await pairsPerSecond(pairs, wavesAlone / 4)
+  console.log(await pairsPerSecond(pairs, wavesAlone))
+}
+
+function runNode(options: readonly string[]): string {
+  return execFileSync(process.execPath, options, { encoding: 'utf8', timeout: 60_000 })
 }
 
 /** In a process of its own: only there is the heap nobody else's. */
 function measureHeldLeases(): HeldCost {
   const child = fileURLToPath(new URL('children/held-leases.js', import.meta.url))
-  const answer = execFileSync(process.execPath, ['--expose-gc', child], { encoding: 'utf8', timeout: 60_000 })
-  return JSON.parse(answer) as HeldCost
+  return JSON.parse(runNode(['--expose-gc', child])) as HeldCost
 }
 
-const speed = await compare()
-const held = measureHeldLeases()
+async function main(): Promise<void> {
+  const inTurns = await compareInTurns()
+  const alone = await compareAlone()
+  const held = measureHeldLeases()
 
-report({
-  name: 'memory',
-  figures: {
-    keysAtOnce,
-    leaseholdPairsPerSecond: speed.leasehold,
-    asyncMutexPairsPerSecond: speed.asyncMutex,
-    heldLeases: held.leases,
-    heldLeasesRenewed: held.renewals,
-    heldLeasesLost: held.lost,
-  },
-  bars: {
-    speedToAsyncMutex: { actual: speed.ratio, atLeast: 0.3 },
-    heapPerHeldLeaseBytes: { actual: held.bytesPerLease, atMost: 1023 },
-    timersAtMost: { actual: held.timersMax, atMost: 1 },
-    leasesRenewed: { actual: held.renewals, atLeast: held.leases },
-    leasesLost: { actual: held.lost, atMost: 0 },
-  },
-})
+  report({
+    name: 'memory',
+    figures: {
+      keysAtOnce,
+      leaseholdPairsPerSecond: inTurns.medians.leasehold,
+      asyncMutexPairsPerSecond: inTurns.medians.asyncMutex,
+      leaseholdAlonePairsPerSecond: alone.medians.leasehold,
+      asyncMutexAlonePairsPerSecond: alone.medians.asyncMutex,
+      asyncMutexRequiredAlonePairsPerSecond: alone.medians.asyncMutexRequired,
+      speedToAsyncMutexAlone: alone.ratio('leasehold', 'asyncMutex'),
+      speedToAsyncMutexRequiredAlone: alone.ratio('leasehold', 'asyncMutexRequired'),
+      heldLeases: held.leases,
+    },
+    bars: {
+      speedToAsyncMutex: { actual: inTurns.ratio('leasehold', 'asyncMutex'), atLeast: 0.3 },
+      heapPerHeldLeaseBytes: { actual: held.bytesPerLease, atMost: 1023 },
+      timers: { actual: held.timersMax, atMost: 1 },
+      renewalsPerHeldLease: { actual: held.renewals / held.leases, atLeast: 1 },
+      heldLeasesLost: { actual: held.lost, atMost: 0 },
+    },
+  })
+}
+
+const chosen = process.argv[2]
+if (chosen !== undefined && chosen in prepare) await runAlone(chosen as Contender)
+else await main()

@@ -1,4 +1,5 @@
-/** Started by `embedded`, several at once: takes one lock again and again and prints when it had it, as JSON. */
+/** Forked by `embedded`, several at once: takes one lock again and again and sends when it had it. */
+import { once } from 'node:events'
 import { setTimeout as pause } from 'node:timers/promises'
 import { lock, type LockOptions } from 'proper-lockfile'
 import { connect } from '../../src/index.ts'
@@ -8,10 +9,13 @@ export interface TurnsOrder {
   readonly directory: string
   /** How proper-lockfile is to try again; absent: use Leasehold. */
   readonly retries?: LockOptions['retries'] | undefined
-  /** On the clock that all processes of the machine share. */
+  readonly holdMs: number
+}
+
+/** Sent to each when all have said that they are ready: times on the clock that all processes of the machine share. */
+export interface TurnsStart {
   readonly startAt: number
   readonly endAt: number
-  readonly holdMs: number
 }
 
 /** One hold: when the call to acquire had resolved, and when release was called. */
@@ -20,7 +24,7 @@ export type Hold = readonly [acquiredAt: number, releasedAt: number]
 /** Takes the lock and resolves to what gives it back. */
 type Take = () => Promise<() => Promise<unknown>>
 
-const order = JSON.parse(process.argv[2] as string) as TurnsOrder
+const order = JSON.parse(process.argv[2] ?? '') as TurnsOrder
 
 async function leasehold(): Promise<{ take: Take; close: () => Promise<void> }> {
   const locks = await connect(`sqlite:${order.directory}/locks.sqlite`)
@@ -39,9 +43,11 @@ function properLockfile(): { take: Take; close: () => Promise<void> } {
 }
 
 const { take, close } = order.retries === undefined ? await leasehold() : properLockfile()
+process.send?.('ready')
+const [{ startAt, endAt }] = (await once(process, 'message')) as [TurnsStart]
 const holds: Hold[] = []
-await pause(Math.max(0, order.startAt - monotonicMs()))
-while (monotonicMs() < order.endAt) {
+await pause(Math.max(0, startAt - monotonicMs()))
+while (monotonicMs() < endAt) {
   const giveBack = await take()
   const acquiredAt = monotonicMs()
   await pause(order.holdMs)
@@ -49,4 +55,4 @@ while (monotonicMs() < order.endAt) {
   await giveBack()
 }
 await close()
-console.log(JSON.stringify(holds))
+process.send?.(holds, () => process.disconnect())

@@ -1,9 +1,11 @@
 import type { LeaseholdError } from '../core/errors.ts'
 import { toScope, type Scope, type ScopeLike } from '../core/scope.ts'
-import { attempt, exclusively, refusal, type Acquired, type Missed } from './acquisition.ts'
+import { attempt, exclusively, type Acquired, type Missed } from './acquisition.ts'
 import type { Client } from './client.ts'
-import type { Lease, ReleaseResult } from './lease.ts'
+import type { Lease } from './lease.ts'
+import type { ReleaseResult } from './release-result.ts'
 import type { Terms } from './options.ts'
+import { refusal } from './refusal.ts'
 
 /** Several locks, held together. */
 export class LeaseSet implements AsyncDisposable {

@@ -1,13 +1,11 @@
 import { adaptivePolling } from '../core/backoff.ts'
-import type { Claim, Mode } from '../core/driver.ts'
-import { LeaseholdError, messageOf, type ErrorCode, type ErrorDetails } from '../core/errors.ts'
+import type { AbsentReason, Claim, Mode } from '../core/driver.ts'
 import type { LifeTerms } from '../core/life.ts'
 import { claimant } from '../core/runner.ts'
-import { describeScope, storeKey, type Scope } from '../core/scope.ts'
+import { storeKey, type Scope } from '../core/scope.ts'
 import type { Tenure } from '../core/tenure.ts'
 import { Waiter, type Grant, type Miss } from '../core/waiter.ts'
 import type { Client } from './client.ts'
-import { holdersOf } from './inspection.ts'
 import { Lease } from './lease.ts'
 import { unsupported, type Terms } from './options.ts'
 
@@ -15,6 +13,8 @@ import { unsupported, type Terms } from './options.ts'
 export interface Sharing {
   readonly mode: Mode
   readonly limit?: number
+  /** The id of the held claim whose place is to be taken. */
+  readonly replaces?: string
 }
 
 export const exclusively: Sharing = { mode: 'exclusive' }
@@ -97,28 +97,43 @@ class Acquisition extends Waiter {
   }
 
   protected newClaim(): Claim {
-    const terms = this.#terms
-    return {
+    const { priority, evict, staleMs, ttlMs, graceMs, maxHoldMs, detached, party, metadata } = this.#terms
+    const { mode, limit, replaces } = this.#sharing
+    const { range } = this.#scope
+    const claim: Claim = {
       id: this.#client.environment.id(),
       key: this.#key,
-      mode: this.#sharing.mode,
-      limit: this.#sharing.limit,
-      range: this.#scope.range,
-      replaces: undefined,
-      priority: terms.priority,
+      mode,
+      priority,
       wait: this.#mayQueue,
-      evict: terms.evict,
-      staleMs: terms.staleMs,
-      ttlMs: terms.ttlMs,
-      graceMs: terms.graceMs,
-      maxHoldMs: terms.maxHoldMs,
-      detached: undefined,
-      runner: claimant(this.#client.runner, terms.party, terms.metadata),
+      ttlMs,
+      graceMs,
+      runner: claimant(this.#client.runner, party, metadata),
     }
+    // Most want none of these, and a claim is kept for as long as it is held.
+    const wantsNone = limit === undefined && range === undefined && evict === undefined && maxHoldMs === undefined
+    const staysAlone = replaces === undefined && detached === undefined
+    if (wantsNone && staysAlone) return claim
+    return { ...claim, limit, range, evict, staleMs, maxHoldMs, replaces, detached }
+  }
+
+  /** What a conversion was to take the place of does not come back. */
+  protected override worthAsking(reason: AbsentReason): boolean {
+    return super.worthAsking(reason) && (this.#sharing.replaces === undefined || reason !== 'unknown')
+  }
+
+  /** For whom it waits. */
+  get party(): string | undefined {
+    return this.#terms.party
+  }
+
+  get key(): string {
+    return this.#key
   }
 
   protected queued(ahead: number): void {
     this.#contend()
+    this.#client.deadlocks?.watch(this)
     this.#client.emit('waiting', this.#scope, { key: this.#key, ahead })
   }
 
@@ -126,7 +141,9 @@ class Acquisition extends Waiter {
     const client = this.#client
     const scope = this.#scope
     const key = this.#key
-    const lease = new Lease(client, tenure, scope, this.#terms, fence, at)
+    client.deadlocks?.unwatch(this)
+    const lease = new Lease(client, tenure, this.#terms, fence, at)
+    client.order?.taken(lease)
     client.emit('acquired', scope, { key, fence, waitMs: at - this.since, attempts: this.attempts })
     if (after !== undefined) {
       client.emit('takeover', scope, { key, fence, after })
@@ -136,6 +153,7 @@ class Acquisition extends Waiter {
   }
 
   protected missed(miss: Miss): void {
+    this.#client.deadlocks?.unwatch(this)
     if (miss.type === 'refused' && miss.standing.reason === 'refused') this.#contend()
     this.#missed({ miss, attempts: this.attempts, waitedMs: this.#client.environment.now() - this.since })
   }
@@ -145,76 +163,4 @@ class Acquisition extends Waiter {
     if (!this.#contended) this.#client.emit('contention', this.#scope, { key: this.#key })
     this.#contended = true
   }
-}
-
-/** The error that an acquisition without a lease rejects with. */
-export async function refusal(client: Client, scope: Scope, missed: Missed, terms: Terms): Promise<LeaseholdError> {
-  const error = await describeRefusal(client, scope, missed, terms)
-  const { attempts, waitedMs } = missed
-  const key = storeKey(client.namespace, scope.key)
-  client.emit('failed', scope, { key, code: error.code, waitMs: waitedMs, attempts })
-  return error
-}
-
-async function describeRefusal(client: Client, scope: Scope, missed: Missed, terms: Terms): Promise<LeaseholdError> {
-  const name = JSON.stringify(describeScope(scope))
-  const waited = `${Math.round(missed.waitedMs)} ms`
-  const { miss } = missed
-  const fail = (code: ErrorCode, message: string, details: ErrorDetails = {}): LeaseholdError =>
-    new LeaseholdError(code, message, {
-      scope: describeScope(scope),
-      key: storeKey(client.namespace, scope.key),
-      attempts: missed.attempts,
-      ...details,
-    })
-  switch (miss.type) {
-    case 'aborted':
-      return fail('ABORTED', `Waiting for ${name} was aborted after ${waited}.`, {
-        cause: terms.patience.signal?.reason,
-      })
-    case 'closed':
-      return fail('CLOSED', `The client was closed while waiting for ${name}.`)
-    case 'failed':
-      if (miss.error instanceof LeaseholdError && miss.error.code !== 'UNAVAILABLE') return miss.error
-      return fail('UNAVAILABLE', `${name} could not be asked for: ${plain(miss.error)}`, unavailable(miss.error))
-    case 'timeout': {
-      if (miss.error !== undefined) {
-        const why = `${name} could not be had within ${waited}: ${plain(miss.error)}`
-        return fail('UNAVAILABLE', why, unavailable(miss.error))
-      }
-      const holders = await holdersOf(client, scope)
-      const position = miss.ahead === undefined ? {} : { queuePosition: miss.ahead }
-      return fail('TIMEOUT', `${name} was not granted within ${waited}.${heldBy(holders)}`, { holders, ...position })
-    }
-    case 'refused':
-      break
-  }
-  const { reason, detail } = miss.standing
-  if (reason === 'deadlock')
-    return fail('DEADLOCK', `${name} is being converted by another holder. Release yours and retry.`)
-  if (reason === 'mismatch') {
-    return fail('SCOPE_MISMATCH', `${name} is shared by a different limit. Use the same number everywhere.`)
-  }
-  const holders = await holdersOf(client, scope)
-  const why = reason === 'refused' ? heldBy(holders) : ` The store says: ${detail ?? reason}.`
-  return fail('HELD', `${name} is held by somebody else.${why}`, { holders })
-}
-
-function heldBy(holders: NonNullable<ErrorDetails['holders']>): string {
-  const [first] = holders
-  if (first === undefined) return ''
-  const others = holders.length > 1 ? ` and ${holders.length - 1} more` : ''
-  return ` Held by ${first.runner.id} on ${first.runner.host} since ${first.acquiredAt.toISOString()}${others}.`
-}
-
-function unavailable(error: unknown): ErrorDetails {
-  if (!(error instanceof LeaseholdError)) return { cause: error, reason: 'network' }
-  const { reason, retryAfterMs } = error
-  return { cause: error, reason: reason ?? 'network', ...(retryAfterMs !== undefined && { retryAfterMs }) }
-}
-
-/** The message without its code, for use inside another. */
-function plain(error: unknown): string {
-  const message = messageOf(error)
-  return error instanceof LeaseholdError ? message.slice(error.code.length + 2) : message
 }

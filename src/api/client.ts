@@ -1,7 +1,7 @@
 import { Alarm } from '../core/alarm.ts'
 import { Batcher } from '../core/batcher.ts'
 import { within } from '../core/bounded.ts'
-import type { LockDriver, Runner } from '../core/driver.ts'
+import type { LockDriver, Mode, Runner } from '../core/driver.ts'
 import type { Environment } from '../core/environment.ts'
 import { LeaseholdError } from '../core/errors.ts'
 import { Events, type EventName, type LockEvents } from '../core/events.ts'
@@ -12,11 +12,22 @@ import type { HeldName } from '../core/runner-name.ts'
 import type { HeartbeatThread, Office } from '../core/tenure.ts'
 import { startHeartbeatThread } from './heartbeat-thread.ts'
 import type { Lease } from './lease.ts'
+import type { LockOrder } from './lock-order.ts'
 import type { Logger } from './logger.ts'
+import type { DeadlockWatch } from './deadlock-watch.ts'
+import type { WaitOptions } from './options.ts'
+import { PartyBook } from './party-book.ts'
+import type { LeaseProof } from './proof.ts'
 import { Counters } from './counters.ts'
 
 /** How long `close` waits for the store's last answers. */
 const closeMs = 5000
+
+/** What becomes of a lease beyond being kept and let go. Set by whoever makes the client: these make leases themselves. */
+export interface LeaseWays {
+  convert(client: Client, lease: Lease, mode: Mode, options?: WaitOptions): Promise<Lease>
+  handOff(client: Client, lease: Lease, ttlMs: number): Promise<LeaseProof>
+}
 
 /** What one `connect` shares: the way to the store, the claims under way, and who is told about them. */
 export class Client {
@@ -26,6 +37,14 @@ export class Client {
   readonly namespace: string
   readonly allowForce: boolean
   readonly leases = new Roster<Lease>()
+  readonly parties = new PartyBook()
+  readonly ways: LeaseWays
+  /** Whether to remember where a party acquired what it holds. */
+  tracesParties = false
+  /** Absent: switched off, or the store keeps no queue to look at. */
+  deadlocks: DeadlockWatch | undefined
+  /** Absent unless asked for. */
+  order: LockOrder | undefined
   readonly counters = new Counters()
   readonly events: Events
   readonly office: Office & { thread: HeartbeatThread | undefined }
@@ -42,6 +61,7 @@ export class Client {
     readonly allowForce: boolean
     readonly logger: Logger | undefined
     readonly runnerName: HeldName | undefined
+    readonly ways: LeaseWays
   }) {
     const { driver, environment } = setup
     this.driver = driver
@@ -49,6 +69,7 @@ export class Client {
     this.runner = setup.runner
     this.namespace = setup.namespace
     this.allowForce = setup.allowForce
+    this.ways = setup.ways
     this.#logger = setup.logger
     this.#runnerName = setup.runnerName
     this.events = new Events((message) => this.log('warn', message))
@@ -96,16 +117,32 @@ export class Client {
     details: Omit<LockEvents[Name], 'scope' | 'key' | 'fence'>,
   ): void {
     const { key, fence } = lease
-    this.emit(name, lease.scope, { key, fence, ...details } as Omit<LockEvents[Name], 'scope'>)
+    this.counters.count(name, key, details)
+    if (this.#isHeard(name))
+      this.#announce(name, lease.scope, { key, fence, ...details } as Omit<LockEvents[Name], 'scope'>)
   }
 
   /** Counts, logs and emits what happened to a lock. */
   emit<Name extends EventName>(name: Name, scope: Scope, details: Omit<LockEvents[Name], 'scope'>): void {
-    this.counters.count(name, scope, details)
-    if (this.#logger === undefined && !this.events.wants(name)) return
+    this.counters.count(name, details.key, details as Omit<LockEvents[Name], 'scope' | 'key' | 'fence'>)
+    if (this.#isHeard(name)) this.#announce(name, scope, details)
+  }
+
+  /** Whether it is worth making an event of. */
+  #isHeard(name: EventName): boolean {
+    return this.#logger !== undefined || this.events.wants(name)
+  }
+
+  #announce<Name extends EventName>(name: Name, scope: Scope, details: Omit<LockEvents[Name], 'scope'>): void {
     const event = { scope: describeScope(scope), ...details } as LockEvents[Name]
     this.log(logLevels[name], `lock ${name}: ${event.scope}`, event)
     this.events.emit(name, event)
+  }
+
+  /** Tells developers something that is wrong with their program: by the logger, or else by the process. */
+  warn(message: string): void {
+    if (this.#logger === undefined) process.emitWarning(message, 'LeaseholdWarning')
+    else this.log('warn', message)
   }
 
   log(level: keyof Logger, message: string, details?: object): void {
@@ -124,6 +161,8 @@ export class Client {
 
   async #close(): Promise<void> {
     for (const waiter of this.office.waiters) waiter.close()
+    // What is meant to outlive this process goes on without us.
+    for (const lease of this.leases) if (lease.terms.detached === true) lease.passOn('handed-off')
     const released = [...this.leases].map((lease) => lease.release())
     // Not for ever: what is left ends by its ttl.
     const settled = Promise.all(released).then(() => this.office.batcher.settled())

@@ -22,16 +22,43 @@ export async function driverFor(url: string): Promise<LockDriver> {
       const { postgresAdvisory } = await import('../drivers/postgres-advisory.ts')
       return postgresAdvisory(`postgres:${rest}`)
     }
+    case 'redis':
+    case 'rediss':
+    case 'redis+unix':
+    case 'unix': {
+      const { redis } = await import('../drivers/redis.ts')
+      return redis(url)
+    }
+    case 'quorum': {
+      const { quorum } = await import('../drivers/quorum.ts')
+      return quorum(await Promise.all(urlsOf(rest).map((node) => driverFor(node))))
+    }
     default:
       throw new LeaseholdError(
         'INVALID',
-        `There is no store for '${scheme}:'. Use memory:, sqlite:FILE, postgres:// or postgres-advisory://.`,
+        `There is no store for '${scheme}:'. ` +
+          'Use memory:, sqlite:FILE, redis://HOST, postgres://HOST, postgres-advisory://HOST or quorum:URL,URL,URL.',
       )
   }
 }
 
+/** Whether all of a store lives in this thread, where no other can renew. */
+export function livesInThread(url: string): boolean {
+  const { scheme, rest } = splitUrl(url)
+  return scheme === 'memory' || (scheme === 'quorum' && urlsOf(rest).some((node) => livesInThread(node)))
+}
+
+/** The URLs of a list. A comma ends one only where the next begins: hosts, files and passwords may have commas too. */
+function urlsOf(list: string): string[] {
+  const urls = list.split(/,(?=(?:memory|sqlite|quorum):|[a-z][a-z0-9+.-]*:\/\/)/)
+  if (urls.some((url) => url.startsWith('quorum:'))) {
+    throw new LeaseholdError('INVALID', 'A quorum cannot be a node of a quorum. Name its stores instead.')
+  }
+  return urls
+}
+
 /** The parts of a store's URL. */
-export function splitUrl(url: string): { readonly scheme: string; readonly rest: string } {
+function splitUrl(url: string): { readonly scheme: string; readonly rest: string } {
   const [, scheme, rest] = (typeof url === 'string' ? /^([a-z][a-z0-9+.-]*):(.*)$/s.exec(url) : null) ?? []
   if (scheme !== undefined && rest !== undefined) return { scheme, rest }
   throw new LeaseholdError('INVALID', `${JSON.stringify(url)} is not the URL of a store. Use, say, sqlite:locks.db.`)

@@ -3,7 +3,7 @@ import { newRunnerId } from '../core/runner.ts'
 import { takeRunnerName, type HeldName } from '../core/runner-name.ts'
 import { systemEnvironment } from '../core/environment.ts'
 import { LeaseholdError } from '../core/errors.ts'
-import { driverFor, splitUrl } from './connect-driver.ts'
+import { driverFor, livesInThread } from './connect-driver.ts'
 import { openLocks, type LocksOptions } from './create-locks.ts'
 import type { Locks } from './locks.ts'
 
@@ -20,7 +20,7 @@ export interface ConnectOptions extends LocksOptions {
 /** Connects to the store a URL names, `memory:`, `memory:NAME`, `sqlite:FILE` …, and opens its locks. */
 export async function connect(url: string, options: ConnectOptions = {}): Promise<Locks> {
   const { runner, heartbeatThread = false, ...rest } = options
-  if (heartbeatThread && splitUrl(url).scheme === 'memory') {
+  if (heartbeatThread && livesInThread(url)) {
     throw new LeaseholdError('INVALID', 'A memory store lives in one thread: heartbeatThread cannot renew there.')
   }
   const driver = await driverFor(url)

@@ -1,5 +1,4 @@
 import type { EventName, LockEvents } from '../core/events.ts'
-import type { Scope } from '../core/scope.ts'
 
 /** Names whose last holding time is remembered: those used last. */
 const namesMax = 1000
@@ -13,12 +12,17 @@ export class Counters {
   acquisitionMs = 0
   readonly #holdMs = new Map<string, number>()
 
-  count<Name extends EventName>(name: Name, scope: Scope, details: Omit<LockEvents[Name], 'scope'>): void {
+  /** Counts an event of the lock with this store key. */
+  count<Name extends EventName>(
+    name: Name,
+    key: string,
+    details: Omit<LockEvents[Name], 'scope' | 'key' | 'fence'>,
+  ): void {
     this.events.set(name, (this.events.get(name) ?? 0) + 1)
     if (name === 'acquired') this.acquisitionMs += (details as unknown as LockEvents['acquired']).waitMs
     if (name === 'stale') this.staleClaimed += 1
     if (name === 'released' || name === 'lost') {
-      this.#noteHold(scope.key, (details as unknown as LockEvents['released']).heldMs)
+      this.#noteHold(key, (details as unknown as LockEvents['released']).heldMs)
     }
   }
 
@@ -26,13 +30,13 @@ export class Counters {
     return this.events.get(name) ?? 0
   }
 
-  /** How long each lock was held the last time, by the scope's key. */
+  /** How long each lock was held the last time, by its store key. */
   get holdDurations(): ReadonlyMap<string, number> {
     return this.#holdMs
   }
 
-  #noteHold(name: string, heldMs: number): void {
-    this.#holdMs.set(name, heldMs)
+  #noteHold(key: string, heldMs: number): void {
+    this.#holdMs.set(key, heldMs)
     if (this.#holdMs.size > namesMax) for (const oldest of this.#holdMs.keys()) return void this.#holdMs.delete(oldest)
   }
 }

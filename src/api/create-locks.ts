@@ -4,6 +4,10 @@ import { describeRunner } from '../core/runner.ts'
 import { checkNamespace } from '../core/scope.ts'
 import type { HeldName } from '../core/runner-name.ts'
 import { Client } from './client.ts'
+import { convert } from './conversion.ts'
+import { DeadlockWatch } from './deadlock-watch.ts'
+import { handOff } from './hand-off.ts'
+import { LockOrder } from './lock-order.ts'
 import { Locks } from './locks.ts'
 import type { Logger } from './logger.ts'
 import type { AcquireOptions } from './options.ts'
@@ -18,6 +22,18 @@ export interface LocksOptions {
   readonly defaults?: AcquireOptions
   /** Lets this client take locks from live holders: `onConflict: 'force'` and `evict`. */
   readonly allowForce?: boolean
+  /**
+   * Looks for parties that wait for each other, in any process, and gives one of them DEADLOCK. Concerns claims made in
+   * a `run` body or with the `party` option. Default true, where the store keeps a queue.
+   */
+  readonly deadlockDetection?: boolean
+  /**
+   * Remembers where a party acquired each lock, for the error it gets should it wait for itself. Costs some ten
+   * microseconds an acquisition. Default: unless NODE_ENV is `production`.
+   */
+  readonly traceParties?: boolean
+  /** For development: warns when a party takes locks in an order that another took the other way round. */
+  readonly warnLockOrder?: boolean
 }
 
 export interface CreateLocksOptions extends LocksOptions {
@@ -51,7 +67,11 @@ export async function openLocks(options: OpenLocksOptions): Promise<Locks> {
     allowForce: options.allowForce ?? false,
     logger: options.logger,
     runnerName: options.runnerName,
+    ways: { convert, handOff },
   })
+  if (driver.supports.queue && options.deadlockDetection !== false) client.deadlocks = new DeadlockWatch(client)
+  client.tracesParties = options.traceParties ?? process.env['NODE_ENV'] !== 'production'
+  if (options.warnLockOrder === true) client.order = new LockOrder(client.parties, (message) => client.warn(message))
   if (options.threadUrl !== undefined) await client.startThread(options.threadUrl)
   return new Locks(client, defaults)
 }

@@ -20,7 +20,6 @@ const beats = new Map<string, Beat>()
 
 /** One claim's renewals. */
 class Beat implements Sleeper, Requester {
-  alarmAt = Infinity
   alarmSlot = -1
   readonly claim: WatchedClaim
   readonly #spread = environment.random()

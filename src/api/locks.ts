@@ -1,13 +1,12 @@
-import { submitOnce } from '../core/batcher.ts'
-import { LeaseholdError } from '../core/errors.ts'
-import type { EventName, Listener } from '../core/events.ts'
-import { covers, describeScope, storeKey, toScope, type Scope, type ScopeLike } from '../core/scope.ts'
 import type { Runner } from '../core/driver.ts'
-import { takeAll, type LeaseSet } from './acquire-all.ts'
-import { attempt, exclusively, pursue, refusal, type Sharing } from './acquisition.ts'
+import type { EventName, Listener } from '../core/events.ts'
+import { describeScope, toScope, type ScopeLike } from '../core/scope.ts'
+import type { LeaseSet } from './acquire-all.ts'
+import { exclusively } from './acquisition.ts'
 import type { Client } from './client.ts'
+import { Election, type ElectionOptions } from './election.ts'
+import { resume } from './hand-off.ts'
 import {
-  eachLock,
   explainLock,
   inspectLock,
   listLocks,
@@ -16,35 +15,27 @@ import {
   type LockPage,
   type LockStatus,
 } from './inspection.ts'
-import type { Lease, LeaseProof } from './lease.ts'
-import { resolveOptions, type AcquireOptions, type Terms } from './options.ts'
-import { asParty, currentParty, isWithin } from './party.ts'
+import type { Lease } from './lease.ts'
+import { evictHolders, statusOf, sweepLocks, type EvictOptions } from './operators.ts'
+import { runOnce, type OnceOptions, type OnceResult } from './once.ts'
+import type { AcquireOptions, Terms } from './options.ts'
+import type { LeaseProof } from './proof.ts'
+import { readWriteLock, type ReadWriteLock } from './read-write.ts'
+import { semaphoreOf, type Semaphore } from './semaphore.ts'
 import { gatherStatistics, type Statistics } from './statistics.ts'
+import { claimTask, type TaskClaim, type TaskOptions } from './task.ts'
+import { Taker, type Body, type Lock, type RunArguments } from './taker.ts'
 import { verifyProof, type Verified } from './verify.ts'
-
-/** What runs while a lock is held. */
-export type Body<Result> = (lease: Lease) => Result | Promise<Result>
-
-/** A lock to be taken again and again with the same options. */
-export interface Lock {
-  readonly scope: Scope
-  acquire(options?: AcquireOptions): Promise<Lease>
-  tryAcquire(options?: AcquireOptions): Promise<Lease | null>
-  run<Result>(body: Body<Result>): Promise<Result>
-  run<Result>(options: AcquireOptions, body: Body<Result>): Promise<Result>
-}
 
 /** All locks of one namespace of one store. Made by `connect` or `createLocks`. */
 export class Locks implements AsyncDisposable {
   readonly #client: Client
-  readonly #defaults: AcquireOptions
-  readonly #defaultTerms: Terms
+  readonly #taker: Taker
 
   /** @internal */
   constructor(client: Client, defaults: AcquireOptions) {
     this.#client = client
-    this.#defaults = defaults
-    this.#defaultTerms = resolveOptions(defaults, client.driver.supports, client.allowForce)
+    this.#taker = new Taker(client, defaults)
   }
 
   /** Who this client is to others. */
@@ -56,14 +47,24 @@ export class Locks implements AsyncDisposable {
     return this.#client.namespace
   }
 
+  /** @internal For what this package builds on top: `src/web-locks/` claims through it. */
+  get client(): Client {
+    return this.#client
+  }
+
+  /** @internal The options of one acquisition and the defaults, checked. */
+  terms(options: AcquireOptions): Terms {
+    return this.#taker.terms(options)
+  }
+
   /** Waits for the lock. Rejects on timeout or abort, leaving no claim behind. */
   acquire(scope: ScopeLike, options?: AcquireOptions): Promise<Lease> {
-    return this.#acquire(toScope(scope), exclusively, options)
+    return this.#taker.acquire(toScope(scope), exclusively, options)
   }
 
   /** The lock if it is free, else null. Waits only if `wait` says so. */
   tryAcquire(scope: ScopeLike, options?: AcquireOptions): Promise<Lease | null> {
-    return this.#tryAcquire(toScope(scope), exclusively, options)
+    return this.#taker.tryAcquire(toScope(scope), exclusively, options)
   }
 
   /**
@@ -72,23 +73,52 @@ export class Locks implements AsyncDisposable {
    */
   run<Result>(scope: ScopeLike, body: Body<Result>): Promise<Result>
   run<Result>(scope: ScopeLike, options: AcquireOptions, body: Body<Result>): Promise<Result>
-  run<Result>(scope: ScopeLike, ...rest: [Body<Result>] | [AcquireOptions, Body<Result>]): Promise<Result> {
-    const [options, body] = rest.length === 1 ? [undefined, rest[0]] : rest
-    return this.#run(toScope(scope), exclusively, options, body)
+  run<Result>(scope: ScopeLike, ...rest: RunArguments<Result>): Promise<Result> {
+    return this.#taker.run(toScope(scope), exclusively, ...rest)
   }
 
   /** All of these locks or none, within one `wait`. Cannot deadlock with another `acquireAll`. */
-  async acquireAll(scopes: readonly ScopeLike[], options?: AcquireOptions): Promise<LeaseSet> {
-    const terms = this.#terms(options)
-    const waitMs = terms.failOnConflict ? 0 : (terms.waitMs ?? Infinity)
-    const taken = await takeAll(this.#client, scopes, terms, waitMs)
-    if (taken instanceof LeaseholdError) throw taken
-    return taken
+  acquireAll(scopes: readonly ScopeLike[], options?: AcquireOptions): Promise<LeaseSet> {
+    return this.#taker.acquireAll(scopes, options)
   }
 
   /** The same lock, with the same options, again and again. */
   lock(scope: ScopeLike, options: AcquireOptions = {}): Lock {
-    return this.#lock(toScope(scope), exclusively, options)
+    return this.#taker.lock(toScope(scope), exclusively, options)
+  }
+
+  /** A lock for many readers or one writer. */
+  readWrite(scope: ScopeLike, options: AcquireOptions = {}): ReadWriteLock {
+    return readWriteLock(this.#taker, toScope(scope), options)
+  }
+
+  /** A lock that `permits` may hold at once. Everybody must use the same number: another is told SCOPE_MISMATCH. */
+  semaphore(scope: ScopeLike, permits: number, options: AcquireOptions = {}): Semaphore {
+    return semaphoreOf(this.#taker, toScope(scope), permits, options)
+  }
+
+  /** An office that one of many clients holds. */
+  elect(name: string, options: ElectionOptions = {}): Election {
+    return new Election(this.#taker, name, options)
+  }
+
+  /**
+   * Runs a scheduled job on one of many machines: on whichever asks first, unless somebody ran it within `atLeast`. Tells
+   * whether it ran here.
+   */
+  once<Result>(name: string, options: OnceOptions, body: Body<Result>): Promise<OnceResult<Result>> {
+    return runOnce(this.#taker, name, options, body)
+  }
+
+  /** Claims a task of a queue: no two workers have it at once, and a worker that crashes loses it. */
+  claim(queue: string, taskId: string, options?: TaskOptions): Promise<TaskClaim> {
+    return claimTask(this.#taker, queue, taskId, options)
+  }
+
+  /** Takes over a lease that another process handed off: pass what its `handOff()` gave. Its fence stays the same. */
+  async resume(proof: LeaseProof, options?: AcquireOptions): Promise<Lease> {
+    const ttl = options?.ttl ?? proof?.ttlMs
+    return resume(this.#client, proof, this.#taker.terms({ ...options, ...(ttl !== undefined && { ttl }) }))
   }
 
   /** A page of what is held and waited for in this namespace. */
@@ -111,56 +141,22 @@ export class Locks implements AsyncDisposable {
 
   /** Whether a lock is held, by whom and since when. */
   async status(scope: ScopeLike): Promise<LockStatus> {
-    const info = await this.inspect(scope)
-    const holder = info?.holders.find((one) => !one.expired)
-    const waiting = info?.waiters.length ?? 0
-    if (holder === undefined) return { locked: false, waiting }
-    return {
-      locked: true,
-      by: holder.runner.id,
-      since: holder.acquiredAt ?? holder.enteredAt,
-      fence: holder.fence,
-      waiting,
-      ...(holder.runner.metadata !== undefined && { metadata: holder.runner.metadata }),
-    }
+    return statusOf(await this.inspect(scope))
   }
 
   /**
    * Takes the lock from its holders at once, or from the one with `fence`. For operators: the holder is told, but it may
    * be writing still; only its fence protects. Needs `allowForce`. Gives how many were evicted.
    */
-  async evict(scope: ScopeLike, options: { readonly reason: string; readonly fence?: number }): Promise<number> {
+  async evict(scope: ScopeLike, options: EvictOptions): Promise<number> {
     this.#client.refuseIfClosed()
-    if (!this.#client.allowForce) {
-      throw new LeaseholdError('INVALID', 'evict takes locks from live holders. Pass allowForce: true to connect.')
-    }
-    if (typeof options?.reason !== 'string' || options.reason === '') {
-      throw new LeaseholdError('INVALID', 'evict needs a reason: it is told to the holder.')
-    }
-    const wanted = toScope(scope)
-    const key = storeKey(this.#client.namespace, wanted.key)
-    const info = await inspectLock(this.#client, wanted)
-    const fences = (info?.holders ?? []).map((holder) => holder.fence)
-    const chosen = options.fence === undefined ? fences : fences.filter((fence) => fence === options.fence)
-    const { batcher } = this.#client.office
-    const standings = await Promise.all(
-      chosen.map((fence) => submitOnce(batcher, { op: 'evict', key, fence, reason: options.reason })),
-    )
-    return standings.filter((standing) => standing.state === 'absent' && standing.reason === 'evicted').length
+    return evictHolders(this.#client, toScope(scope), options)
   }
 
   /** Clears away leases that are over and that nobody has asked about since. Gives how many locks that concerned. */
   async sweep(): Promise<number> {
     this.#client.refuseIfClosed()
-    const { batcher, environment } = this.#client.office
-    const stale: string[] = []
-    for await (const lock of eachLock(this.#client, { limit: 1000 })) {
-      if ([...lock.holders, ...lock.waiters].some((claim) => claim.expired)) stale.push(lock.key)
-    }
-    // Any request makes the store look at the key; releasing an id that nobody has changes nothing else.
-    const looks = stale.map((key) => submitOnce(batcher, { op: 'release', key, id: environment.id() }))
-    const standings = await Promise.all(looks)
-    return standings.filter((standing) => standing.state !== 'unknown').length
+    return sweepLocks(this.#client)
   }
 
   /** Counters since `connect`, and how the namespace looks now. */
@@ -187,86 +183,5 @@ export class Locks implements AsyncDisposable {
 
   async [Symbol.asyncDispose](): Promise<void> {
     await this.close()
-  }
-
-  #lock(scope: Scope, sharing: Sharing, fixed: AcquireOptions): Lock {
-    const merged = (options?: AcquireOptions): AcquireOptions => ({ ...fixed, ...options })
-    return {
-      scope,
-      acquire: (options) => this.#acquire(scope, sharing, merged(options)),
-      tryAcquire: (options) => this.#tryAcquire(scope, sharing, merged(options)),
-      run: <Result>(...rest: [Body<Result>] | [AcquireOptions, Body<Result>]): Promise<Result> => {
-        const [options, body] = rest.length === 1 ? [undefined, rest[0]] : rest
-        return this.#run(scope, sharing, merged(options), body)
-      },
-    }
-  }
-
-  #acquire(scope: Scope, sharing: Sharing, options: AcquireOptions | undefined): Promise<Lease> {
-    // One promise from here to the lease: this is the call that is made most. What throws in here rejects it.
-    return new Promise((resolve, reject) => {
-      const terms = this.#terms(options)
-      const again = this.#enterAgain(scope, terms)
-      if (again !== undefined) return resolve(again)
-      const waitMs = terms.failOnConflict ? 0 : (terms.waitMs ?? Infinity)
-      pursue(this.#client, scope, sharing, terms, waitMs, resolve, (missed) => {
-        refusal(this.#client, scope, missed, terms).then(reject, reject)
-      })
-    })
-  }
-
-  async #tryAcquire(scope: Scope, sharing: Sharing, options: AcquireOptions | undefined): Promise<Lease | null> {
-    const terms = this.#terms(options)
-    const again = this.#enterAgain(scope, terms)
-    if (again !== undefined) return again
-    const waitMs = terms.failOnConflict ? 0 : (terms.waitMs ?? 0)
-    const acquired = await attempt(this.#client, scope, sharing, terms, waitMs)
-    if ('lease' in acquired) return acquired.lease
-    const { miss } = acquired
-    if (miss.type === 'refused' && miss.standing.reason === 'refused') return null
-    if (miss.type === 'timeout' && miss.error === undefined) return null
-    throw await refusal(this.#client, scope, acquired, terms)
-  }
-
-  async #run<Result>(
-    scope: Scope,
-    sharing: Sharing,
-    options: AcquireOptions | undefined,
-    body: Body<Result>,
-  ): Promise<Result> {
-    if (typeof body !== 'function') throw new LeaseholdError('INVALID', 'run needs a function to run.')
-    const { environment } = this.#client
-    return asParty(options?.party ?? environment.id(), async () => {
-      const lease = await this.#acquire(scope, sharing, options)
-      try {
-        const result = await body(lease)
-        // Look at the clock before letting go: a body that finished too late has done unprotected work.
-        if (!lease.held && lease.loss !== undefined) throw lease.loss
-        return result
-      } finally {
-        await lease.release()
-      }
-    })
-  }
-
-  /** The lease this party has on the scope already, if it said it may enter twice. */
-  #enterAgain(scope: Scope, terms: Terms): Lease | undefined {
-    if (!terms.reentrant || terms.party === undefined) return undefined
-    for (const lease of this.#client.leases) {
-      if (lease.held && covers(lease.scope, scope) && isWithin(terms.party, lease.runner.party)) return lease.enter()
-    }
-    return undefined
-  }
-
-  #terms(options: AcquireOptions | undefined): Terms {
-    this.#client.refuseIfClosed()
-    const { driver, allowForce } = this.#client
-    const terms =
-      options === undefined
-        ? this.#defaultTerms
-        : resolveOptions({ ...this.#defaults, ...options }, driver.supports, allowForce)
-    if (terms.party !== undefined) return terms
-    const party = currentParty()
-    return party === undefined ? terms : { ...terms, party }
   }
 }

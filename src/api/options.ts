@@ -3,6 +3,7 @@ import { durationMs, positiveMs, type Duration } from '../core/duration.ts'
 import type { EvictRule, Supports } from '../core/driver.ts'
 import { LeaseholdError } from '../core/errors.ts'
 import type { Patience } from '../core/waiter.ts'
+import type { Origin } from './origin.ts'
 
 /** Named pairs of ttl and heartbeat, in milliseconds. */
 export const leasePresets = {
@@ -59,9 +60,12 @@ export interface AcquireOptions {
   readonly reentrant?: boolean
   /** For operators: stored with the claim. JSON. */
   readonly metadata?: Readonly<Record<string, unknown>>
-  /** Who, among the tasks of this process, is asking. A `run` body is a party by itself. */
+  /** Who is asking, by a name of your own: somebody who does one thing at a time. A `run` body is a party by itself. */
   readonly party?: string
 }
+
+/** For how long to wait, and when to give up. */
+export type WaitOptions = Pick<AcquireOptions, 'wait' | 'signal'>
 
 /** The options of one acquisition, checked and in numbers. */
 export interface Terms {
@@ -80,7 +84,12 @@ export interface Terms {
   readonly staleMs: number | undefined
   readonly reentrant: boolean
   readonly metadata: Readonly<Record<string, unknown>> | undefined
+  /** Whom the claim is for, as `core/party-name.ts` writes it. */
   readonly party: string | undefined
+  /** Where the caller asked, if a party did: told to it should it wait for itself. */
+  readonly origin?: Origin
+  /** The claim outlives its process. */
+  readonly detached?: boolean
 }
 
 const priorities = { low: -10, normal: 0, high: 10 } as const

@@ -1,4 +1,4 @@
-import { describeScope } from '../core/scope.ts'
+import { describeScope, splitStoreKey } from '../core/scope.ts'
 import type { Client } from './client.ts'
 import { eachLock } from './inspection.ts'
 
@@ -48,7 +48,10 @@ export async function gatherStatistics(client: Client): Promise<Statistics> {
     const holder = lock.holders[0]
     if (holder !== undefined) gauges[`lock.${lock.scope}.holder`] = holder.runner.id
   }
-  for (const [key, heldMs] of counters.holdDurations) gauges[`lock.${describeScope({ key })}.hold_duration_ms`] = heldMs
+  for (const [key, heldMs] of counters.holdDurations) {
+    const scopeKey = splitStoreKey(key)?.scopeKey ?? key
+    gauges[`lock.${describeScope({ key: scopeKey })}.hold_duration_ms`] = heldMs
+  }
   const acquisitions = counters.of('acquired')
   return {
     counters: {

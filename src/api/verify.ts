@@ -2,7 +2,7 @@ import { timingSafeEqual } from 'node:crypto'
 import { LeaseholdError } from '../core/errors.ts'
 import { covers, describeScope, splitStoreKey, type Scope } from '../core/scope.ts'
 import type { Client } from './client.ts'
-import type { LeaseProof } from './lease.ts'
+import { checkProof, type LeaseProof } from './proof.ts'
 
 /** What the store says of a proof that holds. */
 export interface Verified {
@@ -37,18 +37,6 @@ export async function verifyProof(client: Client, proof: LeaseProof, scope: Scop
     })
   }
   return { fence: claim.fence, remainingMs: claim.expiresAt - page.now }
-}
-
-/** A proof comes from outside: look at it before use. */
-function checkProof(proof: LeaseProof): void {
-  const fine =
-    typeof proof === 'object' &&
-    proof !== null &&
-    proof.version === 1 &&
-    typeof proof.key === 'string' &&
-    typeof proof.id === 'string' &&
-    Number.isSafeInteger(proof.fence)
-  if (!fine) throw new LeaseholdError('INVALID', 'This is no proof of a lease. Pass what lease.toJSON() gave.')
 }
 
 function sameSecret(one: string, other: string): boolean {

@@ -2,7 +2,6 @@ import type { Environment, Timer } from './environment.ts'
 
 /** Something that wants to be woken. An alarm keeps its place in `alarmSlot`; -1 means none is set. */
 export interface Sleeper {
-  alarmAt: number
   alarmSlot: number
   wake(now: number): void
 }
@@ -14,6 +13,8 @@ export interface Sleeper {
 export class Alarm {
   readonly #environment: Environment
   readonly #heap: Sleeper[] = []
+  /** When the sleeper in the same slot wants to be woken. */
+  readonly #times: number[] = []
   #timer: Timer | undefined
   #timerAt = Infinity
   #holds = 0
@@ -29,14 +30,13 @@ export class Alarm {
   /** Wakes the sleeper at `at`, instead of at the time set before. Infinity: not at all. */
   set(sleeper: Sleeper, at: number): void {
     if (sleeper.alarmSlot >= 0) {
-      if (sleeper.alarmAt === at) return
+      if (this.#times[sleeper.alarmSlot] === at) return
       this.#remove(sleeper)
     }
-    if (at !== Infinity) {
-      sleeper.alarmAt = at
-      this.#heap.push(sleeper)
-      this.#rise(this.#heap.length - 1, sleeper)
-    }
+    if (at === Infinity) return
+    this.#heap.push(sleeper)
+    this.#times.push(at)
+    this.#rise(this.#heap.length - 1, sleeper, at)
     this.#arm()
   }
 
@@ -55,26 +55,31 @@ export class Alarm {
   clear(): void {
     for (const sleeper of this.#heap) sleeper.alarmSlot = -1
     this.#heap.length = 0
-    this.#arm()
+    this.#times.length = 0
+    this.#disarm()
   }
 
   #arm(): void {
-    const at = this.#heap[0]?.alarmAt ?? Infinity
-    // A timer that fires too early only looks at its watch and sets itself anew: cheaper than moving it each time.
-    if (at >= this.#timerAt && at !== Infinity) return
-    this.#timer?.cancel()
-    this.#timer = undefined
+    const at = this.#times[0] ?? Infinity
+    // A timer that fires too early, or for nobody, only looks at its watch: cheaper than moving it each time.
+    if (at >= this.#timerAt) return
+    this.#disarm()
     this.#timerAt = at
-    if (at === Infinity) return
     this.#timer = this.#environment.timer(at - this.#environment.now(), () => this.#ring())
     if (this.#holds > 0) this.#timer.keepAlive(true)
+  }
+
+  #disarm(): void {
+    this.#timer?.cancel()
+    this.#timer = undefined
+    this.#timerAt = Infinity
   }
 
   #ring(): void {
     this.#timer = undefined
     this.#timerAt = Infinity
     const now = this.#environment.now()
-    for (let top = this.#heap[0]; top !== undefined && top.alarmAt <= now; top = this.#heap[0]) {
+    for (let top = this.#heap[0]; top !== undefined && this.#timeIn(0) <= now; top = this.#heap[0]) {
       this.#remove(top)
       top.wake(now)
     }
@@ -85,44 +90,46 @@ export class Alarm {
     const slot = sleeper.alarmSlot
     sleeper.alarmSlot = -1
     const last = this.#heap.pop() as Sleeper
+    const at = this.#times.pop() as number
     if (last === sleeper) return
-    this.#rise(slot, last)
-    this.#sink(last.alarmSlot, last)
+    this.#rise(slot, last, at)
+    this.#sink(last.alarmSlot, last, at)
   }
 
-  #rise(from: number, sleeper: Sleeper): void {
+  #rise(from: number, sleeper: Sleeper, at: number): void {
     let slot = from
     while (slot > 0) {
       const above = (slot - 1) >> 1
-      const parent = this.#heap[above] as Sleeper
-      if (parent.alarmAt <= sleeper.alarmAt) break
-      this.#place(slot, parent)
+      const aboveAt = this.#timeIn(above)
+      if (aboveAt <= at) break
+      this.#place(slot, this.#heap[above] as Sleeper, aboveAt)
       slot = above
     }
-    this.#place(slot, sleeper)
+    this.#place(slot, sleeper, at)
   }
 
-  #sink(from: number, sleeper: Sleeper): void {
+  #sink(from: number, sleeper: Sleeper, at: number): void {
     let slot = from
     for (;;) {
       let below = slot * 2 + 1
-      const left = this.#heap[below]
-      const right = this.#heap[below + 1]
-      if (left === undefined) break
-      let child = left
-      if (right !== undefined && right.alarmAt < left.alarmAt) {
-        child = right
-        below += 1
-      }
-      if (sleeper.alarmAt <= child.alarmAt) break
-      this.#place(slot, child)
+      if (below >= this.#heap.length) break
+      if (this.#timeIn(below + 1) < this.#timeIn(below)) below += 1
+      const belowAt = this.#timeIn(below)
+      if (at <= belowAt) break
+      this.#place(slot, this.#heap[below] as Sleeper, belowAt)
       slot = below
     }
-    this.#place(slot, sleeper)
+    this.#place(slot, sleeper, at)
   }
 
-  #place(slot: number, sleeper: Sleeper): void {
+  /** Infinity past the end. */
+  #timeIn(slot: number): number {
+    return slot < this.#times.length ? (this.#times[slot] as number) : Infinity
+  }
+
+  #place(slot: number, sleeper: Sleeper, at: number): void {
     this.#heap[slot] = sleeper
+    this.#times[slot] = at
     sleeper.alarmSlot = slot
   }
 }

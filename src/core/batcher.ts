@@ -20,7 +20,7 @@ const requestsPerBatchMax = 500
  * under way nothing more is sent for it, so that requests arrive in order whatever connections the driver uses.
  */
 export class Batcher {
-  readonly #driver: LockDriver
+  readonly #driver: Pick<LockDriver, 'send'>
   readonly #environment: Environment
   #gathered: Pending[] = []
   #flushing = false
@@ -29,7 +29,7 @@ export class Batcher {
   #underWay = 0
   #idle: (() => void) | undefined
 
-  constructor(driver: LockDriver, environment: Environment) {
+  constructor(driver: Pick<LockDriver, 'send'>, environment: Environment) {
     this.#driver = driver
     this.#environment = environment
   }

@@ -67,6 +67,8 @@ export function listed(record: ClaimRecord): ListedClaim {
     graceMs: claim.graceMs,
     maxHoldMs: claim.maxHoldMs,
     leaving: record.leaving,
+    detached: record.detached,
+    converting: record.state === 'waiting' && claim.replaces !== undefined,
     enteredAt: record.enteredAt,
     acquiredAt: record.acquiredAt,
     lastHeartbeat: record.lastHeartbeat,

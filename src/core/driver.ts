@@ -179,6 +179,10 @@ export interface ListedClaim {
   readonly graceMs: number
   readonly maxHoldMs?: number | undefined
   readonly leaving?: string | undefined
+  /** It may outlive its process, and be in another's care: its runner says who asked for it, not who has it. */
+  readonly detached?: boolean | undefined
+  /** While waiting: whether it is to take the place of a claim that its owner holds. */
+  readonly converting?: boolean | undefined
   readonly enteredAt: number
   /** 0 while waiting. */
   readonly acquiredAt: number
@@ -232,6 +236,12 @@ export interface LockDriver {
   list(query: ListQuery): Promise<KeyPage>
   /** Calls `heard` when the standing of a claim sent by this driver changes without its asking. Dispose to stop. */
   listen?(heard: Heard): Disposable
+  /**
+   * For how long the store has been up, in milliseconds: since it last started and may have come back without its data.
+   * Infinity where a restart loses nothing that was answered. A driver that keeps a connection may ask once for each
+   * connection, as a restart breaks it; the answer must not be older than the last standing. See `leasehold/quorum`.
+   */
+  uptimeMs?(): Promise<number>
   /** Lets go of connections, timers and files. Claims stay as they are. Repeatable. */
   close(): Promise<void>
 }

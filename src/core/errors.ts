@@ -33,6 +33,13 @@ export interface HolderSummary {
   readonly remainingMs: number
 }
 
+/** One of those who wait for each other. Each waits for the next, and the last for the first. */
+export interface DeadlockedParty {
+  readonly runner: Runner
+  /** The scope it waits for, as people write it. */
+  readonly waitsFor: string
+}
+
 export interface ErrorDetails {
   readonly cause?: unknown
   /** The scope the error is about. */
@@ -43,6 +50,8 @@ export interface ErrorDetails {
   readonly holders?: readonly HolderSummary[]
   /** How many stood in front. */
   readonly queuePosition?: number
+  /** For DEADLOCK: who waits for whom, beginning with the one that was told to give way. */
+  readonly cycle?: readonly DeadlockedParty[]
   readonly attempts?: number
   /** For UNAVAILABLE: `network`, `busy`, `read-only`, `full`, `corrupt`, `no-answer`, `rate-limit` … For LOST: why. */
   readonly reason?: string
@@ -58,6 +67,7 @@ export class LeaseholdError extends Error {
   declare readonly fence?: number
   declare readonly holders?: readonly HolderSummary[]
   declare readonly queuePosition?: number
+  declare readonly cycle?: readonly DeadlockedParty[]
   declare readonly attempts?: number
   declare readonly reason?: string
   declare readonly retryAfterMs?: number

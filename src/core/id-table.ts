@@ -21,8 +21,8 @@ export class IdTable<Member> {
   }
 
   set(id: string, member: Member): void {
-    // Never more than half full: the next free slot is never far.
-    if (this.#size * 2 >= this.#ids.length) this.#resize(this.#ids.length * 2)
+    // Never more than three quarters full: the next free slot is never far.
+    if (this.#size * 4 >= this.#ids.length * 3) this.#resize(this.#ids.length * 2)
     const slot = this.#find(id)
     if (this.#ids[slot] === undefined) this.#size += 1
     this.#ids[slot] = id
@@ -88,7 +88,7 @@ export class IdTable<Member> {
 }
 
 function emptySlots(count: number): undefined[] {
-  return new Array<undefined>(count).fill(undefined)
+  return Array.from<undefined>({ length: count })
 }
 
 function hash(id: string): number {

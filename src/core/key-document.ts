@@ -35,7 +35,7 @@ export function decodeKey(key: string, document: KeyDocument | undefined): KeySt
     const what = `The record of ${JSON.stringify(key)} is damaged.`
     throw new LeaseholdError('UNAVAILABLE', `${what} Remove it once nobody holds the lock.`, { reason: 'corrupt', key })
   }
-  const state = new KeyState(lastFence)
+  const state = new KeyState({ last: lastFence })
   state.ended = ended ?? undefined
   for (const record of claims as readonly ClaimRecord[]) state.put(record)
   return state

@@ -1,32 +1,45 @@
 import { compareRank, type ClaimRecord, type Ended } from './claim-record.ts'
 import type { KeyView, Verdict } from './admission.ts'
 
-/** What a key has no claims in. Never changed: the first claim gets a list of its own. */
+/** The list of nobody. Never changed: the first to come gets a list of its own. */
 const none: never[] = []
+
+/** The last fence minted: of one key, or of all keys of a store that counts them together. */
+export interface FenceCounter {
+  last: number
+}
 
 /** A key's claims held in memory: the view for stores that read a key whole. */
 export class KeyState implements KeyView {
-  lastFence: number
-  /** Set by the store before each step: the wall clock in microseconds while `lastFence` is not certain. */
+  /** Set by the store before each step: the wall clock in microseconds while the last fence is not certain. */
   fenceFloor = 0
   ended: Ended | undefined
-  #holders: ClaimRecord[] = none
+  /** Nearly always nobody or one, who is then kept without a list. */
+  #holders: ClaimRecord | readonly ClaimRecord[] | undefined
   /** In the order of promotion. */
   #waiters: ClaimRecord[] = none
   #waitersById: Map<string, ClaimRecord> | undefined
   #lastOrder = 0
 
-  constructor(lastFence = 0) {
-    this.lastFence = lastFence
+  readonly #fences: FenceCounter
+
+  constructor(fences: FenceCounter = { last: 0 }) {
+    this.#fences = fences
+  }
+
+  get lastFence(): number {
+    return this.#fences.last
   }
 
   /** Nobody holds or waits, and no ending is remembered. */
   get idle(): boolean {
-    return this.#holders.length === 0 && this.#waiters.length === 0 && this.ended === undefined
+    return this.#holders === undefined && this.#waiters.length === 0 && this.ended === undefined
   }
 
   holders(): readonly ClaimRecord[] {
-    return this.#holders
+    const holders = this.#holders
+    if (holders === undefined) return none
+    return 'claim' in holders ? [holders] : holders
   }
 
   waiters(): readonly ClaimRecord[] {
@@ -34,7 +47,7 @@ export class KeyState implements KeyView {
   }
 
   find(id: string): ClaimRecord | undefined {
-    for (const holder of this.#holders) if (holder.claim.id === id) return holder
+    for (const holder of this.holders()) if (holder.claim.id === id) return holder
     return this.#waitersById?.get(id)
   }
 
@@ -48,13 +61,13 @@ export class KeyState implements KeyView {
 
   /** Carries out what `admit` decided. */
   apply(verdict: Verdict): void {
-    this.lastFence = verdict.lastFence
+    this.#fences.last = verdict.lastFence
     this.ended = verdict.ended
     for (const { before, after } of verdict.changes) {
       if (before !== undefined && before.state !== after?.state) this.#remove(before)
       if (after !== undefined) this.put(after)
     }
-    if (this.#waiters.length === 0 && this.#holders.length === 0) this.#lastOrder = 0
+    if (this.#waiters.length === 0 && this.#holders === undefined) this.#lastOrder = 0
   }
 
   /** Adds a record or puts it in the place of the one with its id and state. */
@@ -62,10 +75,10 @@ export class KeyState implements KeyView {
     const { id } = record.claim
     this.#lastOrder = Math.max(this.#lastOrder, record.order)
     if (record.state === 'held') {
-      const at = this.#holderAt(id)
-      if (at >= 0) this.#holders[at] = record
-      else if (this.#holders.length === 0) this.#holders = [record]
-      else this.#holders.push(record)
+      const holders = this.holders()
+      const at = placeOf(id, holders)
+      if (holders.length === 0) this.#holders = record
+      else this.#keep(at < 0 ? [...holders, record] : holders.with(at, record))
       return
     }
     if (this.#waitersById === undefined) {
@@ -80,17 +93,16 @@ export class KeyState implements KeyView {
   #remove(record: ClaimRecord): void {
     const { id } = record.claim
     if (record.state === 'held') {
-      const at = this.#holderAt(id)
-      if (this.#holders.length === 1 && at === 0) this.#holders = none
-      else if (at >= 0) this.#holders.splice(at, 1)
+      const holders = this.holders()
+      const at = placeOf(id, holders)
+      if (at >= 0) this.#keep(holders.toSpliced(at, 1))
       return
     }
     if (this.#waitersById?.delete(id)) this.#waiters.splice(this.#place(record), 1)
   }
 
-  #holderAt(id: string): number {
-    for (let at = 0; at < this.#holders.length; at += 1) if (this.#holders[at]?.claim.id === id) return at
-    return -1
+  #keep(holders: readonly ClaimRecord[]): void {
+    this.#holders = holders.length > 1 ? holders : holders[0]
   }
 
   /** Where a record stands, or would stand, among the waiters. Rank and order never change while it waits. */
@@ -104,4 +116,9 @@ export class KeyState implements KeyView {
     }
     return low
   }
+}
+
+function placeOf(id: string, records: readonly ClaimRecord[]): number {
+  for (let at = 0; at < records.length; at += 1) if (records[at]?.claim.id === id) return at
+  return -1
 }

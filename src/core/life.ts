@@ -9,12 +9,12 @@ import { trustedUntil } from './deadline.ts'
 import type { Claim } from './driver.ts'
 import { answered, heard } from './life/answer.ts'
 import { beatEvery, renewNow, withTtl } from './life/beat.ts'
-import { letGo, releaseAnswered } from './life/ending.ts'
+import { conversionUnderWay, letGo, passOn, releaseAnswered } from './life/ending.ts'
 import { nothing, type Event, type Life, type LifeTerms, type Stepped } from './life/state.ts'
 import { ticked } from './life/tick.ts'
 
 export { nextBeat } from './life/beat.ts'
-export type { Effect, Event, Life, LifeTerms, Phase, Stepped } from './life/state.ts'
+export type { Effect, Event, Life, LifeTerms, Stepped } from './life/state.ts'
 
 /** A new claim, about to be sent. */
 export function begin(claim: Claim, terms: LifeTerms, at: number): Stepped {
@@ -37,6 +37,7 @@ export function begin(claim: Claim, terms: LifeTerms, at: number): Stepped {
     lastError: undefined,
     dangerAt: Infinity,
     leaving: undefined,
+    converting: 'no',
   }
   return [life, [{ type: 'send', request: { op: 'claim', claim } }]]
 }
@@ -74,5 +75,9 @@ export function step(life: Life, event: Event): Stepped {
       return life.phase === 'held' ? renewNow(withTtl(life, event.ttlMs)) : [life, nothing]
     case 'heartbeat':
       return beatEvery(life, event.everyMs, event.at)
+    case 'converting':
+      return conversionUnderWay(life, event.underWay)
+    case 'pass-on':
+      return passOn(life)
   }
 }

@@ -80,3 +80,26 @@ export function isGone(owner: Owner, observer: Owner, probe: ProcessProbe = syst
   // Another start time: the number has been given to a new process.
   return stat.started !== owner.started || stat.state === 'Z' || stat.state === 'X'
 }
+
+/** For how long a process that was seen alive is only asked whether it exists. */
+const trustedMs = 20
+/** Processes remembered; more than ever share a store at once. */
+const rememberedMax = 1000
+
+/**
+ * Like {@link isGone}, for those who ask at every turn: reading /proc takes as long as a whole transaction. A process seen
+ * alive just now cannot have passed its number on; at worst one that nobody has buried yet is found dead a moment later.
+ */
+export function isGoneByGlance(probe: ProcessProbe = systemProbe): typeof isGone {
+  const seenAliveAt = new Map<string, number>()
+  return (owner, observer) => {
+    const name = `${owner.boot} ${owner.namespace} ${owner.pid} ${owner.started}`
+    const now = performance.now()
+    if (now - (seenAliveAt.get(name) ?? -Infinity) < trustedMs && probe.exists(owner.pid)) return false
+    const gone = isGone(owner, observer, probe)
+    if (seenAliveAt.size >= rememberedMax) seenAliveAt.clear()
+    if (gone) seenAliveAt.delete(name)
+    else seenAliveAt.set(name, now)
+    return gone
+  }
+}

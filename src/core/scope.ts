@@ -91,6 +91,13 @@ export function splitStoreKey(key: string): { readonly namespace: string; readon
   return { namespace: key.slice(0, split), scopeKey: key.slice(split + 1) }
 }
 
+/** The scope that a claim is on, out of what the store knows of it. */
+export function scopeOf({ key, range }: { readonly key: string; readonly range?: Range | undefined }): Scope {
+  const scopeKey = splitStoreKey(key)?.scopeKey ?? key
+  if (range !== undefined) return { kind: 'byteRange', key: scopeKey, range }
+  return { kind: scopeKey.slice(0, scopeKey.indexOf(':')) as Scope['kind'], key: scopeKey }
+}
+
 export function checkNamespace(namespace: string): string {
   if (typeof namespace === 'string' && namespaceForm.test(namespace)) return namespace
   throw new LeaseholdError(

@@ -43,9 +43,11 @@ export interface Observer {
   observe(effect: Exclude<Effect, { type: 'send' }>): void
 }
 
+/** For the moment between a claim's being resumed and its having a lease. */
+const unobserved: Observer = { observe: () => {} }
+
 /** The thin runtime of one claim: turns the effects of `life.ts` into sends and alarms, and their answers into events. */
 export class Tenure implements Sleeper, Requester {
-  alarmAt = Infinity
   alarmSlot = -1
   readonly #office: Office
   #life: Life
@@ -67,10 +69,20 @@ export class Tenure implements Sleeper, Requester {
     return tenure
   }
 
-  /** Takes over a claim that is held already, granted elsewhere. It is renewed at once. */
-  static resume(office: Office, life: Life, observer: Observer): Tenure {
-    const tenure = new Tenure(office, observer, life)
-    office.tenures.set(life.claim.id, tenure)
+  /** Follows a claim that was granted elsewhere, from a renewal on. Undefined: that was answered too late to trust it. */
+  static resume(
+    office: Office,
+    claim: Claim,
+    terms: LifeTerms,
+    standing: Standing,
+    sentAt: number,
+    at: number,
+  ): Tenure | undefined {
+    const [asked] = begin(claim, terms, sentAt)
+    const [life] = step(asked, { type: 'answer', at, sentAt, standing, roll: 0 })
+    if (life.phase !== 'held') return undefined
+    const tenure = new Tenure(office, unobserved, life)
+    office.tenures.set(claim.id, tenure)
     tenure.#carryOut([life, []])
     return tenure
   }
@@ -84,8 +96,8 @@ export class Tenure implements Sleeper, Requester {
     return this.#life.phase === 'over' || this.#life.phase === 'lost'
   }
 
-  release(): void {
-    this.#dispatch({ type: 'release', at: this.#office.environment.now() })
+  release(at = this.#office.environment.now()): void {
+    this.#dispatch({ type: 'release', at })
   }
 
   renew(ttlMs: number): void {
@@ -94,6 +106,16 @@ export class Tenure implements Sleeper, Requester {
 
   setHeartbeat(everyMs: number): void {
     this.#dispatch({ type: 'heartbeat', at: this.#office.environment.now(), everyMs })
+  }
+
+  /** Says whether another claim is about to take this one's place: the store then forgets this one, and nothing is lost. */
+  converting(underWay: boolean): void {
+    this.#dispatch({ type: 'converting', at: this.#office.environment.now(), underWay })
+  }
+
+  /** Stops following the claim without ending it: another claim has its place, or another process its care. */
+  passOn(): void {
+    this.#dispatch({ type: 'pass-on', at: this.#office.environment.now() })
   }
 
   hear(news: Standing | 'ask'): void {
@@ -112,10 +134,11 @@ export class Tenure implements Sleeper, Requester {
     this.#dispatch({ type: 'answer', at: this.#office.environment.now(), sentAt, standing, roll: 0 })
   }
 
-  /** Judges the deadline by the clock now, without waiting for the alarm. */
-  check(): void {
+  /** Judges the deadline by the clock, without waiting for the alarm. Gives the time it read. */
+  check(): number {
     const now = this.#office.environment.now()
     if (now >= this.#life.deadline) this.wake(now)
+    return now
   }
 
   wake(now: number): void {

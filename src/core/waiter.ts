@@ -1,7 +1,7 @@
 import type { Sleeper } from './alarm.ts'
 import { adaptivePolling, pauseMs, retryPresets, type Backoff } from './backoff.ts'
-import type { Claim, Standing } from './driver.ts'
-import { LeaseholdError, worthRetrying } from './errors.ts'
+import type { AbsentReason, Claim, Standing } from './driver.ts'
+import { LeaseholdError, worthRetrying, type DeadlockedParty } from './errors.ts'
 import type { Effect, LifeTerms } from './life.ts'
 import type { RosterMember } from './roster.ts'
 import { Tenure, type Office } from './tenure.ts'
@@ -25,6 +25,8 @@ export type Miss =
   | { readonly type: 'timeout'; readonly ahead: number | undefined; readonly error: unknown }
   | { readonly type: 'aborted' }
   | { readonly type: 'closed' }
+  /** Everybody in a circle waits for the next, and this one was chosen to give way. */
+  | { readonly type: 'deadlocked'; readonly cycle: readonly DeadlockedParty[] }
   | { readonly type: 'failed'; readonly error: unknown }
 
 /**
@@ -33,7 +35,6 @@ export type Miss =
  * leaves no claim behind in the second case. What to claim is the subclass's business.
  */
 export abstract class Waiter implements Sleeper, RosterMember {
-  alarmAt = Infinity
   alarmSlot = -1
   rosterSlot = -1
   /** Claims sent so far. */
@@ -67,6 +68,16 @@ export abstract class Waiter implements Sleeper, RosterMember {
   protected abstract granted(tenure: Tenure, grant: Grant): void
   protected abstract missed(miss: Miss): void
 
+  /** Whether a new claim may fare better than one that ended this way. */
+  protected worthAsking(reason: AbsentReason): boolean {
+    return reason === 'refused' || reason === 'expired' || reason === 'unknown'
+  }
+
+  /** The id of the claim that is under way. */
+  get claimId(): string | undefined {
+    return this.#tenure?.life.claim.id
+  }
+
   /** When it began. */
   protected get since(): number {
     return this.#since
@@ -82,6 +93,11 @@ export abstract class Waiter implements Sleeper, RosterMember {
       signal.addEventListener('abort', this.#abort)
     }
     this.#attempt(this.#since)
+  }
+
+  /** Gives up because waiting would never end. */
+  giveUpDeadlocked(cycle: readonly DeadlockedParty[]): void {
+    this.#giveUp({ type: 'deadlocked', cycle })
   }
 
   /** Gives up because the client is closing. */
@@ -128,8 +144,7 @@ export abstract class Waiter implements Sleeper, RosterMember {
 
   #refused(standing: Extract<Standing, { state: 'absent' }>): void {
     const { waitMs, retry } = this.#patience
-    const mayAskAgain = standing.reason === 'refused' || standing.reason === 'expired' || standing.reason === 'unknown'
-    if (waitMs === 0 || !mayAskAgain) return this.#miss({ type: 'refused', standing })
+    if (waitMs === 0 || !this.worthAsking(standing.reason)) return this.#miss({ type: 'refused', standing })
     if (standing.reason === 'refused') this.queued(0)
     this.#tryAgain(retry ?? adaptivePolling)
   }

@@ -11,7 +11,7 @@ import type { Heard, KeyPage, ListQuery, LockDriver, Request, Standing, Supports
 import { monotonicMs } from '../core/environment.ts'
 import { LeaseholdError } from '../core/errors.ts'
 import { fenceFloor } from '../core/fence.ts'
-import { KeyState } from '../core/key-state.ts'
+import { KeyState, type FenceCounter } from '../core/key-state.ts'
 import { pageOf } from '../core/paging.ts'
 
 /** The store's time. `now` must never go back by itself; `wall` is milliseconds since 1970. */
@@ -63,26 +63,29 @@ class MemoryStore {
   readonly #keys = new Map<string, KeyState>()
   /** Keys of which only an ending is remembered, oldest first, to be forgotten in passing. */
   readonly #remembered = new Set<string>()
-  #lastFence: number
+  readonly #madeAt: number
+  readonly #fences: FenceCounter
 
   constructor(clock: MemoryClock) {
     this.#clock = clock
+    this.#madeAt = clock.now()
     // Another process had this name before, perhaps: begin past every fence it can have minted.
-    this.#lastFence = fenceFloor(clock.wall())
+    this.#fences = { last: fenceFloor(clock.wall()) }
   }
 
   get now(): number {
     return Math.floor(this.#clock.now())
   }
 
-  carryOut(request: Request): Standing {
-    const { now } = this
+  get ageMs(): number {
+    return this.#clock.now() - this.#madeAt
+  }
+
+  carryOut(request: Request, now: number): Standing {
     const key = keyOf(request)
     let state = this.#keys.get(key)
-    if (state === undefined) this.#keys.set(key, (state = new KeyState()))
-    state.lastFence = this.#lastFence
+    if (state === undefined) this.#keys.set(key, (state = new KeyState(this.#fences)))
     const verdict = admit(state, request, now)
-    this.#lastFence = verdict.lastFence
     state.apply(verdict)
     if (state.idle) this.#keys.delete(key)
     else if (state.ended !== undefined) this.#remembered.add(key)
@@ -135,7 +138,8 @@ class MemoryDriver implements LockDriver {
 
   async send(requests: readonly Request[]): Promise<readonly Standing[]> {
     this.#refuseIfClosed()
-    return requests.map((request) => this.#store.carryOut(request))
+    const { now } = this.#store
+    return requests.map((request) => this.#store.carryOut(request, now))
   }
 
   async list(query: ListQuery): Promise<KeyPage> {
@@ -147,6 +151,10 @@ class MemoryDriver implements LockDriver {
     this.#store.listeners.add(heard)
     this.#heard.add(heard)
     return { [Symbol.dispose]: () => void this.#store.listeners.delete(heard) }
+  }
+
+  async uptimeMs(): Promise<number> {
+    return this.#store.ageMs
   }
 
   async close(): Promise<void> {

@@ -18,9 +18,10 @@ import type { Notice } from './sqlite/ledger.ts'
 import { listPage } from './sqlite/listing.ts'
 import { Observer } from './sqlite/observer.ts'
 import { persist } from './sqlite/patience.ts'
+import { takeShortcut } from './sqlite/shortcut.ts'
 import { standpointIn, type Standpoint } from './sqlite/standpoint.ts'
 import { defaultFile } from '../core/state-directory.ts'
-import { bellDirectory, createBellDirectory } from './sqlite/store-file.ts'
+import { ageOfFileMs, bellDirectory, createBellDirectory } from './sqlite/store-file.ts'
 import { inTransaction, type Outcome } from './sqlite/transaction.ts'
 import { systemSurroundings, type SqliteSurroundings } from './sqlite/surroundings.ts'
 
@@ -130,6 +131,10 @@ class SqliteDriver implements LockDriver {
     return { [Symbol.dispose]: () => void this.#listeners.delete(heard) }
   }
 
+  async uptimeMs(): Promise<number> {
+    return ageOfFileMs(this.#file)
+  }
+
   async close(): Promise<void> {
     this.#closed = true
     this.#listeners.clear()
@@ -213,9 +218,12 @@ class SqliteDriver implements LockDriver {
 
   #transact(connection: Connection, requests: readonly Request[]): Outcome<Standing[]> {
     this.#refuseIfClosed()
-    const outcome = inTransaction(connection, this.#standpoint, (ledger) =>
-      requests.map((request) => ledger.carryOut(request)),
-    )
+    const outcome = inTransaction(connection, this.#standpoint, (ledger, now) => {
+      const [only] = requests
+      // A request that comes by itself, as most do, may need one statement only.
+      const short = requests.length === 1 && takeShortcut(connection.statements, this.#standpoint, now, only as Request)
+      return short ? [short] : requests.map((request) => ledger.carryOut(request))
+    })
     this.#commits += 1
     if (outcome.doubt === undefined) return outcome
     const error = faultOf(outcome.doubt, this.#file)

@@ -60,7 +60,7 @@ export function conformance(name: string, harness: Harness): void {
         const excepted = exceptions.delete(title)
         return !excepted && needs.every((need) => isMet(need, supports, can))
       })
-      // A store may have nothing to show for a promise.
+      // A store without a queue has no order to keep, and a heading without tests is an error.
       if (met.length === 0) continue
       describe(promise, () => {
         for (const [title, , body] of met) test(title, () => onStage(harness, body))

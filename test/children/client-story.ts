@@ -2,7 +2,9 @@
  * One short life of a client in a process of its own, for tests of what only a process can show.
  * Arguments: the story, the store's URL.
  */
-import { connect } from '../../src/index.ts'
+import { execFileSync } from 'node:child_process'
+import { fileURLToPath } from 'node:url'
+import { connect, type Locks } from '../../src/index.ts'
 
 const [story = '', url = ''] = process.argv.slice(2)
 process.on('unhandledRejection', (error) => {
@@ -32,6 +34,18 @@ const stories: Record<string, () => Promise<void>> = {
     console.log(`granted ${lease.fence}`)
     await locks.close()
   },
+
+  /** Comes, tries a lock, and goes. */
+  async try() {
+    const locks = await connect(url)
+    console.log((await locks.tryAcquire('a')) === null ? 'refused' : 'granted')
+    await locks.close()
+  },
+
+  'two clients': () => holdAmongOthers(async () => (await connect(url), connect(url))),
+  'a heartbeat thread': () => holdAmongOthers(() => connect(url, { heartbeatThread: true })),
+  'a client that was closed before': () =>
+    holdAmongOthers(async () => (await (await connect(url)).close(), connect(url))),
 
   /** Blocks the event loop for five times the ttl. */
   async block() {
@@ -73,6 +87,19 @@ const stories: Record<string, () => Promise<void>> = {
     console.log(JSON.stringify(await lease.release()))
     await locks.close()
   },
+}
+
+/** Opens a store, lets another process come and go, takes a lock, and says what another process gets of it. */
+async function holdAmongOthers(open: () => Promise<Locks>): Promise<void> {
+  const locks = await open()
+  const others = (): string =>
+    execFileSync(process.execPath, [fileURLToPath(import.meta.url), 'try', url])
+      .toString()
+      .trim()
+  console.log(`before: ${others()}`)
+  await locks.acquire('a')
+  console.log(`while held: ${others()}`)
+  process.exit()
 }
 
 const play = stories[story]

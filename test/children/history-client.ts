@@ -4,6 +4,8 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import { attempt, type Sharing } from '../../src/api/acquisition.ts'
 import { Client } from '../../src/api/client.ts'
+import { convert } from '../../src/api/conversion.ts'
+import { handOff } from '../../src/api/hand-off.ts'
 import { resolveOptions } from '../../src/api/options.ts'
 import { monotonicMs, systemEnvironment } from '../../src/core/environment.ts'
 import { describeRunner } from '../../src/core/runner.ts'
@@ -25,6 +27,7 @@ const client = new Client({
   allowForce: false,
   logger: undefined,
   runnerName: undefined,
+  ways: { convert, handOff },
 })
 const terms = resolveOptions({ ttl: 500 }, driver.supports, false)
 

@@ -5,7 +5,8 @@ import { sqlite } from '../../src/drivers/sqlite.ts'
 import { claimOf } from '../sqlite/claims.ts'
 
 const [file = '', rounds = 'Infinity', keys = '3'] = process.argv.slice(2)
-const driver = sqlite({ file })
+// More processes than cores: some wait long for their turn at the processor.
+const driver = sqlite({ file, patienceMs: 60_000 })
 await driver.open()
 writeSync(1, 'ready\n')
 

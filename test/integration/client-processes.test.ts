@@ -46,6 +46,17 @@ describe('a process', () => {
     await locks.close()
   })
 
+  // Whoever closes a file by itself takes the locks of SQLite on it from the whole process. The next process to go
+  // would then remove the log in which the first one's claims are.
+  test.each(['two clients', 'a heartbeat thread', 'a client that was closed before'])(
+    'with %s keeps its locks when other processes come and go',
+    async (story) => {
+      const child = play(story)
+      expect(await child.ended()).toBe(0)
+      expect(child.lines).toEqual(['before: granted', 'while held: refused'])
+    },
+  )
+
   test('whose event loop is blocked past the ttl has lost its lease, and keeps it with a heartbeat thread', async () => {
     const child = play('block')
     expect(await child.ended()).toBe(0)

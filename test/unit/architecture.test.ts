@@ -8,6 +8,9 @@ const mayImport: Record<string, readonly string[]> = {
   core: [],
   api: ['core'],
   drivers: ['core'],
+  // The file guard uses the SQLite driver's binding: the lock of a SQLite file is the only one Node has for files.
+  guards: ['core', 'drivers'],
+  'web-locks': ['api', 'core'],
   dashboard: ['api', 'core'],
   server: ['api', 'core', 'dashboard', 'index.ts'],
   cli: ['api', 'core', 'server', 'dashboard', 'index.ts'],

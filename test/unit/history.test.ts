@@ -46,7 +46,7 @@ describe('a right history', () => {
     expect(summary.handOverMs.max).toBeGreaterThanOrEqual(summary.handOverMs.p99)
   })
 
-  test('of a hundred thousand holds is checked in seconds', () => {
+  test('of a hundred thousand holds is checked without a search: one that looked at pairs would not end', () => {
     const events: HistoryEvent[] = []
     for (let turn = 0; turn < 100_000; turn += 1) {
       const [at, attempt, client] = [turn * 10, `a${turn}`, `c${turn % 7}`]
@@ -56,9 +56,7 @@ describe('a right history', () => {
         { at: at + 5, type: 'release', attempt },
       )
     }
-    const startedAt = performance.now()
     expect(checkHistory(events, { gaps: true }).violations).toEqual([])
-    expect(performance.now() - startedAt).toBeLessThan(5000)
   })
 })
 

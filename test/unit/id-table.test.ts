@@ -1,16 +1,16 @@
-import fc from 'fast-check'
+import { array, assert, constantFrom, integer, property, record } from 'fast-check'
 import { expect, test } from 'vitest'
 import { IdTable } from '../../src/core/id-table.ts'
 
 // Few ids and long runs, so that slots collide, gaps close around the end of the table, and it grows.
-const operations = fc.array(
-  fc.record({ kind: fc.constantFrom('set', 'set', 'delete', 'get'), id: fc.integer({ min: 0, max: 60 }).map(String) }),
+const operations = array(
+  record({ kind: constantFrom('set', 'set', 'delete', 'get'), id: integer({ min: 0, max: 60 }).map(String) }),
   { maxLength: 400 },
 )
 
 test('an id table holds what a map would', () => {
-  fc.assert(
-    fc.property(operations, (run) => {
+  assert(
+    property(operations, (run) => {
       const table = new IdTable<number>()
       const map = new Map<string, number>()
       for (const [turn, { kind, id }] of run.entries()) {

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { isGone, ownProcess, parseStat, type ProcessProbe } from '../../src/core/liveness.ts'
+import { isGone, isGoneByGlance, ownProcess, parseStat, type ProcessProbe } from '../../src/core/liveness.ts'
 import { newOwner, ownerName, parseOwner, type Owner } from '../../src/core/owner.ts'
 
 const observer: Owner = { boot: 'boot-1', namespace: '77', pid: 10, started: 500, serial: '00000000000000aa' }
@@ -70,4 +70,21 @@ test('an owner is read back from its name, and nothing else is taken for one', (
   for (const name of ['', '../../etc/passwd', 'a_b', `${ownerName(other)}/x`, 'x/y_1_2_3_00000000000000bb']) {
     expect(parseOwner(name)).toBeUndefined()
   }
+})
+
+test('a process that was seen alive just now is only asked whether it exists', () => {
+  let looks = 0
+  let exists = true
+  const isGoneNow = isGoneByGlance({
+    stat() {
+      looks += 1
+      return exists ? stat('S', 900) : undefined
+    },
+    exists: () => exists,
+  })
+  for (let turn = 0; turn < 3; turn += 1) expect(isGoneNow(other, observer)).toBe(false)
+  expect(looks).toBeLessThan(3)
+  exists = false
+  expect(isGoneNow(other, observer)).toBe(true)
+  expect(isGoneNow(other, observer)).toBe(true)
 })

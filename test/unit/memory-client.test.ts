@@ -1,19 +1,4 @@
-import { memory } from '../../src/drivers/memory.ts'
 import { clientConformance } from '../../src/testing/index.ts'
+import { memoryHarness } from './support/memory-harness.ts'
 
-let stores = 0
-
-clientConformance('memory', {
-  async open() {
-    const name = `memory-client-test-${(stores += 1)}`
-    return {
-      async driver() {
-        const driver = memory({ name })
-        await driver.open()
-        return driver
-      },
-      advance: (ms) => new Promise((resolve) => void setTimeout(resolve, ms)),
-      async close() {},
-    }
-  },
-})
+clientConformance('memory', memoryHarness)

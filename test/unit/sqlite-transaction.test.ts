@@ -12,12 +12,12 @@ const standpoint = standpointIn(surroundings)
 
 /** A connection whose COMMIT fails with this code of SQLite. */
 function failing(connection: Connection, errcode: number): Connection {
-  const commit = {
-    run() {
-      throw Object.assign(new Error('as told'), { errcode })
-    },
+  const { database } = connection
+  const exec = (sql: string) => {
+    if (sql === 'commit') throw Object.assign(new Error('as told'), { errcode })
+    database.exec(sql)
   }
-  return { ...connection, statements: { ...connection.statements, commit } }
+  return { ...connection, database: { ...database, exec } }
 }
 
 test.each([

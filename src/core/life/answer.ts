@@ -114,12 +114,20 @@ function queued(
 }
 
 function ended(life: Life, standing: Extract<Standing, { state: 'absent' }>): Stepped {
-  if (life.phase === 'held') return lose(life, standing.reason, standing.detail)
+  if (life.phase === 'held') return gone(life, standing)
   return [{ ...life, phase: 'over' }, [{ type: 'refused', standing }]]
 }
 
+function gone(life: Life, standing: Extract<Standing, { state: 'absent' }>): Stepped {
+  if (life.converting === 'no' || standing.reason !== 'unknown') return lose(life, standing.reason, standing.detail)
+  // The claim that was to take its place may have done so: that one will tell. The deadline stands until then.
+  return [{ ...life, inFlight: false, askAgain: false, nextAt: Infinity, converting: 'in doubt' }, nothing]
+}
+
 function failed(life: Life, error: unknown, event: Extract<Event, { type: 'answer' }>): Stepped {
-  if (life.phase === 'asking') return clearAway(life, event.at, { type: 'failed', error })
+  // A conversion is not released for being unknown: granted, it is all its owner has. The same claim is sent again.
+  const mayAskAgain = life.phase !== 'asking' || life.claim.replaces !== undefined
+  if (!mayAskAgain) return clearAway(life, event.at, { type: 'failed', error })
   const failures = life.failures + 1
   // Try again well inside what is left; the deadline stands whatever happens.
   const backoff = { attempts: Infinity, minMs: 20, maxMs: Math.max(20, life.ttlMs / 10), factor: 2, jitter: 0.3 }

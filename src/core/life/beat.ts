@@ -29,6 +29,14 @@ export function renewNow(life: Life): Stepped {
   return [{ ...life, inFlight: true }, [{ type: 'send', request: { op: 'renew', key, id, ttlMs: life.ttlMs } }]]
 }
 
+/** Sends the claim once more, as it was: its id makes that safe. */
+export function claimAgain(life: Life): Stepped {
+  return [
+    { ...life, inFlight: true, nextAt: Infinity },
+    [{ type: 'send', request: { op: 'claim', claim: life.claim } }],
+  ]
+}
+
 /** Changes how often a lease is renewed. */
 export function beatEvery(life: Life, everyMs: number, at: number): Stepped {
   const changed: Life = { ...life, heartbeatMs: everyMs }

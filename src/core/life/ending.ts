@@ -9,6 +9,22 @@ export function lose(life: Life, reason: string, detail: string | undefined): St
   return [{ ...life, phase: 'lost', inFlight: false, nextAt: Infinity }, [{ type: 'lost', reason, detail }]]
 }
 
+/** A claim that is to take this one's place is under way, or has come to nothing. */
+export function conversionUnderWay(life: Life, underWay: boolean): Stepped {
+  if (underWay) return [{ ...life, converting: 'under way' }, nothing]
+  const settled: Life = { ...life, converting: 'no' }
+  // Nobody took its place and the store no longer knows it: it was gone all along.
+  return life.phase === 'held' && life.converting === 'in doubt'
+    ? lose(settled, 'unknown', undefined)
+    : [settled, nothing]
+}
+
+/** Lives on as another claim, or in another process. */
+export function passOn(life: Life): Stepped {
+  if (life.phase !== 'held') return [life, nothing]
+  return [{ ...life, phase: 'over', inFlight: false, nextAt: Infinity }, nothing]
+}
+
 /** Why a lease that is past its deadline was not renewed. */
 export function whyOver(life: Life): string {
   const { maxHoldMs } = life.claim

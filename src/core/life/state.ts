@@ -37,6 +37,8 @@ export interface Life {
   /** When a third of the lease is all that is left. Infinity once the owner has been warned. */
   readonly dangerAt: number
   readonly leaving: string | undefined
+  /** Whether another claim is to take this one's place. In doubt: the store no longer knows this one, so it may have. */
+  readonly converting: 'no' | 'under way' | 'in doubt'
 }
 
 export type Event =
@@ -56,6 +58,10 @@ export type Event =
   | { readonly type: 'release'; readonly at: number }
   | { readonly type: 'renew'; readonly at: number; readonly ttlMs: number }
   | { readonly type: 'heartbeat'; readonly at: number; readonly everyMs: number }
+  /** A claim that is to take this one's place has been sent, or has come to nothing. */
+  | { readonly type: 'converting'; readonly at: number; readonly underWay: boolean }
+  /** Another claim has taken this one's place, or another process follows it: not ours any more, and not ended. */
+  | { readonly type: 'pass-on'; readonly at: number }
 
 export type Effect =
   | { readonly type: 'send'; readonly request: Request }

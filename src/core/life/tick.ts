@@ -1,5 +1,5 @@
 import { LeaseholdError, messageOf } from '../errors.ts'
-import { renewNow } from './beat.ts'
+import { claimAgain, renewNow } from './beat.ts'
 import { clearAway, lose, releaseAgain, whyOver } from './ending.ts'
 import { nothing, type Effect, type Life, type Stepped } from './state.ts'
 
@@ -7,7 +7,7 @@ import { nothing, type Effect, type Life, type Stepped } from './state.ts'
 export function ticked(life: Life, at: number): Stepped {
   switch (life.phase) {
     case 'asking': {
-      if (at < life.deadline) return [life, nothing]
+      if (at < life.deadline) return at >= life.nextAt && !life.inFlight ? claimAgain(life) : [life, nothing]
       const error = new LeaseholdError(
         'UNAVAILABLE',
         `The store has not answered for ${Math.round(at - life.sentAt)} ms.`,

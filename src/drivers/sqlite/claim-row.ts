@@ -68,9 +68,9 @@ export function recordOf(row: ClaimRow, died: boolean, shiftMs = 0): ClaimRecord
     lastHeartbeat: row.lastHeartbeat + shiftMs,
     renewalCount: row.renewalCount,
     expiresAt: row.expiresAt + shiftMs,
-    ...(row.leaving !== undefined && { leaving: row.leaving }),
-    ...(row.succession !== undefined && { after: row.succession }),
-    ...(died && { died }),
+    leaving: row.leaving,
+    after: row.succession,
+    died: died ? true : undefined,
   }
 }
 

@@ -3,8 +3,11 @@ import schema from './schema.sql.generated.ts'
 import { prepareStatements, type Statements } from './statements.ts'
 import {
   applicationId,
+  createBellDirectory,
   createStoreFile,
   formatVersion,
+  isInUse,
+  otherProgram,
   refuseNetworkFileSystem,
   refuseNewerFormat,
   refuseStrangers,
@@ -27,12 +30,14 @@ type Place = Pick<SqliteSurroundings, 'fileSystemType' | 'binding'>
 export function connect(file: string, place: Place, checkFileSystem: boolean): Connection {
   createStoreFile(file)
   if (checkFileSystem) refuseNetworkFileSystem(file, place.fileSystemType(file))
-  refuseStrangers(file)
+  if (!isInUse(file)) refuseStrangers(file)
   const database = openDatabase(file, place.binding)
   try {
     // Waiting for others is ours to do, without blocking the event loop.
     database.exec('pragma busy_timeout = 0')
-    createTables(database)
+    createTables(database, file)
+    // Says to all who come later, in this process too, that the file is in use.
+    createBellDirectory(file)
     refuseNewerFormat(file, database.query('pragma user_version').get()?.['user_version'] as number)
     const mode = database.query('pragma journal_mode = wal').get()?.['journal_mode']
     if (mode !== 'wal') throw new Error(`SQLite cannot keep a log beside this file (journal mode ${String(mode)})`)
@@ -45,12 +50,13 @@ export function connect(file: string, place: Place, checkFileSystem: boolean): C
 }
 
 /** All in one transaction, before the log is turned on: the marks then stand in the file itself, for all to see. */
-function createTables(database: Database): void {
+function createTables(database: Database, file: string): void {
   if (isMarked(database)) return
   database.exec('begin immediate')
   try {
     // Another process may have been quicker.
     if (!isMarked(database)) {
+      if (database.query('select 1 as used from sqlite_master limit 1').get() !== undefined) throw otherProgram(file)
       database.exec(`${schema}
         insert into counters (one, fence, sequence, boot) values (1, 0, 0, '');
         pragma application_id = ${applicationId};

@@ -20,8 +20,8 @@ export interface Counters {
   readonly sequence: number
 }
 
-/** Waiters are read in pages that grow: mostly only the first is wanted. */
-const firstPage = 2
+/** Waiters behind the first are read in pages that grow. */
+const firstPage = 4
 const pageGrowth = 8
 const pageMax = 512
 
@@ -63,8 +63,12 @@ export class SqliteKeyView implements KeyView {
 
   *waiters(): Iterable<ClaimRecord> {
     if (!this.#glance.awaited) return
-    let band = -1
-    let arrival = -1
+    // Mostly only the first is wanted, and a single row is cheaper to read than a list of one.
+    const first = this.#statements.firstWaiterOf.get(this.#key)
+    if (first === undefined) return
+    yield this.#see(first, 'waiting')
+    let band = first['band'] as number
+    let arrival = first['arrival'] as number
     for (let size = firstPage; ; size = Math.min(size * pageGrowth, pageMax)) {
       const page = this.#statements.waitersAfter.all(this.#key, band, arrival, size)
       for (const row of page) yield this.#see(row, 'waiting')

@@ -75,3 +75,8 @@ create table sightings (
   seen_at       integer not null,
   primary key (key, id, boot)
 ) without rowid;
+
+-- A claim on an idle key may be a single statement (see shortcut.ts): this keeps the counters in step with it.
+create trigger count_grant after insert on holders when new.turn > (select sequence from counters) begin
+  update counters set fence = max(fence, new.fence), sequence = new.turn;
+end;

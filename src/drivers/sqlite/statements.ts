@@ -7,19 +7,21 @@ const waiterColumns = `key, id, band, arrival, owner, ttl_ms, detached, entered_
 
 /** Every statement the driver runs, prepared once per connection. */
 export interface Statements {
-  readonly begin: Command
   readonly beginReading: Command
-  readonly commit: Command
-  readonly rollback: Command
   /** The counters, how many hold the key (2: several), and what else is stored of it: all there is to know of an idle one. */
   readonly glance: Query
   readonly setCounters: Command
+  /** Grants a claim if nothing at all is stored of its key, and the counters are of this boot. */
+  readonly claimIdleKey: Query
+  /** Removes a holder of this driver's whose lease is not over, if it is alone and nobody waits. */
+  readonly releaseLoneHolder: Query
   readonly holderOf: Query
   readonly holdersOf: Query
   readonly insertHolder: Command
   readonly updateHolder: Command
   readonly deleteHolder: Command
   readonly waiterOf: Query
+  readonly firstWaiterOf: Query
   readonly waitersAfter: Query
   readonly waitersBefore: Query
   readonly insertWaiter: Command
@@ -42,10 +44,7 @@ export function prepareStatements(database: Database): Statements {
   const query = (sql: string) => database.query(sql)
   const command = (sql: string) => database.command(sql)
   return {
-    begin: command('begin immediate'),
     beginReading: command('begin'),
-    commit: command('commit'),
-    rollback: command('rollback'),
 
     glance: query(`
       select fence, sequence, boot,
@@ -54,6 +53,21 @@ export function prepareStatements(database: Database): Statements {
         exists (select 1 from ended where key = ?1) as remembered
       from counters`),
     setCounters: command('update counters set fence = ?, sequence = ?, boot = ?'),
+
+    claimIdleKey: query(`
+      insert into holders (${holderColumns})
+      select ?1, ?2, sequence + 1, fence + 1, ?3, ?4, ?5, ?6, ?6, ?6, 0, ?7, 0, null, null, ?8 from counters
+      where boot = ?9
+        and not exists (select 1 from holders where key = ?1)
+        and not exists (select 1 from waiters where key = ?1)
+        and not exists (select 1 from ended where key = ?1)
+      returning fence`),
+    releaseLoneHolder: query(`
+      delete from holders
+      where key = ?1 and id = ?2 and owner = ?3 and expires_at > ?4
+        and not exists (select 1 from waiters where key = ?1)
+        and not exists (select 1 from holders as other where other.key = ?1 and other.id <> ?2)
+      returning fence`),
 
     // Most keys have one holder, and a single row is cheaper to read than a list of one.
     holderOf: query(`select ${holderColumns} from holders where key = ?`),
@@ -66,6 +80,7 @@ export function prepareStatements(database: Database): Statements {
     deleteHolder: command('delete from holders where key = ? and id = ?'),
 
     waiterOf: query(`select ${waiterColumns} from waiters where key = ? and id = ?`),
+    firstWaiterOf: query(`select ${waiterColumns} from waiters where key = ? order by band, arrival limit 1`),
     waitersAfter: query(`
       select ${waiterColumns} from waiters where key = ?1 and (band, arrival) > (?2, ?3)
       order by band, arrival limit ?4`),

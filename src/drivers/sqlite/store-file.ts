@@ -1,5 +1,6 @@
 /** What is looked at before SQLite may touch a file: a stranger's file must never be written to. */
-import { closeSync, openSync, readSync } from 'node:fs'
+import { closeSync, existsSync, openSync, readSync, statSync } from 'node:fs'
+import { uptime } from 'node:os'
 import path from 'node:path'
 import { LeaseholdError } from '../../core/errors.ts'
 import { makeDirectory } from '../../core/make-directory.ts'
@@ -35,10 +36,33 @@ const networkFileSystems = new Map([
   [0x013111a8, 'IBRIX'],
 ])
 
-/** Makes the directory and an empty file that only this user can read, where they are missing. */
+/**
+ * Makes the directory and an empty file that only this user can read, where they are missing. A file that is there is
+ * not opened: see {@link isInUse}.
+ */
 export function createStoreFile(file: string): void {
   makeDirectory(path.dirname(file))
-  closeSync(openSync(file, 'a', 0o600))
+  try {
+    closeSync(openSync(file, 'ax', 0o600))
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error
+  }
+}
+
+/**
+ * Whether the file has been opened as a lock store before, as the directory of bells beside it tells. Then only SQLite
+ * may open it: when a process closes a file of its own accord, the system takes all its locks on that file away, those of
+ * SQLite too. Another process would take itself for the last user, remove the log, and grant what is held.
+ */
+export function isInUse(file: string): boolean {
+  return existsSync(bellDirectory(file))
+}
+
+/** For how long the file can have lost nothing: since it was made and since the machine started. */
+export function ageOfFileMs(file: string): number {
+  const madeAt = statSync(file, { throwIfNoEntry: false })?.birthtimeMs
+  // A power cut can undo the last moments; a file that is gone takes all with it.
+  return madeAt === undefined ? 0 : Math.min(uptime() * 1000, Math.max(0, Date.now() - madeAt))
 }
 
 /** The directory of the bells of a store. Claims are secrets, so it is for this user alone. */
@@ -66,7 +90,7 @@ export function refuseNetworkFileSystem(file: string, type: number): void {
 }
 
 /**
- * Throws unless the file is empty or one of ours. Reads the header itself: SQLite would first replay a log that may
+ * Throws unless the file is empty or one of ours. For a file that is not {@link isInUse in use}. Reads the header itself: SQLite would first replay a log that may
  * lie beside a stranger's database.
  */
 export function refuseStrangers(file: string): void {
@@ -82,9 +106,7 @@ export function refuseStrangers(file: string): void {
   if (length < headerBytes || header.toString('latin1', 0, magic.length) !== magic) {
     throw refusal('foreign', `${file} is not a SQLite database.`)
   }
-  if (header.readUInt32BE(applicationOffset) !== applicationId) {
-    throw refusal('foreign', `${file} is a SQLite database of another program.`)
-  }
+  if (header.readUInt32BE(applicationOffset) !== applicationId) throw otherProgram(file)
   refuseNewerFormat(file, header.readUInt32BE(versionOffset))
 }
 
@@ -96,6 +118,11 @@ export function refuseNewerFormat(file: string, version: number): void {
     `${file} has format ${version}; this version of Leasehold knows ${formatVersion} at most. Update Leasehold.`,
     { reason: 'newer-format' },
   )
+}
+
+/** For a database that somebody else has filled. */
+export function otherProgram(file: string): LeaseholdError {
+  return refusal('foreign', `${file} is a SQLite database of another program.`)
 }
 
 function refusal(reason: string, what: string): LeaseholdError {

@@ -4,7 +4,7 @@ import { monotonicMs } from '../../core/environment.ts'
 import { watchFile, type WatchFile } from './bell.ts'
 import { bootIdentity } from '../../core/boot.ts'
 import type { Binding } from './database.ts'
-import { isGone, ownProcess } from '../../core/liveness.ts'
+import { isGoneByGlance, ownProcess } from '../../core/liveness.ts'
 import type { Owner, ProcessIdentity } from '../../core/owner.ts'
 
 /** The store's time. `now` is shared by all processes of a boot and never goes back; `wall` is milliseconds since 1970. */
@@ -33,7 +33,7 @@ export function systemSurroundings(): SqliteSurroundings {
     clock: { now: monotonicMs, wall: () => Date.now() },
     boot: bootIdentity(),
     process: ownProcess(),
-    isGone,
+    isGone: isGoneByGlance(),
     fileSystemType: (file) => statfsSync(path.dirname(file)).type,
     watch: watchFile,
   }

@@ -19,7 +19,8 @@ export function inTransaction<Result>(
   standpoint: Standpoint,
   work: (ledger: Ledger, now: number) => Result,
 ): Outcome<Result> {
-  statements.begin.run()
+  // Not prepared: libsql leaves a statement that found the file busy half way through, and holds up later commits.
+  database.exec('begin immediate')
   let result: Result
   let ledger: Ledger
   try {
@@ -33,7 +34,7 @@ export function inTransaction<Result>(
     throw error
   }
   try {
-    statements.commit.run()
+    database.exec('commit')
   } catch (error) {
     rollBack(database)
     if (wroteNothing(error)) throw error

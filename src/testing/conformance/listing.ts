@@ -51,6 +51,33 @@ export function listing(fact: Fact): void {
     },
   )
 
+  fact(
+    'whether a claim may outlive its process, and whether it converts another, is listed',
+    ['convert', 'shared', 'queue'],
+    async (stage) => {
+      await stage.hold('reader', { mode: 'shared' })
+      await stage.hold('other', { mode: 'shared' })
+      await stage.queue('upgrade', { replaces: 'reader' })
+      await stage.queue('writer')
+      await stage.ask('reader', {
+        op: 'renew',
+        key: stage.key,
+        id: stage.id('reader'),
+        ttlMs: stage.ms(20),
+        detached: true,
+      })
+      const claims = (await stage.listed()).toSorted((one, other) =>
+        stage.nameOf(one.id) < stage.nameOf(other.id) ? -1 : 1,
+      )
+      expect(claims.map(({ id, detached, converting }) => [stage.nameOf(id), detached, converting])).toEqual([
+        ['other', false, false],
+        ['reader', true, false],
+        ['upgrade', false, true],
+        ['writer', false, false],
+      ])
+    },
+  )
+
   fact("times are of the store's clock and fit its now", [], async (stage) => {
     await stage.hold('one', { ttl: 20 })
     await stage.pass(3)

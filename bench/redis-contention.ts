@@ -1,0 +1,132 @@
+/** Fifty callers in five processes take turns on one Redis lock: hand-over, commands, fairness; beside redis-semaphore. */
+import { fork } from 'node:child_process'
+import { once } from 'node:events'
+import { fileURLToPath } from 'node:url'
+import { monotonicMs } from '../src/core/environment.ts'
+import { checkHistory } from '../src/testing/history.ts'
+import type { HistoryEvent } from '../src/testing/history/event.ts'
+import { RedisServer } from '../test/support/redis-server.ts'
+import type { StartSign, TurnsOrder } from './children/redis-turns.ts'
+import { interleave, median, percentile, report } from './report.ts'
+
+const processes = 5
+const callersPerProcess = 10
+const holdMs = 1
+const turnsMs = 4000
+const rounds = 3
+/** How often redis-semaphore tries again: the best of these is what we are measured by. */
+const retrySettingsMs = [1, 3, 10]
+
+interface Turns {
+  readonly acquisitions: number
+  readonly handOverP50Ms: number
+  readonly handOverP99Ms: number
+  readonly commandsPerAcquisition: number
+  /** Fewest turns of a caller divided by the most. */
+  readonly fairness: number
+  readonly overlaps: number
+}
+
+const child = fileURLToPath(new URL('children/redis-turns.js', import.meta.url))
+const server = await RedisServer.start()
+
+async function takeTurns(retryMs: number | undefined): Promise<Turns> {
+  await server.cli('FLUSHALL')
+  await server.cli('CONFIG', 'RESETSTAT')
+  const children = Array.from({ length: processes }, (_, index) => {
+    const order: TurnsOrder = {
+      port: server.port,
+      process: index,
+      callers: callersPerProcess,
+      ...(retryMs !== undefined && { retryMs }),
+      turnsMs,
+      holdMs,
+    }
+    return fork(child, [JSON.stringify(order)])
+  })
+  await Promise.all(children.map((one) => once(one, 'message')))
+  const startAt = monotonicMs() + 50
+  for (const one of children) one.send({ startAt } satisfies StartSign)
+  const answers = await Promise.all(children.map((one) => once(one, 'message') as Promise<[HistoryEvent[]]>))
+  const history = answers.flatMap(([events]) => events)
+  return judge(history, await commandsSent(), retryMs === undefined, startAt + turnsMs)
+}
+
+function judge(history: HistoryEvent[], commands: number, hasFences: boolean, endAt: number): Turns {
+  const events = history.toSorted((one, other) => one.at - other.at)
+  const handOvers: number[] = []
+  const perCaller = new Map<string, number>()
+  let acquisitions = 0
+  let releasedAt: number | undefined
+  for (const event of events) {
+    if (event.type === 'granted') {
+      acquisitions += 1
+      // Once callers begin to leave, turns are no longer equal.
+      if (event.at < endAt) count(perCaller, event.attempt.split('/')[0] ?? '')
+      if (releasedAt !== undefined) handOvers.push(event.at - releasedAt)
+      releasedAt = undefined
+    }
+    if (event.type === 'release') releasedAt = event.at
+  }
+  const { violations } = checkHistory(events, { fair: false })
+  return {
+    acquisitions,
+    handOverP50Ms: percentile(handOvers, 0.5),
+    handOverP99Ms: percentile(handOvers, 0.99),
+    commandsPerAcquisition: commands / acquisitions,
+    fairness: Math.min(...perCaller.values()) / Math.max(...perCaller.values()),
+    overlaps: violations.filter(({ kind }) => hasFences || kind === 'overlap').length,
+  }
+}
+
+function count(counts: Map<string, number>, name: string): void {
+  counts.set(name, (counts.get(name) ?? 0) + 1)
+}
+
+/** What clients sent; what scripts do inside, and the setting up of connections, is not counted. */
+async function commandsSent(): Promise<number> {
+  const statistics = await server.cli('INFO', 'commandstats')
+  const calls = (command: string): number =>
+    Number(new RegExp(`cmdstat_${command}:calls=(\\d+)`).exec(statistics)?.[1] ?? 0)
+  const scripts = calls('evalsha') + calls('eval')
+  // Leasehold's SETs all happen inside its script; redis-semaphore claims by a plain SET.
+  return statistics.includes('cmdstat_publish') ? scripts : scripts + calls('set')
+}
+
+const runs: Record<string, Turns[]> = {}
+const contender = (name: string, retryMs?: number) => async (): Promise<number> => {
+  const turns = await takeTurns(retryMs)
+  runs[name] = [...(runs[name] ?? []), turns]
+  return turns.handOverP50Ms
+}
+const peers = Object.fromEntries(retrySettingsMs.map((ms) => [`retry${ms}`, contender(`retry${ms}`, ms)]))
+const { medians, ratio } = await interleave<string>(rounds, { leasehold: contender('leasehold'), ...peers })
+await server.stop()
+
+const best = Object.keys(peers).reduce((one, other) =>
+  (medians[one] ?? Infinity) <= (medians[other] ?? Infinity) ? one : other,
+)
+const ours = runs['leasehold'] ?? []
+const theirs = runs[best] ?? []
+const middle = (turns: readonly Turns[], figure: keyof Turns): number => median(turns.map((one) => one[figure]))
+
+report({
+  name: 'redis-contention',
+  figures: {
+    callers: processes * callersPerProcess,
+    acquisitions: ours.reduce((sum, { acquisitions }) => sum + acquisitions, 0),
+    handOverP50Ms: middle(ours, 'handOverP50Ms'),
+    handOverP99Ms: middle(ours, 'handOverP99Ms'),
+    redisSemaphoreBest: best,
+    redisSemaphoreHandOverP50Ms: middle(theirs, 'handOverP50Ms'),
+    redisSemaphoreHandOverP99Ms: middle(theirs, 'handOverP99Ms'),
+    redisSemaphoreCommandsPerAcquisition: middle(theirs, 'commandsPerAcquisition'),
+    redisSemaphoreFairness: middle(theirs, 'fairness'),
+  },
+  bars: {
+    commandsPerAcquisition: { actual: middle(ours, 'commandsPerAcquisition'), atMost: 2.1 },
+    handOverToRedisSemaphore: { actual: ratio('leasehold', best), atMost: 1 },
+    fairness: { actual: middle(ours, 'fairness'), atLeast: 0.9 },
+    violations: { actual: ours.reduce((sum, { overlaps }) => sum + overlaps, 0), atMost: 0 },
+  },
+})

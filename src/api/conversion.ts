@@ -1,0 +1,82 @@
+import type { Mode } from '../core/driver.ts'
+import { durationMs } from '../core/duration.ts'
+import { LeaseholdError } from '../core/errors.ts'
+import { describeScope } from '../core/scope.ts'
+import { pursue, type Missed, type Sharing } from './acquisition.ts'
+import type { Client } from './client.ts'
+import type { Lease } from './lease.ts'
+import { unsupported, type WaitOptions, type Terms } from './options.ts'
+import { refusal } from './refusal.ts'
+
+/** Turns a lease into one of another mode, without letting go in between. */
+export async function convert(client: Client, lease: Lease, mode: Mode, options: WaitOptions = {}): Promise<Lease> {
+  client.refuseIfClosed()
+  lease.refuseUnlessHeld()
+  const { supports } = client.driver
+  if (!supports.convert || !supports.shared) throw unsupported('conversions')
+  if (lease.claim.limit !== undefined)
+    throw invalid(lease, 'is a permit of a semaphore, which has nothing to convert to')
+  if (lease.claim.mode === mode) return lease
+  const waitMs = mode === 'shared' ? 0 : options.wait === undefined ? Infinity : durationMs(options.wait, 'wait')
+  return replaceLease(client, lease, { mode }, { signal: options.signal }, waitMs)
+}
+
+/** Puts a new claim in the place of a held one. The old lease is over then; refused, it stays as it was. */
+export function replaceLease(
+  client: Client,
+  lease: Lease,
+  sharing: Sharing,
+  changes: Partial<Terms> & { readonly signal?: AbortSignal | undefined },
+  waitMs: number,
+): Promise<Lease> {
+  const { signal, ...changed } = changes
+  const terms: Terms = {
+    ...lease.terms,
+    ...lease.renewal,
+    maxHoldMs: leftToHold(lease),
+    evict: undefined,
+    patience: { ...lease.terms.patience, signal },
+    ...changed,
+  }
+  return new Promise((resolve, reject) => {
+    if (lease.entries > 1) throw invalid(lease, 'was entered more than once. Leave it as often before converting it')
+    lease.tenure.converting(true)
+    pursue(
+      client,
+      lease.scope,
+      { ...sharing, replaces: lease.claim.id },
+      terms,
+      waitMs,
+      (converted) => {
+        lease.passOn('converted', converted)
+        resolve(converted)
+      },
+      (missed) => {
+        lease.tenure.converting(false)
+        conversionRefusal(client, lease, missed, terms).then(reject, reject)
+      },
+    )
+  })
+}
+
+/** The longest hold counts from the first grant, however often the lease is converted. */
+function leftToHold({ terms, heldMs }: Lease): number | undefined {
+  return terms.maxHoldMs === undefined ? undefined : Math.max(1, Math.floor(terms.maxHoldMs - heldMs))
+}
+
+async function conversionRefusal(client: Client, lease: Lease, missed: Missed, terms: Terms): Promise<LeaseholdError> {
+  const { miss } = missed
+  const ended = miss.type === 'refused' && (miss.standing.reason === 'unknown' || miss.standing.reason === 'expired')
+  if (!ended) return refusal(client, lease.scope, missed, terms)
+  const name = JSON.stringify(describeScope(lease.scope))
+  return new LeaseholdError('NOT_HELD', `${name} ended before it could be converted. Acquire it again.`, {
+    scope: describeScope(lease.scope),
+    key: lease.key,
+    fence: lease.fence,
+    ...(lease.loss !== undefined && { cause: lease.loss }),
+  })
+}
+
+function invalid(lease: Lease, why: string): LeaseholdError {
+  return new LeaseholdError('INVALID', `${JSON.stringify(describeScope(lease.scope))} ${why}.`)
+}

@@ -1,0 +1,96 @@
+import type { Claim, Standing } from '../core/driver.ts'
+import { LeaseholdError, messageOf } from '../core/errors.ts'
+import { claimant } from '../core/runner.ts'
+import { splitStoreKey } from '../core/scope.ts'
+import { Tenure } from '../core/tenure.ts'
+import type { Client } from './client.ts'
+import { Lease } from './lease.ts'
+import { askedToLeave } from './lease-errors.ts'
+import type { Terms } from './options.ts'
+import { checkProof, type LeaseProof } from './proof.ts'
+
+/** Detaches a lease from its process and stops caring for it. It ends `ttlMs` from now unless somebody resumes it. */
+export function handOff(client: Client, lease: Lease, ttlMs: number): Promise<LeaseProof> {
+  return new Promise((resolve, reject) => {
+    client.refuseIfClosed()
+    lease.refuseUnlessHeld()
+    const { heartbeating } = lease
+    // Nobody else must renew from here on; a request under way is answered before this one is sent.
+    lease.stopHeartbeat()
+    renewDetached(client, lease.key, lease.claim.id, ttlMs, (standing, sentAt) => {
+      if (standing.state === 'held' && standing.leaving === undefined) {
+        const proof = { ...lease.toJSON(), ttlMs }
+        lease.passOn('handed-off')
+        return resolve(proof)
+      }
+      lease.tenure.renewedElsewhere(standing, sentAt)
+      if (lease.held && heartbeating) lease.startHeartbeat()
+      if (standing.state === 'held') return reject(askedToLeave(lease, standing.leaving ?? ''))
+      reject(lease.loss ?? unavailable('hand the lease off', standing))
+    })
+  })
+}
+
+/** Takes a lease over that another process handed off. It is renewed by this one from now on. */
+export function resume(client: Client, proof: LeaseProof, terms: Terms): Promise<Lease> {
+  return new Promise((resolve, reject) => {
+    checkProof(proof)
+    const place = splitStoreKey(proof.key)
+    if (place?.namespace !== client.namespace) {
+      throw new LeaseholdError('SCOPE_MISMATCH', `The lease with fence ${proof.fence} is of another namespace.`)
+    }
+    const { key, id } = proof
+    renewDetached(client, key, id, terms.ttlMs, (standing, sentAt, at) => {
+      if (standing.state === 'unknown') return reject(unavailable('resume the lease', standing))
+      if (standing.state !== 'held' || standing.fence !== proof.fence) return reject(notHeld(proof))
+      const lifeTerms = {
+        heartbeatMs: client.ownHeartbeatMs(terms.heartbeatMs, terms.ttlMs),
+        polling: undefined,
+        spread: client.environment.random(),
+      }
+      const tenure = Tenure.resume(client.office, claimOf(client, proof, terms), lifeTerms, standing, sentAt, at)
+      if (tenure === undefined) return reject(notHeld(proof))
+      const lease = new Lease(client, tenure, terms, standing.fence, at)
+      client.tell('acquired', lease, { waitMs: at - sentAt, attempts: 1 })
+      const { leaving } = standing
+      if (leaving !== undefined) client.tell('leaving', lease, { reason: leaving, remainingMs: lease.remainingMs })
+      resolve(lease)
+    })
+  })
+}
+
+type Answered = (standing: Standing, sentAt: number, at: number) => void
+
+/** Every renewal of a lease that changes hands says so: no process's end may be taken for the lease's. */
+function renewDetached(client: Client, key: string, id: string, ttlMs: number, answered: Answered): void {
+  client.office.batcher.submit(
+    { op: 'renew', key, id, ttlMs, detached: true },
+    { answered: (_request, standing, sentAt, at) => answered(standing, sentAt, at) },
+  )
+}
+
+/** The claim as far as the one who resumes it must know it. */
+function claimOf(client: Client, { key, id, mode = 'exclusive', limit, range }: LeaseProof, terms: Terms): Claim {
+  return {
+    id,
+    key,
+    mode,
+    limit,
+    range,
+    priority: terms.priority,
+    wait: false,
+    ttlMs: terms.ttlMs,
+    graceMs: terms.graceMs,
+    detached: true,
+    runner: claimant(client.runner, terms.party, terms.metadata),
+  }
+}
+
+function notHeld({ fence }: LeaseProof): LeaseholdError {
+  return new LeaseholdError('NOT_HELD', `The lease with fence ${fence} is over. Acquire the lock instead.`, { fence })
+}
+
+function unavailable(what: string, standing: Standing): LeaseholdError {
+  const cause = standing.state === 'unknown' ? standing.error : undefined
+  return new LeaseholdError('UNAVAILABLE', `The store could not ${what}: ${messageOf(cause)}`, { cause })
+}

@@ -1,0 +1,59 @@
+import { submitOnce } from '../core/batcher.ts'
+import { LeaseholdError } from '../core/errors.ts'
+import { storeKey, type Scope } from '../core/scope.ts'
+import type { Client } from './client.ts'
+import { eachLock, inspectLock, type LockInfo, type LockStatus } from './inspection.ts'
+
+/** Whom to evict, and what to tell them. */
+export interface EvictOptions {
+  readonly reason: string
+  /** Absent: every holder. */
+  readonly fence?: number
+}
+
+/** Takes a lock from its holders at once. Gives how many were evicted. */
+export async function evictHolders(client: Client, scope: Scope, options: EvictOptions): Promise<number> {
+  if (!client.allowForce) {
+    throw new LeaseholdError('INVALID', 'evict takes locks from live holders. Pass allowForce: true to connect.')
+  }
+  if (typeof options?.reason !== 'string' || options.reason === '') {
+    throw new LeaseholdError('INVALID', 'evict needs a reason: it is told to the holder.')
+  }
+  const key = storeKey(client.namespace, scope.key)
+  const info = await inspectLock(client, scope)
+  const fences = (info?.holders ?? []).map((holder) => holder.fence)
+  const chosen = options.fence === undefined ? fences : fences.filter((fence) => fence === options.fence)
+  const { batcher } = client.office
+  const standings = await Promise.all(
+    chosen.map((fence) => submitOnce(batcher, { op: 'evict', key, fence, reason: options.reason })),
+  )
+  return standings.filter((standing) => standing.state === 'absent' && standing.reason === 'evicted').length
+}
+
+/** Makes the store look at locks whose leases are over. Gives how many. */
+export async function sweepLocks(client: Client): Promise<number> {
+  const { batcher, environment } = client.office
+  const stale: string[] = []
+  for await (const lock of eachLock(client, { limit: 1000 })) {
+    if ([...lock.holders, ...lock.waiters].some((claim) => claim.expired)) stale.push(lock.key)
+  }
+  // Any request makes the store look at the key; releasing an id that nobody has changes nothing else.
+  const looks = stale.map((key) => submitOnce(batcher, { op: 'release', key, id: environment.id() }))
+  const standings = await Promise.all(looks)
+  return standings.filter((standing) => standing.state !== 'unknown').length
+}
+
+/** Whether a lock is held, in short. */
+export function statusOf(info: LockInfo | null): LockStatus {
+  const holder = info?.holders.find((one) => !one.expired)
+  const waiting = info?.waiters.length ?? 0
+  if (holder === undefined) return { locked: false, waiting }
+  return {
+    locked: true,
+    by: holder.runner.id,
+    since: holder.acquiredAt ?? holder.enteredAt,
+    fence: holder.fence,
+    waiting,
+    ...(holder.runner.metadata !== undefined && { metadata: holder.runner.metadata }),
+  }
+}

@@ -1,0 +1,92 @@
+import { LeaseholdError, messageOf, type DeadlockedParty, type ErrorCode, type ErrorDetails } from '../core/errors.ts'
+import { describeScope, storeKey, type Scope } from '../core/scope.ts'
+import type { Missed } from './acquisition.ts'
+import type { Client } from './client.ts'
+import { holdersOf } from './inspection.ts'
+import type { Terms } from './options.ts'
+
+/** The error that an acquisition without a lease rejects with. */
+export async function refusal(client: Client, scope: Scope, missed: Missed, terms: Terms): Promise<LeaseholdError> {
+  const error = await describeRefusal(client, scope, missed, terms)
+  const { attempts, waitedMs } = missed
+  const key = storeKey(client.namespace, scope.key)
+  client.emit('failed', scope, { key, code: error.code, waitMs: waitedMs, attempts })
+  return error
+}
+
+async function describeRefusal(client: Client, scope: Scope, missed: Missed, terms: Terms): Promise<LeaseholdError> {
+  const name = JSON.stringify(describeScope(scope))
+  const waited = `${Math.round(missed.waitedMs)} ms`
+  const { miss } = missed
+  const fail = (code: ErrorCode, message: string, details: ErrorDetails = {}): LeaseholdError =>
+    new LeaseholdError(code, message, {
+      scope: describeScope(scope),
+      key: storeKey(client.namespace, scope.key),
+      attempts: missed.attempts,
+      ...details,
+    })
+  switch (miss.type) {
+    case 'aborted':
+      return fail('ABORTED', `Waiting for ${name} was aborted after ${waited}.`, {
+        cause: terms.patience.signal?.reason,
+      })
+    case 'deadlocked':
+      return fail('DEADLOCK', `${describeCycle(miss.cycle)} This one gives way: let go of what it holds and retry.`, {
+        cycle: miss.cycle,
+      })
+    case 'closed':
+      return fail('CLOSED', `The client was closed while waiting for ${name}.`)
+    case 'failed':
+      if (miss.error instanceof LeaseholdError && miss.error.code !== 'UNAVAILABLE') return miss.error
+      return fail('UNAVAILABLE', `${name} could not be asked for: ${plain(miss.error)}`, unavailable(miss.error))
+    case 'timeout': {
+      if (miss.error !== undefined) {
+        const why = `${name} could not be had within ${waited}: ${plain(miss.error)}`
+        return fail('UNAVAILABLE', why, unavailable(miss.error))
+      }
+      const holders = await holdersOf(client, scope)
+      const position = miss.ahead === undefined ? {} : { queuePosition: miss.ahead }
+      return fail('TIMEOUT', `${name} was not granted within ${waited}.${heldBy(holders)}`, { holders, ...position })
+    }
+    case 'refused':
+      break
+  }
+  const { reason, detail } = miss.standing
+  if (reason === 'deadlock')
+    return fail('DEADLOCK', `${name} is being converted by another holder. Release yours and retry.`)
+  if (reason === 'mismatch') {
+    return fail('SCOPE_MISMATCH', `${name} is shared by a different limit. Use the same number everywhere.`)
+  }
+  const holders = await holdersOf(client, scope)
+  const why = reason === 'refused' ? heldBy(holders) : ` The store says: ${detail ?? reason}.`
+  return fail('HELD', `${name} is held by somebody else.${why}`, { holders })
+}
+
+/** Each of the circle in a sentence. */
+function describeCycle(cycle: readonly DeadlockedParty[]): string {
+  const names = cycle.map(({ runner }) => `${runner.id} (${runner.party ?? 'no party'})`)
+  const waits = cycle.map(
+    ({ waitsFor }, index) =>
+      `${names[index]} waits for ${JSON.stringify(waitsFor)} because of ${names[(index + 1) % names.length]}.`,
+  )
+  return waits.join(' ')
+}
+
+function heldBy(holders: NonNullable<ErrorDetails['holders']>): string {
+  const [first] = holders
+  if (first === undefined) return ''
+  const others = holders.length > 1 ? ` and ${holders.length - 1} more` : ''
+  return ` Held by ${first.runner.id} on ${first.runner.host} since ${first.acquiredAt.toISOString()}${others}.`
+}
+
+function unavailable(error: unknown): ErrorDetails {
+  if (!(error instanceof LeaseholdError)) return { cause: error, reason: 'network' }
+  const { reason, retryAfterMs } = error
+  return { cause: error, reason: reason ?? 'network', ...(retryAfterMs !== undefined && { retryAfterMs }) }
+}
+
+/** The message without its code, for use inside another. */
+function plain(error: unknown): string {
+  const message = messageOf(error)
+  return error instanceof LeaseholdError ? message.slice(error.code.length + 2) : message
+}

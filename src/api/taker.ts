@@ -1,0 +1,132 @@
+import { LeaseholdError } from '../core/errors.ts'
+import { toScope, type Scope, type ScopeLike } from '../core/scope.ts'
+import { takeAll, type LeaseSet } from './acquire-all.ts'
+import { attempt, exclusively, pursue, type Sharing } from './acquisition.ts'
+import type { Client } from './client.ts'
+import type { Lease } from './lease.ts'
+import { resolveOptions, type AcquireOptions, type Terms } from './options.ts'
+import { enterAgain, ownDeadlock, partyTerms } from './own-party.ts'
+import { asParty, bodyParty, claimingParty } from './party.ts'
+import { refusal } from './refusal.ts'
+
+/** What runs while a lock is held. */
+export type Body<Result> = (lease: Lease) => Result | Promise<Result>
+
+/** The arguments of `run` after the scope: the options may be left out. */
+export type RunArguments<Result> = [Body<Result>] | [AcquireOptions, Body<Result>]
+
+/** A lock to be taken again and again with the same options. */
+export interface Lock {
+  readonly scope: Scope
+  /** Waits for the lock. Rejects on timeout or abort, leaving no claim behind. */
+  acquire(options?: AcquireOptions): Promise<Lease>
+  /** The lock if it can be had at once, else null. Waits only if `wait` says so. */
+  tryAcquire(options?: AcquireOptions): Promise<Lease | null>
+  /** Runs `body` while the lock is held, and lets go whatever happens. */
+  run<Result>(body: Body<Result>): Promise<Result>
+  run<Result>(options: AcquireOptions, body: Body<Result>): Promise<Result>
+}
+
+/** The ways of taking a lock, however it is shared, by one client and its defaults. */
+export class Taker {
+  readonly client: Client
+  readonly #defaults: AcquireOptions
+  readonly #defaultTerms: Terms
+
+  constructor(client: Client, defaults: AcquireOptions) {
+    this.client = client
+    this.#defaults = defaults
+    this.#defaultTerms = resolveOptions(defaults, client.driver.supports, client.allowForce)
+  }
+
+  /** The options of one acquisition, checked, for whoever is asking. */
+  terms(options?: AcquireOptions, party = claimingParty(options?.party ?? this.#defaults.party)): Terms {
+    const { client } = this
+    client.refuseIfClosed()
+    const terms =
+      options === undefined
+        ? this.#defaultTerms
+        : resolveOptions({ ...this.#defaults, ...options }, client.driver.supports, client.allowForce)
+    return party === undefined ? terms : partyTerms(client, terms, party)
+  }
+
+  acquire(scope: Scope, sharing: Sharing, options: AcquireOptions | undefined, party?: string): Promise<Lease> {
+    // One promise from here to the lease: this is the call that is made most. What throws in here rejects it.
+    return new Promise((resolve, reject) => {
+      const { client } = this
+      const terms = this.terms(options, party)
+      const again = enterAgain(client, scope, sharing, terms)
+      if (again !== undefined) return resolve(again)
+      const waitMs = terms.failOnConflict ? 0 : (terms.waitMs ?? Infinity)
+      if (waitMs > 0) this.#refuseOwnDeadlock(scope, sharing, terms)
+      pursue(client, scope, sharing, terms, waitMs, resolve, (missed) => {
+        refusal(client, scope, missed, terms).then(reject, reject)
+      })
+    })
+  }
+
+  async tryAcquire(scope: Scope, sharing: Sharing, options: AcquireOptions | undefined): Promise<Lease | null> {
+    const { client } = this
+    const terms = this.terms(options)
+    const again = enterAgain(client, scope, sharing, terms)
+    if (again !== undefined) return again
+    const waitMs = terms.failOnConflict ? 0 : (terms.waitMs ?? 0)
+    if (waitMs > 0) this.#refuseOwnDeadlock(scope, sharing, terms)
+    const acquired = await attempt(client, scope, sharing, terms, waitMs)
+    if ('lease' in acquired) return acquired.lease
+    const { miss } = acquired
+    if (miss.type === 'refused' && miss.standing.reason === 'refused') return null
+    if (miss.type === 'timeout' && miss.error === undefined) return null
+    throw await refusal(client, scope, acquired, terms)
+  }
+
+  async run<Result>(scope: Scope, sharing: Sharing, ...rest: RunArguments<Result>): Promise<Result> {
+    const [options, body] = rest.length === 1 ? [undefined, rest[0]] : rest
+    if (typeof body !== 'function') throw new LeaseholdError('INVALID', 'run needs a function to run.')
+    const party = bodyParty(options?.party ?? this.#defaults.party, () => this.client.environment.id())
+    const lease = await this.acquire(scope, sharing, options, party)
+    try {
+      const result = await asParty(party, () => body(lease))
+      // Look at the clock before letting go: a body that finished too late has done unprotected work.
+      const { held, loss } = lease.latest
+      if (!held && loss !== undefined) throw loss
+      return result
+    } finally {
+      await lease.latest.release()
+    }
+  }
+
+  async acquireAll(scopes: readonly ScopeLike[], options: AcquireOptions | undefined): Promise<LeaseSet> {
+    // A party of its own: while it waits for one of them it keeps those before.
+    const party = bodyParty(options?.party ?? this.#defaults.party, () => this.client.environment.id())
+    const terms = this.terms(options, party)
+    const waitMs = terms.failOnConflict ? 0 : (terms.waitMs ?? Infinity)
+    const wanted = scopes.map(toScope)
+    if (waitMs > 0) for (const scope of wanted) this.#refuseOwnDeadlock(scope, exclusively, terms)
+    const taken = await takeAll(this.client, wanted, terms, waitMs)
+    if (taken instanceof LeaseholdError) throw taken
+    return taken
+  }
+
+  /** The same lock, with the same options, again and again. */
+  lock(scope: Scope, sharing: Sharing, fixed: AcquireOptions = {}): Lock {
+    const merged = (options?: AcquireOptions): AcquireOptions => ({ ...fixed, ...options })
+    return {
+      scope,
+      acquire: (options) => this.acquire(scope, sharing, merged(options)),
+      tryAcquire: (options) => this.tryAcquire(scope, sharing, merged(options)),
+      run: <Result>(...rest: RunArguments<Result>): Promise<Result> => {
+        const [options, body] = rest.length === 1 ? [undefined, rest[0]] : rest
+        return this.run(scope, sharing, merged(options), body)
+      },
+    }
+  }
+
+  #refuseOwnDeadlock(scope: Scope, sharing: Sharing, terms: Terms): void {
+    const error = ownDeadlock(this.client, scope, sharing, terms)
+    if (error === undefined) return
+    const { key = '', code } = error
+    this.client.emit('failed', scope, { key, code, waitMs: 0, attempts: 0 })
+    throw error
+  }
+}

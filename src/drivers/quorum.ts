@@ -1,0 +1,188 @@
+/**
+ * Locks over several stores that know nothing of each other: held while a majority of them holds.
+ *
+ * This is Redlock, with fences that only grow (`quorum/fence-agreement.ts`) and nodes that do not vote after they may
+ * have forgotten something (`quorum/voting.ts`). Exclusive locks only: what nodes cannot decide alone is refused.
+ */
+import { keyOf } from '../core/batcher.ts'
+import type { KeyPage, ListQuery, LockDriver, Request, Standing, Supports } from '../core/driver.ts'
+import { durationMs, positiveMs, type Duration } from '../core/duration.ts'
+import { systemEnvironment, type Environment } from '../core/environment.ts'
+import { LeaseholdError, messageOf } from '../core/errors.ts'
+import { Assembly } from './quorum/assembly.ts'
+import { claimOn } from './quorum/claiming.ts'
+import { evictOn } from './quorum/evicting.ts'
+import { mergedPage } from './quorum/listing.ts'
+import { Node } from './quorum/node.ts'
+import { releaseOn } from './quorum/releasing.ts'
+import { renewOn } from './quorum/renewing.ts'
+import { refusalOf, supportsOf } from './quorum/supports.ts'
+
+export interface QuorumOptions {
+  /**
+   * A node votes once it has been up for this long, and no ttl may be longer: a node that restarted empty must not
+   * give away what it forgot. Default one minute. 0: the nodes never lose what they have answered. The same for every
+   * client.
+   */
+  readonly votesAfter?: Duration
+  /**
+   * How long a node may take to answer before the others decide alone. Default a tenth of the ttl, 50 ms to 1 s; half
+   * the ttl at most.
+   */
+  readonly answerWithin?: Duration
+  /**
+   * By how much the clocks of nodes and clients may run at different rates, 0 to 0.5, beside the client's own 5 %.
+   * Default 0.01.
+   */
+  readonly drift?: number
+  /** Time, timers and chance, for simulators and tests. */
+  readonly environment?: Environment
+}
+
+const votesAfterDefaultMs = 60_000
+const driftDefault = 0.01
+const listWithinMs = 5000
+const closeWithinMs = 1000
+
+/** Locks held on a majority of an odd number of stores, three or more. Closing it closes them. */
+export function quorum(drivers: readonly LockDriver[], options: QuorumOptions = {}): LockDriver {
+  return new QuorumDriver(drivers, options)
+}
+
+class QuorumDriver implements LockDriver {
+  readonly name = 'quorum'
+  readonly supports: Supports
+  readonly #assembly: Assembly
+  readonly #votesAfterMs: number
+  #opening: Promise<void> | undefined
+  #closing: Promise<void> | undefined
+
+  constructor(drivers: readonly LockDriver[], options: QuorumOptions) {
+    if (drivers.length < 3 || drivers.length % 2 === 0 || new Set(drivers).size < drivers.length) {
+      throw new LeaseholdError('INVALID', 'A quorum needs 3, 5 or 7 different stores: an even one is no safer.')
+    }
+    const { votesAfter = votesAfterDefaultMs, answerWithin, drift = driftDefault } = options
+    if (!(drift >= 0 && drift <= 0.5)) throw new LeaseholdError('INVALID', `drift is ${drift}. Use 0 to 0.5.`)
+    const { environment = systemEnvironment() } = options
+    const votesAfterMs = durationMs(votesAfter, 'votesAfter')
+    this.#votesAfterMs = votesAfterMs
+    this.supports = supportsOf(drivers, votesAfterMs)
+    this.#assembly = new Assembly(
+      drivers.map((driver, place) => new Node(driver, place + 1, environment, votesAfterMs)),
+      environment,
+      {
+        driftRate: drift,
+        answerWithinMs: answerWithin === undefined ? undefined : positiveMs(answerWithin, 'answerWithin'),
+      },
+    )
+  }
+
+  /** Resolves once a majority is open. The others are tried again and again in the background. */
+  async open(): Promise<void> {
+    this.#refuseIfClosed()
+    this.#opening ??= this.#openMajority()
+    return this.#opening
+  }
+
+  async send(requests: readonly Request[]): Promise<readonly Standing[]> {
+    this.#refuseIfClosed()
+    const inTurn = keysInTurn(requests)
+    const last = new Map<string, Promise<Standing>>()
+    return Promise.all(
+      requests.map((request) => {
+        const key = keyOf(request)
+        if (!inTurn.has(key)) return this.#carryOut(request)
+        const answer = (last.get(key) ?? Promise.resolve()).then(() => this.#carryOut(request))
+        last.set(key, answer)
+        return answer
+      }),
+    )
+  }
+
+  /** Every page reads all that the nodes list: no two stores page alike. */
+  async list(query: ListQuery): Promise<KeyPage> {
+    this.#refuseIfClosed()
+    const { environment, majority } = this.#assembly
+    const { key, prefix } = query
+    const wanted = { ...(key !== undefined && { key }), ...(prefix !== undefined && { prefix }) }
+    const pages = await this.#assembly.read(wanted, listWithinMs)
+    return mergedPage(pages, query, Math.floor(environment.now()), majority)
+  }
+
+  close(): Promise<void> {
+    this.#closing ??= this.#close()
+    return this.#closing
+  }
+
+  #carryOut(request: Request): Promise<Standing> {
+    const assembly = this.#assembly
+    switch (request.op) {
+      case 'claim': {
+        const error = refusalOf(request.claim, this.supports, this.#votesAfterMs)
+        return error === undefined ? claimOn(assembly, request.claim) : Promise.resolve({ state: 'unknown', error })
+      }
+      case 'renew':
+        return renewOn(assembly, request)
+      case 'release':
+        return releaseOn(assembly, request)
+      case 'evict':
+        return evictOn(assembly, request)
+    }
+  }
+
+  async #openMajority(): Promise<void> {
+    const { nodes, majority } = this.#assembly
+    try {
+      await new Promise<void>((resolve, reject) => {
+        let opened = 0
+        const complaints: string[] = []
+        for (const node of nodes) {
+          node.open().then(
+            () => (opened += 1) === majority && resolve(),
+            (error: unknown) => {
+              complaints.push(`${node.name}: ${messageOf(error)}`)
+              if (complaints.length > nodes.length - majority) reject(notOpened(nodes.length, complaints, error))
+            },
+          )
+        }
+      })
+    } catch (error) {
+      // Nobody will close a driver that did not open.
+      await this.close()
+      throw error
+    }
+  }
+
+  async #close(): Promise<void> {
+    const { clearing, nodes, polls } = this.#assembly
+    await clearing.stop(closeWithinMs)
+    polls.close()
+    await Promise.allSettled(nodes.map((node) => node.close()))
+  }
+
+  #refuseIfClosed(): void {
+    if (this.#closing !== undefined) throw new LeaseholdError('CLOSED', 'This quorum has been closed.')
+  }
+}
+
+/**
+ * Keys whose requests have to wait for each other's answers: those with an eviction, which takes two steps, and those
+ * with two requests for one claim. All else goes out at once, and each node keeps the order.
+ */
+function keysInTurn(requests: readonly Request[]): ReadonlySet<string> {
+  const keys = new Set<string>()
+  const ids = new Set<string>()
+  for (const request of requests) {
+    const id = request.op === 'claim' ? request.claim.id : request.op === 'evict' ? undefined : request.id
+    if (id === undefined || ids.has(id)) keys.add(keyOf(request))
+    else ids.add(id)
+  }
+  return keys
+}
+
+function notOpened(nodes: number, complaints: readonly string[], cause: unknown): LeaseholdError {
+  return new LeaseholdError('UNAVAILABLE', `Too few of ${nodes} nodes could be opened. ${complaints.join(' ')}`, {
+    reason: 'no-majority',
+    cause,
+  })
+}

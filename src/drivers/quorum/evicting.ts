@@ -1,0 +1,32 @@
+import type { Request, Standing } from '../../core/driver.ts'
+import type { Assembly } from './assembly.ts'
+import { copiesOfKey, fenceOf } from './listing.ts'
+import { releaseOutcome } from './releasing.ts'
+
+const withinMs = 1000
+
+/**
+ * Ends the holder with this fence on every node. A node that was late with the claim may know it by another fence, so
+ * they are asked first. Evicted once a majority is known to be without it: its holder can then renew on none.
+ */
+export async function evictOn(assembly: Assembly, request: Extract<Request, { op: 'evict' }>): Promise<Standing> {
+  const { key, fence, reason } = request
+  let pages
+  try {
+    pages = await assembly.read({ key }, withinMs)
+  } catch (error) {
+    return { state: 'unknown', error }
+  }
+  const copies = copiesOfKey(pages, key).find((candidates) => fenceOf(candidates) === fence) ?? []
+  const fences = new Map(copies.map(({ node, claim }) => [node, claim.fence]))
+  return assembly.ask<Standing>({
+    withinMs,
+    ask: (node, answered) => node.ask({ op: 'evict', key, fence: fences.get(node) ?? fence, reason }, answered),
+    judge: (answers) => {
+      const outcome = releaseOutcome(assembly, answers)
+      // Nodes that never had the claim have nothing to tell.
+      const evicted = answers.find((answer) => answer?.state === 'absent' && answer.reason === 'evicted')
+      return outcome?.state === 'absent' ? (evicted ?? outcome) : outcome
+    },
+  })
+}

@@ -1,0 +1,80 @@
+import type { KeyPage, ListedClaim, ListQuery } from '../../core/driver.ts'
+import { pageOf } from '../../core/paging.ts'
+import type { Node } from './node.ts'
+
+/** What each node that answered lists. */
+export type Pages = ReadonlyMap<Node, KeyPage>
+
+/** A held claim as one node has it. */
+export interface Copy {
+  readonly node: Node
+  readonly claim: ListedClaim
+  /** The node's own clock when it listed the claim. */
+  readonly now: number
+}
+
+/** What a majority of nodes holds, told in one clock and in the order of keys. */
+export function mergedPage(pages: Pages, query: ListQuery, now: number, majority: number): KeyPage {
+  const copiesByKey = new Map<string, Copy[]>()
+  for (const [node, page] of pages) {
+    for (const { key, claims } of page.keys) {
+      const copies = claims.map((claim) => ({ node, claim, now: page.now }))
+      copiesByKey.set(key, [...(copiesByKey.get(key) ?? []), ...copies])
+    }
+  }
+  return pageOf([...copiesByKey.keys()].toSorted(), query, now, (key) =>
+    copiesById(copiesByKey.get(key) ?? []).flatMap((copies) => mergedClaim(copies, now, majority) ?? []),
+  )
+}
+
+/** The held claims of one key on every node, put together by id. */
+export function copiesOfKey(pages: Pages, key: string): Copy[][] {
+  const copies: Copy[] = []
+  for (const [node, page] of pages) {
+    const claims = page.keys.find((entry) => entry.key === key)?.claims ?? []
+    copies.push(...claims.map((claim) => ({ node, claim, now: page.now })))
+  }
+  return copiesById(copies)
+}
+
+/**
+ * The fence a claim was granted with. A majority has it; nodes that gave their copy late may have another. Where so
+ * many nodes are missing that it cannot be told, the most common one, and of those the highest.
+ */
+export function fenceOf(copies: readonly Copy[]): number {
+  const fences = copies.map(({ claim }) => claim.fence)
+  const votes = (fence: number): number => fences.filter((other) => other === fence).length
+  return fences.toSorted((one, other) => votes(other) - votes(one) || other - one)[0] ?? 0
+}
+
+/** The claim as the node has it with which its majority ends; undefined if fewer hold it. */
+function mergedClaim(copies: readonly Copy[], now: number, majority: number): ListedClaim | undefined {
+  const last = copies.toSorted((one, other) => remainingMs(other) - remainingMs(one))[majority - 1]
+  if (last === undefined) return undefined
+  const { claim } = last
+  const moved = (time: number): number => time - last.now + now
+  // A node counts a fence written back to it as a renewal, and one that lags has counted fewer.
+  const mostFirst = copies.map((copy) => copy.claim.renewalCount).toSorted((one, other) => other - one)
+  return {
+    ...claim,
+    fence: fenceOf(copies),
+    renewalCount: mostFirst[majority - 1] ?? 0,
+    enteredAt: moved(claim.enteredAt),
+    acquiredAt: moved(claim.acquiredAt),
+    lastHeartbeat: moved(claim.lastHeartbeat),
+    expiresAt: moved(claim.expiresAt),
+  }
+}
+
+function copiesById(copies: readonly Copy[]): Copy[][] {
+  const byId = new Map<string, Copy[]>()
+  for (const copy of copies) {
+    if (copy.claim.state !== 'held') continue
+    byId.set(copy.claim.id, [...(byId.get(copy.claim.id) ?? []), copy])
+  }
+  return [...byId.values()]
+}
+
+function remainingMs({ claim, now }: Copy): number {
+  return claim.expiresAt - now
+}

@@ -1,0 +1,146 @@
+import { pauseMs, type Backoff } from '../../core/backoff.ts'
+import { Batcher } from '../../core/batcher.ts'
+import type { KeyPage, ListedKey, ListQuery, LockDriver, Request, Standing } from '../../core/driver.ts'
+import type { Environment, Timer } from '../../core/environment.ts'
+import { LeaseholdError, messageOf } from '../../core/errors.ts'
+import { Voting } from './voting.ts'
+
+export type Answered = (standing: Standing) => void
+
+const openingRetry: Backoff = { attempts: Infinity, minMs: 100, maxMs: 5000, factor: 2, jitter: 0.2 }
+
+/**
+ * One store of a quorum. Requests for one key reach it one after the other, those of one turn together, like a client's
+ * own; it is left alone while it is silent, and its word counts only once it can have forgotten nothing.
+ */
+export class Node {
+  readonly name: string
+  readonly driver: LockDriver
+  readonly #environment: Environment
+  readonly #batcher: Batcher
+  readonly #voting: Voting
+  #state: 'new' | 'open' | 'closed' = 'new'
+  #silent = false
+  #failures = 0
+  #retry: Timer | undefined
+
+  constructor(driver: LockDriver, place: number, environment: Environment, votesAfterMs: number) {
+    this.name = `node ${place} (${driver.name})`
+    this.driver = driver
+    this.#environment = environment
+    this.#batcher = new Batcher(driver, environment)
+    this.#voting = new Voting(driver, environment, votesAfterMs)
+  }
+
+  /** See {@link Voting.fenceFloor}. */
+  get fenceFloor(): number {
+    return this.#voting.fenceFloor
+  }
+
+  /** Settles with the first try. If that failed, further ones follow in the background until the node is closed. */
+  async open(): Promise<void> {
+    if (this.#state === 'open') return
+    try {
+      await this.driver.open()
+    } catch (error) {
+      this.#openLater()
+      throw error
+    }
+    if (this.#state === 'closed') return
+    this.#state = 'open'
+    this.#voting.seen()
+  }
+
+  async close(): Promise<void> {
+    this.#state = 'closed'
+    this.#retry?.cancel()
+    await this.driver.close()
+  }
+
+  /** Sends a request. False: it was not sent, and `answered` has been told so already. */
+  ask(request: Request, answered: Answered): boolean {
+    const obstacle = this.#obstacle(request)
+    if (obstacle !== undefined) {
+      answered({ state: 'unknown', error: obstacle })
+      return false
+    }
+    this.#batcher.submit(request, { answered: (_, standing) => this.#hear(standing, answered) })
+    return true
+  }
+
+  /** As `ask`; but what a store that restarted empty would say does not count: see `uncounted.ts`. */
+  vote(request: Request, answered: Answered): boolean {
+    if (request.op === 'claim' && this.#voting.waitMs > 0) {
+      answered(this.#voting.instead(this.name))
+      return false
+    }
+    const askedAt = this.#environment.now()
+    return this.ask(request, (standing) => {
+      const doubtful = standing.state === (request.op === 'claim' ? 'held' : 'absent')
+      if (doubtful) void this.#voteOn(standing, askedAt, answered)
+      else answered(standing)
+    })
+  }
+
+  /** All that the node lists, page after page. */
+  async list(query: ListQuery): Promise<KeyPage> {
+    const obstacle = this.#obstacle(undefined)
+    if (obstacle !== undefined) throw obstacle
+    const keys: ListedKey[] = []
+    let page: KeyPage | undefined
+    do {
+      const after = page?.next
+      page = await this.driver.list({ ...query, limit: keysPerPage, ...(after !== undefined && { after }) })
+      keys.push(...page.keys)
+    } while (page.next !== undefined)
+    return { now: page.now, keys }
+  }
+
+  /** The node has not answered in time: it is asked nothing more until it has. */
+  fellSilent(): void {
+    this.#silent = true
+  }
+
+  async #voteOn(standing: Standing, askedAt: number, answered: Answered): Promise<void> {
+    const counts = await this.#voting.counts(askedAt)
+    answered(counts ? standing : this.#voting.instead(this.name, standing))
+  }
+
+  #hear(standing: Standing, answered: Answered): void {
+    this.#silent = false
+    if (standing.state !== 'unknown') return answered(standing)
+    this.#voting.failed()
+    answered({ state: 'unknown', error: this.#named(standing.error) })
+  }
+
+  /** The error of the node's driver, saying which node. */
+  #named(error: unknown): LeaseholdError {
+    const known = error instanceof LeaseholdError ? error : undefined
+    const message = known === undefined ? messageOf(error) : known.message.slice(known.code.length + 2)
+    return new LeaseholdError('UNAVAILABLE', `${this.name}: ${message}`, {
+      cause: error,
+      reason: known?.reason ?? 'network',
+    })
+  }
+
+  /** Why the node cannot be asked. Releases wait for a silent node: they must arrive after what it has not answered. */
+  #obstacle(request: Request | undefined): LeaseholdError | undefined {
+    if (this.#state !== 'open') {
+      return new LeaseholdError('UNAVAILABLE', `${this.name} is not connected.`, { reason: 'network' })
+    }
+    if (!this.#silent || request?.op === 'release') return undefined
+    return new LeaseholdError('UNAVAILABLE', `${this.name} does not answer.`, { reason: 'no-answer' })
+  }
+
+  #openLater(): void {
+    if (this.#state === 'closed') return
+    this.#failures += 1
+    const delayMs = pauseMs(openingRetry, this.#failures, this.#environment.random())
+    this.#retry = this.#environment.timer(delayMs, () => {
+      // The next failure sets the next timer.
+      this.open().catch(() => {})
+    })
+  }
+}
+
+const keysPerPage = 1000

@@ -1,0 +1,27 @@
+import type { Request, Standing } from '../../core/driver.ts'
+import type { Assembly } from './assembly.ts'
+import { mergedAbsence, releaseVerdict, type Answers } from './verdict.ts'
+
+/** How long to try to release a claim of which this driver does not know the ttl. */
+const foreignTtlMs = 30_000
+
+/** Releases on all nodes. Answered when a majority has; the others are seen to in the background. */
+export function releaseOn(assembly: Assembly, request: Extract<Request, { op: 'release' }>): Promise<Standing> {
+  const { clearing, grants } = assembly
+  const { key, id } = request
+  const grant = grants.get(id)
+  grants.delete(id)
+  const ttlMs = grant?.ttlMs ?? foreignTtlMs
+  return assembly.ask<Standing>({
+    withinMs: assembly.answerWithinMs(ttlMs),
+    ask: (node, answered) => clearing.release(node, key, id, ttlMs + (grant?.claim.graceMs ?? 0), answered),
+    judge: (answers) => releaseOutcome(assembly, answers),
+  })
+}
+
+/** What the answers to a release, or to an eviction, come to. */
+export function releaseOutcome(assembly: Assembly, answers: Answers): Standing | undefined {
+  const verdict = releaseVerdict(answers, assembly.majority)
+  if (verdict === undefined) return undefined
+  return verdict === 'unknown' ? assembly.unknown(answers) : mergedAbsence(answers)
+}

@@ -1,0 +1,72 @@
+import type { Request, Standing } from '../../core/driver.ts'
+import type { Assembly } from './assembly.ts'
+import { clear, writeBack } from './claiming.ts'
+import { agreeOnFence } from './fence-agreement.ts'
+import type { Grant } from './grants.ts'
+import type { Node } from './node.ts'
+import { ifSeated, takeSeat } from './seats.ts'
+import { saidBy } from './uncounted.ts'
+import { majorityTtlMs, renewalVerdict, type Held } from './verdict.ts'
+
+type Renewal = Extract<Request, { op: 'renew' }>
+
+/**
+ * Renews on all nodes. Held if a majority of those that count renewed, over if a majority says so, else to be tried
+ * again.
+ */
+export async function renewOn(assembly: Assembly, request: Renewal): Promise<Standing> {
+  const { environment, grants, majority } = assembly
+  const { id, ttlMs } = request
+  const grant = grants.get(id)
+  const sentAt = environment.now()
+  // Nodes that were late with the claim learn its fence now.
+  const fenceFloor = Math.max(grant?.fence ?? 0, request.fenceFloor ?? 0)
+  const renewal: Renewal = fenceFloor > 0 ? { ...request, fenceFloor } : request
+  const held = new Map<Node, Held>()
+  const answered = new Map<Node, Standing>()
+  let isRenewed = false
+  const outcome = await assembly.ask<'held' | Standing>({
+    withinMs: assembly.answerWithinMs(ttlMs),
+    ask: (node, hear) => node.vote(renewal, ifSeated(grant, node, hear)),
+    heard: (node, standing) => {
+      answered.set(node, standing)
+      if (standing.state === 'held') held.set(node, standing)
+      if (saidBy(standing).state === 'absent') grant?.seats.delete(node)
+      if (grant !== undefined && isRenewed) takeSeat(assembly, grant, node, standing)
+    },
+    judge: (answers) => assembly.outcome(renewalVerdict(answers, majority), answers),
+  })
+  if (outcome !== 'held') {
+    if (outcome.state !== 'absent') return outcome
+    grants.delete(id)
+    // A minority may have it still: nobody can hold it any more, and unless it is in its grace it is only in the way.
+    const elsewhere = assembly.nodes.filter((node) => answered.get(node)?.state !== 'absent')
+    if (grant?.claim.graceMs === 0) clear(assembly, grant.claim, elsewhere)
+    return outcome
+  }
+  const fence = await fenceFor(assembly, request, grant, held)
+  if (fence === undefined) return assembly.unknown([])
+  const until = assembly.heldUntil(sentAt, majorityTtlMs([...held.values()], majority))
+  if (grant !== undefined && grants.get(id) === grant) {
+    Object.assign(grant, { fence, ttlMs, until })
+    grants.put(grant, environment.now())
+    isRenewed = true
+    for (const [node, standing] of answered) takeSeat(assembly, grant, node, standing)
+  }
+  return assembly.told([...held.values()], fence, until) ?? assembly.unknown([])
+}
+
+/**
+ * A renewal changes no fence, unless it is told to. Who renews a claim that another process was granted knows its
+ * fence: no more than that is answered, and the lowest is never more.
+ */
+async function fenceFor(
+  assembly: Assembly,
+  request: Renewal,
+  grant: Grant | undefined,
+  held: Map<Node, Held>,
+): Promise<number | undefined> {
+  if (grant === undefined) return Math.min(...[...held.values()].map(({ fence }) => fence))
+  if ((request.fenceFloor ?? 0) <= grant.fence) return grant.fence
+  return agreeOnFence(held, assembly.majority, (behind, highest) => writeBack(assembly, request, held, behind, highest))
+}

@@ -1,0 +1,38 @@
+import type { Standing } from '../../core/driver.ts'
+import type { Assembly } from './assembly.ts'
+import type { Grant } from './grants.ts'
+import type { Answered, Node } from './node.ts'
+import { saidBy, Uncounted } from './uncounted.ts'
+
+/**
+ * Passes on what a node says about a grant, if the node counts by the time it answers: one that got the claim late
+ * may have been somebody else's in between.
+ */
+export function ifSeated(grant: Grant | undefined, node: Node, answered: Answered): Answered {
+  return (standing) => {
+    if (grant === undefined || grant.seats.has(node)) answered(standing)
+    else answered({ state: 'unknown', error: new Uncounted(`${node.name} got the claim late.`, standing) })
+  }
+}
+
+/**
+ * Gives a grant that has just been renewed its seat on a node, where it has none. A node that has lost the claim is
+ * sent it once more, so that a lease held for weeks outlives the restart of one node after the other. The node counts
+ * from the next renewal on, if it answers before the end that was told with this one: until then nobody else can have
+ * come and gone.
+ */
+export function takeSeat(assembly: Assembly, grant: Grant, node: Node, answer: Standing): void {
+  if (grant.seats.has(node)) return
+  const { environment, grants } = assembly
+  const { claim, seats, ttlMs } = grant
+  const sit = (standing: Standing): void => {
+    const inTime = grants.get(claim.id) === grant && environment.now() < grant.until
+    if (standing.state === 'held' && inTime) seats.set(node, standing)
+  }
+  const said = saidBy(answer)
+  if (said.state !== 'absent') return sit(said)
+  const { maxHoldMs } = claim
+  const leftMs = maxHoldMs === undefined ? undefined : maxHoldMs - (environment.now() - grant.grantedAt)
+  if (leftMs !== undefined && leftMs < 1) return
+  node.ask({ op: 'claim', claim: { ...claim, ttlMs, evict: undefined, maxHoldMs: leftMs } }, sit)
+}

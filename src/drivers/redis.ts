@@ -1,0 +1,255 @@
+/**
+ * Locks in Redis or Valkey, alone, behind Sentinel, or a Cluster.
+ *
+ * A whole batch is one call of a Lua script that runs the rule of `admission.ts` beside the data, by the server's clock.
+ * News goes to the channel of the client that owns the claim.
+ */
+import { randomBytes } from 'node:crypto'
+import { keyOf } from '../core/batcher.ts'
+import type { Heard, KeyPage, ListQuery, LockDriver, Request, Standing, Supports } from '../core/driver.ts'
+import { LeaseholdError } from '../core/errors.ts'
+import { parseAddress } from './redis/address.ts'
+import { callsOf, isOneCall } from './redis/calls.ts'
+import { dial } from './redis/dial.ts'
+import { faultOf, isUnsent, overdue } from './redis/faults.ts'
+import { IoredisLink, type IoredisClient } from './redis/ioredis.ts'
+import { Keyspace } from './redis/keyspace.ts'
+import type { Link } from './redis/link.ts'
+import { listPage } from './redis/listing.ts'
+import { NodeRedisClusterLink, NodeRedisLink, type NodeRedisClient, type NodeRedisCluster } from './redis/node-redis.ts'
+import { within } from './redis/patience.ts'
+import { batchScript, run } from './redis/script.ts'
+import { Uptime } from './redis/uptime.ts'
+import { decodeNews, decodeReply, encodeBatch, type Sender } from './redis/wire.ts'
+
+export type { IoredisClient } from './redis/ioredis.ts'
+export type { NodeRedisClient, NodeRedisCluster } from './redis/node-redis.ts'
+
+/** A client you made: of ioredis (`Redis` or `Cluster`) or of node-redis (`createClient` or `createCluster`). */
+export type RedisClient = IoredisClient | NodeRedisClient | NodeRedisCluster
+
+export interface RedisOptions {
+  /** `redis://user:password@host:6379/0`, `rediss://…` or `redis+unix:///path`. Absent: Redis on this machine. */
+  readonly url?: string
+  /** A client to use instead of a URL. It stays yours: closing the driver leaves it open. */
+  readonly client?: RedisClient
+  /** Begins every name in Redis. `leasehold:` unless told. */
+  readonly prefix?: string
+  /** The longest to wait for a reply before its outcome counts as unknown. 5 s unless told, and a third of a ttl at most. */
+  readonly commandTimeoutMs?: number
+  /** The store's time in milliseconds, for tests that move it. All drivers of one store must share it. */
+  readonly clockForTests?: () => number
+}
+
+const supports: Supports = {
+  shared: true,
+  limit: true,
+  range: true,
+  queue: true,
+  push: true,
+  priority: true,
+  convert: true,
+  evict: ['stale', 'lower-priority', 'same-runner', 'all'],
+  grace: true,
+  maxHold: true,
+  fence: true,
+  ttlMinMs: 1,
+  // A year: times must stay whole numbers that a double can add up.
+  ttlMaxMs: 31_536_000_000,
+}
+
+const commandTimeoutDefaultMs = 5000
+const commandTimeoutMinMs = 50
+
+/** A lock store in Redis, out of a URL, a client, or options. */
+export function redis(from: string | RedisClient | RedisOptions = {}): LockDriver {
+  if (typeof from === 'string') return new RedisDriver({ url: from })
+  return new RedisDriver('call' in from || 'sendCommand' in from ? { client: from } : from)
+}
+
+class RedisDriver implements LockDriver {
+  readonly name = 'redis'
+  readonly supports = supports
+  readonly #options: RedisOptions
+  readonly #sender: Sender
+  readonly #commandTimeoutMs: number
+  readonly #listeners = new Set<Heard>()
+  /** Our claims that wait, by id: whoever may have missed news is told to ask. */
+  readonly #waiting = new Map<string, string>()
+  readonly #uptime = new Uptime()
+  #link: Link | undefined
+  #opening: Promise<Link> | undefined
+  #closed = false
+
+  constructor(options: RedisOptions) {
+    // A wrong address is told at once, not when it is used.
+    if (options.client === undefined && options.url !== undefined) parseAddress(options.url)
+    const keyspace = new Keyspace(options.prefix ?? 'leasehold:')
+    const channel = keyspace.channel(randomBytes(9).toString('base64url'))
+    this.#options = options
+    this.#sender = { keyspace, channel, clock: options.clockForTests }
+    this.#commandTimeoutMs = options.commandTimeoutMs ?? commandTimeoutDefaultMs
+  }
+
+  async open(): Promise<void> {
+    await this.#connected()
+  }
+
+  async send(requests: readonly Request[]): Promise<readonly Standing[]> {
+    const link = this.#link ?? (await this.#connected())
+    this.#refuseIfClosed()
+    const standings = isOneCall(requests, link.cluster)
+      ? await this.#sendCall(link, requests)
+      : await this.#sendCalls(link, requests)
+    this.#keepTrack(requests, standings)
+    return standings
+  }
+
+  async list(query: ListQuery): Promise<KeyPage> {
+    const link = await this.#connected()
+    const { keyspace, clock } = this.#sender
+    try {
+      return await within(this.#commandTimeoutMs, listPage({ link, keyspace, clock }, query), overdue)
+    } catch (error) {
+      throw faultOf(error)
+    }
+  }
+
+  listen(heard: Heard): Disposable {
+    this.#listeners.add(heard)
+    return { [Symbol.dispose]: () => void this.#listeners.delete(heard) }
+  }
+
+  async uptimeMs(): Promise<number> {
+    const link = await this.#connected()
+    try {
+      return await within(this.#commandTimeoutMs, this.#uptime.read(link), overdue)
+    } catch (error) {
+      throw faultOf(error)
+    }
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true
+    this.#listeners.clear()
+    this.#waiting.clear()
+    const link = this.#link
+    this.#link = undefined
+    await link?.close()
+    // Whoever was opening meanwhile finds the driver closed, and lets go of what it opened.
+    await this.#opening?.catch(() => {})
+  }
+
+  // ---- the connection
+
+  async #connected(): Promise<Link> {
+    this.#refuseIfClosed()
+    if (this.#link !== undefined) return this.#link
+    this.#opening ??= this.#connect().finally(() => {
+      this.#opening = undefined
+    })
+    return this.#opening
+  }
+
+  async #connect(): Promise<Link> {
+    const { client, url } = this.#options
+    const link = client === undefined ? await dial(parseAddress(url ?? 'redis://127.0.0.1')) : linkOver(client)
+    try {
+      await within(this.#commandTimeoutMs, this.#prepare(link), overdue)
+      this.#refuseIfClosed()
+    } catch (error) {
+      await link.close()
+      throw faultOf(error)
+    }
+    this.#link = link
+    return link
+  }
+
+  async #prepare(link: Link): Promise<void> {
+    await link.open()
+    await link.subscribe(this.#sender.channel, {
+      heard: (message) => this.#hear(message),
+      missed: () => {
+        for (const [id, key] of this.#waiting) this.#tell(key, id, 'ask')
+      },
+    })
+  }
+
+  // ---- requests
+
+  async #sendCall(link: Link, requests: readonly Request[]): Promise<readonly Standing[]> {
+    try {
+      return await this.#call(link, requests)
+    } catch (error) {
+      const fault = faultOf(error)
+      if (isUnsent(error)) throw fault
+      return requests.map(() => ({ state: 'unknown', error: fault }))
+    }
+  }
+
+  /** Several calls at once. What one of them could not send is unknown: others were sent. */
+  async #sendCalls(link: Link, requests: readonly Request[]): Promise<readonly Standing[]> {
+    const answers: Standing[] = []
+    const sendOne = async (places: readonly number[]): Promise<void> => {
+      const batch = places.map((place) => requests[place] as Request)
+      const standings = await this.#sendCall(link, batch).catch((error: unknown) =>
+        batch.map((): Standing => ({ state: 'unknown', error })),
+      )
+      for (const [index, place] of places.entries()) answers[place] = standings[index] as Standing
+    }
+    await Promise.all(callsOf(requests, link.cluster).map(sendOne))
+    return answers
+  }
+
+  async #call(link: Link, requests: readonly Request[]): Promise<readonly Standing[]> {
+    const { keys, values } = encodeBatch(requests, this.#sender)
+    const timeoutMs = this.#timeoutFor(requests)
+    const reply = await within(timeoutMs, run(link, batchScript, keys, values), (milliseconds) => {
+      link.renew()
+      return overdue(milliseconds)
+    })
+    return decodeReply(reply, requests)
+  }
+
+  /** A lost reply must leave time to try again before the lease ends. */
+  #timeoutFor(requests: readonly Request[]): number {
+    let timeoutMs = this.#commandTimeoutMs
+    for (const request of requests) {
+      if (request.op === 'renew') timeoutMs = Math.min(timeoutMs, request.ttlMs / 3)
+    }
+    return Math.max(commandTimeoutMinMs, timeoutMs)
+  }
+
+  // ---- news
+
+  #keepTrack(requests: readonly Request[], standings: readonly Standing[]): void {
+    for (const [index, request] of requests.entries()) {
+      const state = standings[index]?.state
+      if (request.op === 'evict' || (state !== 'waiting' && this.#waiting.size === 0)) continue
+      const id = request.op === 'claim' ? request.claim.id : request.id
+      if (state === 'waiting') this.#waiting.set(id, keyOf(request))
+      else if (state !== 'unknown') this.#waiting.delete(id)
+    }
+  }
+
+  #hear(message: string): void {
+    const news = decodeNews(message)
+    if (news === undefined) return
+    this.#waiting.delete(news.id)
+    this.#tell(news.key, news.id, news.standing)
+  }
+
+  #tell(key: string, id: string, news: Standing | 'ask'): void {
+    for (const heard of this.#listeners) heard(key, id, news)
+  }
+
+  #refuseIfClosed(): void {
+    if (this.#closed) throw new LeaseholdError('CLOSED', 'This Redis store has been closed.')
+  }
+}
+
+/** Clients are told apart by what they have: nothing of theirs is imported. */
+function linkOver(client: RedisClient): Link {
+  if ('call' in client) return new IoredisLink(client, false)
+  return 'masters' in client ? new NodeRedisClusterLink(client) : new NodeRedisLink(client, false)
+}

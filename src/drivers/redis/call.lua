@@ -1,0 +1,46 @@
+-- What all parts of one call share: its clock, who calls, and the fences. Functions get it as an argument: a function
+-- that refers to variables around it is dear to make, and all are made anew for every call.
+-- ARGV: where the hash tag ends in each of KEYS; the caller's channel; a test's clock in ms, or empty; ms to keep keys
+--   beyond their end; …
+
+local time = redis.call('TIME')
+local call = {
+  now = time[1] * 1000 + math.floor(time[2] / 1000),
+  wallMicroseconds = time[1] * 1000000 + time[2],
+  -- The same as text: to print a number of this size takes as long as a command.
+  wallText = time[1] .. string.sub('00000' .. time[2], -6),
+  tagEnd = tonumber(ARGV[1]),
+  channel = ARGV[2],
+  spareMs = tonumber(ARGV[4]),
+  -- The last fence of each hash tag as this call has it, and as Redis has it.
+  fences = {},
+  storedFences = {},
+}
+if ARGV[3] ~= '' then
+  call.now = tonumber(ARGV[3])
+  call.wallMicroseconds = call.now * 1000
+  call.wallText = string.format('%.0f', call.wallMicroseconds)
+end
+
+-- Reads the last fence of a hash tag, and lifts it to the wall clock: whatever a crash or a failover has lost, the next
+-- fence is past it. Answers with the next fence.
+local function fenceToCome(call, tag)
+  local last = call.fences[tag]
+  if last then return last + 1 end
+  local clock = call.wallMicroseconds
+  local stored = tonumber(redis.call('SET', tag .. 'fence', call.wallText, 'GET') or '0')
+  call.storedFences[tag] = clock
+  call.fences[tag] = math.max(stored, clock - 1)
+  return call.fences[tag] + 1
+end
+
+local function liftFence(call, tag, floor)
+  if floor > 9007199254740991 then error('LEASEHOLD fence beyond 2^53') end
+  if floor > call.fences[tag] then call.fences[tag] = floor end
+end
+
+local function storeFences(call)
+  for tag, fence in pairs(call.fences) do
+    if fence ~= call.storedFences[tag] then redis.call('SET', tag .. 'fence', string.format('%.0f', fence)) end
+  end
+end

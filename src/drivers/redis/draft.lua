@@ -1,0 +1,188 @@
+-- The work of one request on a key: the copy in Lua of core/admission/draft.ts. What a request decides is written by
+-- key.lua; its answer is a line that wire.ts reads. Needs record.lua, conflict.lua, key.lua and lease-time.lua.
+
+-- Besides what key.lua has in `draft`: the asking claim (subject), kept out of the store until it stands still, the
+-- same as it is stored (subjectBefore), why it was dropped, and the holders whose time was found to be over (overdue).
+
+-- ---- answers
+
+local function heldLine(record)
+  local line = string.format('h %.0f %.0f', record[FENCE], record[EXPIRES_AT] - now)
+  local after = record[AFTER]
+  if not record[LEAVING] and not after then return line end
+  local parts = {}
+  if record[LEAVING] then parts[1] = '"leaving":"' .. record[LEAVING] .. '"' end
+  if after then
+    local text = string.format('"after":{"how":"%s","fence":%.0f,"runner":', after[1], after[2])
+    parts[#parts + 1] = text .. after[3] .. '}'
+  end
+  return line .. ' {' .. table.concat(parts, ',') .. '}'
+end
+
+-- `detail` is JSON.
+local function absentLine(reason, detail)
+  return detail and 'a ' .. reason .. ' ' .. detail or 'a ' .. reason
+end
+
+-- When the first of those in the way must be gone, or may be taken for stale.
+local function againMs(record, atMost)
+  local again = atMost
+  for _, holder in ipairs(draft.holders) do
+    if overlaps(holder, record) then
+      again = math.min(again, holder[EXPIRES_AT] + holder[GRACE] - now)
+      if record[EVICT] == 'stale' then
+        again = math.min(again, holder[HEARTBEAT] + record[STALE] - now)
+      end
+    end
+  end
+  return math.max(1, again)
+end
+
+local function standingOf(record)
+  if record[FENCE] ~= 0 then return heldLine(record) end
+  local ttl = record[EXPIRES_AT] - now
+  local ahead = aheadOf(record)
+  return string.format('w %d %.0f %.0f', ahead, ttl, ahead > 0 and ttl or againMs(record, ttl))
+end
+
+-- ---- what changes
+
+local function tell(record, line)
+  draft.news[#draft.news + 1] = { record[CHANNEL], line .. '\n' .. record[ID] }
+end
+
+local function removeHolder(record)
+  local staying = {}
+  for _, holder in ipairs(draft.holders) do
+    if holder ~= record then staying[#staying + 1] = holder end
+  end
+  draft.holders = staying
+  draft.headChanged = true
+end
+
+local function replaceHolder(record, by)
+  local replaced = {}
+  for at, holder in ipairs(draft.holders) do replaced[at] = holder == record and by or holder end
+  draft.holders = replaced
+  draft.headChanged = true
+end
+
+local function removeWaiter(stored)
+  draft.left[#draft.left + 1] = stored
+  draft.leftIds[stored[ID]] = true
+end
+
+local function dropSubject(reason)
+  if draft.subjectBefore then removeWaiter(draft.subjectBefore) end
+  draft.subject = nil
+  draft.dropReason = reason
+end
+
+local function dropWaiter(stored, reason)
+  if stored == draft.subject then return dropSubject(reason) end
+  removeWaiter(stored)
+  if reason ~= 'expired' then tell(stored, absentLine(reason)) end
+end
+
+-- Writes down where the asking claim came to stand.
+local function settleSubject()
+  if not draft.subject then return absentLine(draft.dropReason or 'unknown') end
+  if draft.subject[FENCE] == 0 and not draft.subject[WAIT] then return absentLine('refused') end
+  local line = standingOf(draft.subject)
+  if draft.subject[FENCE] ~= 0 then
+    if draft.subjectBefore then removeWaiter(draft.subjectBefore) end
+  elseif not draft.subjectBefore then
+    draft.entered = draft.subject
+  elseif draft.subject ~= draft.subjectBefore then
+    draft.rewritten[draft.subject[ID]] = draft.subject
+  end
+  return line
+end
+
+-- ---- time
+
+local function noteEnd(record, how, detail)
+  draft.ended = { record[ID], how, detail or false, record[FENCE], record[RUNNER], now + record[TTL], false }
+  draft.headChanged = true
+end
+
+-- Ends holders whose time is over and cuts leases that a clock set back would have stretched.
+local function settleHolders()
+  local staying
+  for at, stored in ipairs(draft.holders) do
+    local holder = judge(stored)
+    local over = now >= holder[EXPIRES_AT] + holder[GRACE]
+    if (over or holder ~= stored) and not staying then
+      staying = {}
+      for before = 1, at - 1 do staying[before] = draft.holders[before] end
+    end
+    if over then
+      draft.overdue[#draft.overdue + 1] = holder
+    elseif staying then
+      staying[#staying + 1] = holder
+    end
+  end
+  if not staying then return end
+  draft.holders = staying
+  draft.headChanged = true
+  if #draft.overdue == 0 then return end
+  -- Of several ends the latest grant is remembered.
+  local last = draft.overdue[1]
+  for _, record in ipairs(draft.overdue) do
+    if record[FENCE] > last[FENCE] then last = record end
+  end
+  noteEnd(last, howEnded(last))
+end
+
+local function beginDraft()
+  draft.subject, draft.subjectBefore, draft.dropReason = nil, nil, nil
+  draft.overdue = {}
+  settleHolders()
+end
+
+-- ---- who is here
+
+local function holderCalled(id)
+  for _, holder in ipairs(draft.holders) do
+    if holder[ID] == id then return holder end
+  end
+end
+
+local function holds(id)
+  local holder = holderCalled(id)
+  return holder ~= nil and now < holder[EXPIRES_AT]
+end
+
+local function find(id)
+  local holder = holderCalled(id)
+  if holder then return holder end
+  local stored = findWaiter(id)
+  if not stored then return nil end
+  local waiter = judge(stored)
+  if now < waiter[EXPIRES_AT] then
+    if waiter ~= stored then draft.rewritten[id] = waiter end
+    return waiter
+  end
+  removeWaiter(stored)
+  return nil
+end
+
+local function overdueCalled(id)
+  for _, record in ipairs(draft.overdue) do
+    if record[ID] == id then return record end
+  end
+end
+
+-- Whether this step has found the claim to be over.
+local function hasEnded(id)
+  return #draft.left > 0 or (draft.ended and draft.ended[ENDED_ID] == id) or overdueCalled(id) ~= nil
+end
+
+-- For a claim that is not there: what is known of its end.
+local function absent(id)
+  local late = overdueCalled(id)
+  if late then return absentLine(howEnded(late)) end
+  if draft.left[1] and draft.left[1][ID] == id then return absentLine('expired') end
+  if not draft.ended or draft.ended[ENDED_ID] ~= id then return absentLine('unknown') end
+  return absentLine(draft.ended[ENDED_HOW], draft.ended[ENDED_DETAIL])
+end

@@ -1,0 +1,149 @@
+import { LeaseholdError } from '../../core/errors.ts'
+import type { Link, Listener, Shelf, Subscription } from './link.ts'
+
+/** What is used of an ioredis client, a single one or a Cluster, of version 5 or 6. */
+export interface IoredisClient {
+  readonly status: string
+  readonly options: { readonly keyPrefix?: string | undefined; readonly host?: string | undefined }
+  readonly isCluster?: boolean
+  call(command: string, args: string[]): Promise<unknown>
+  connect(): Promise<unknown>
+  disconnect(reconnect?: boolean): void
+  duplicate(options?: object): IoredisClient
+  subscribe(channel: string): Promise<unknown>
+  unsubscribe(channel: string): Promise<unknown>
+  on(event: string, listener: Listener): unknown
+  off(event: string, listener: Listener): unknown
+  nodes?(role: 'master'): IoredisClient[]
+}
+
+/** The driver's link over an ioredis client. `owned`: the driver made the client, and closes it. */
+export class IoredisLink implements Link {
+  readonly cluster: boolean
+  readonly #client: IoredisClient
+  readonly #owned: boolean
+  #interruptions = 0
+  #subscriber: IoredisClient | undefined
+  #unlisten: (() => void) | undefined
+
+  constructor(client: IoredisClient, owned: boolean) {
+    if ((client.options?.keyPrefix ?? '') !== '') {
+      throw new LeaseholdError('INVALID', 'This ioredis client has a keyPrefix. Give the driver a `prefix` instead.')
+    }
+    this.#client = client
+    this.#owned = owned
+    this.cluster = client.isCluster === true
+    client.on('close', this.#noteClose)
+  }
+
+  get interruptions(): number | undefined {
+    return this.cluster ? undefined : this.#interruptions
+  }
+
+  async open(): Promise<void> {
+    await connected(this.#client)
+  }
+
+  call(command: string, args: readonly string[]): Promise<unknown> {
+    return this.#client.call(command, args as string[])
+  }
+
+  async subscribe(channel: string, { heard, missed }: Subscription): Promise<void> {
+    // A Cluster keeps a connection for subscriptions itself.
+    const subscriber = this.cluster ? this.#client : this.#client.duplicate(subscriberOptions)
+    const onMessage = (from: string, message: string): void => {
+      if (from === channel) heard(message)
+    }
+    let interruptions = 0
+    const onReady = (): void => {
+      if (interruptions > 0) missed()
+    }
+    const onClose = (): void => void (interruptions += 1)
+    const listeners = { message: onMessage, ready: onReady, close: onClose, error: ignore }
+    for (const [event, listener] of Object.entries(listeners)) subscriber.on(event, listener)
+    this.#unlisten = () => {
+      for (const [event, listener] of Object.entries(listeners)) {
+        // A connection that ends may still complain.
+        if (listener !== ignore) subscriber.off(event, listener)
+      }
+    }
+    this.#subscriber = subscriber
+    if (!this.cluster) await connected(subscriber)
+    await subscriber.subscribe(channel)
+  }
+
+  async shelves(): Promise<readonly Shelf[]> {
+    if (this.#client.nodes === undefined || !this.cluster) {
+      return [{ name: '', call: (command, args) => this.#client.call(command, args as string[]) }]
+    }
+    return this.#client.nodes('master').map((node) => ({
+      name: nameOf(node),
+      call: (command, args) => node.call(command, args as string[]),
+    }))
+  }
+
+  renew(): void {
+    if (this.#owned && this.#client.status === 'ready') this.#client.disconnect(true)
+  }
+
+  async close(): Promise<void> {
+    this.#unlisten?.()
+    this.#client.off('close', this.#noteClose)
+    if (this.#subscriber !== undefined && this.#subscriber !== this.#client) this.#subscriber.disconnect()
+    if (this.#owned) this.#client.disconnect()
+  }
+
+  readonly #noteClose = (): void => void (this.#interruptions += 1)
+}
+
+/** A subscriber waits for its connection however long that takes: what it misses is asked for afterwards. */
+const subscriberOptions = {
+  lazyConnect: true,
+  autoResubscribe: true,
+  enableOfflineQueue: true,
+  maxRetriesPerRequest: null,
+  retryStrategy: reconnectAfterMs,
+}
+
+/** When to dial again after the `attempt`-th failure. */
+export function reconnectAfterMs(attempt: number): number {
+  return Math.min(1000, 25 * 2 ** Math.min(attempt, 10))
+}
+
+/** Resolves once the client can be used; rejects with what kept it from that. */
+async function connected(client: IoredisClient): Promise<void> {
+  if (client.status === 'ready') return
+  if (client.status === 'wait' || client.status === 'end') {
+    await connecting(client, client.connect())
+    return
+  }
+  await connecting(
+    client,
+    new Promise<void>((resolve) => {
+      client.on('ready', () => resolve())
+    }),
+  )
+}
+
+/** ioredis tells why only through events. */
+async function connecting(client: IoredisClient, ready: Promise<unknown>): Promise<void> {
+  let onError: (error: unknown) => void = ignore
+  const failed = new Promise<never>((_, reject) => {
+    onError = reject
+  })
+  client.on('error', onError)
+  try {
+    await Promise.race([ready, failed])
+  } finally {
+    client.off('error', onError)
+    failed.catch(ignore)
+    ready.catch(ignore)
+  }
+}
+
+function nameOf(node: IoredisClient): string {
+  const { host, port } = node.options as { host?: string; port?: number }
+  return `${host}:${port}`
+}
+
+function ignore(): void {}

@@ -1,0 +1,49 @@
+import { LeaseholdError } from '../../core/errors.ts'
+import { hashTagOf, hashTags } from './hash-tags.ts'
+
+/**
+ * The names under which everything is stored. For a lock key K whose hash tag is T, all after one prefix:
+ *
+ * - `{T}k:K` string: the key's record, its holders and its last unclean end
+ * - `{T}q:K` sorted set: the ids of those who wait, by rank
+ * - `{T}w:K` hash: their records, by id
+ * - `{T}fence` string: the last fence of all keys with this tag; the only names that stay
+ *
+ * and the channels `news:CLIENT`, one a client.
+ */
+export class Keyspace {
+  readonly prefix: string
+  /** Where the hash tag ends in every name, in bytes. */
+  readonly tagEnd: number
+
+  constructor(prefix: string) {
+    if (/[{}]/.test(prefix)) {
+      throw new LeaseholdError('INVALID', `The prefix ${JSON.stringify(prefix)} has braces. They are for hash tags.`)
+    }
+    this.prefix = prefix
+    this.tagEnd = Buffer.byteLength(prefix) + (hashTags[0] as string).length + 2
+  }
+
+  record(key: string): string {
+    return `${this.prefix}{${hashTagOf(key)}}k:${key}`
+  }
+
+  channel(client: string): string {
+    return `${this.prefix}news:${client}`
+  }
+
+  /** The lock key of a record's name. */
+  keyOf(record: string): string {
+    return record.slice(this.prefix.length + (hashTags[0] as string).length + 4)
+  }
+
+  /** Matches the records of keys that begin with `keyPrefix`, to the letter. */
+  pattern(keyPrefix: string): string {
+    return `${literally(this.prefix)}{???}k:${literally(keyPrefix)}*`
+  }
+}
+
+/** Text as a pattern that matches nothing else. */
+function literally(text: string): string {
+  return text.replaceAll(/[*?[\]\\^-]/g, String.raw`\$&`)
+}

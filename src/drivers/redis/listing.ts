@@ -1,0 +1,181 @@
+/**
+ * `list` over SCAN. A page ends where the cursor stands, with the names it found too many, so a listing as a whole shows
+ * every key that was there from its beginning to its end at least once, as SCAN promises. A key may show twice if Redis
+ * resizes its table meanwhile, and one that comes or goes meanwhile may show or not.
+ */
+import type { KeyPage, ListedClaim, ListedKey, ListQuery, Runner } from '../../core/driver.ts'
+import { LeaseholdError } from '../../core/errors.ts'
+import { pageLimit } from '../../core/paging.ts'
+import { hashTagOf } from './hash-tags.ts'
+import type { Keyspace } from './keyspace.ts'
+import type { Link, Shelf } from './link.ts'
+import { listScript, run } from './script.ts'
+import { foreign } from './wire.ts'
+
+/** Where a page ended: the server, its cursor, and names found but not shown yet. */
+type Bookmark = readonly [shelf: string, cursor: string, found: readonly string[]]
+
+/** How many keys of Redis to look at in one step. */
+const scanCount = 500
+
+export interface Lister {
+  readonly link: Link
+  readonly keyspace: Keyspace
+  readonly clock: (() => number) | undefined
+}
+
+export async function listPage(lister: Lister, query: ListQuery): Promise<KeyPage> {
+  if (query.key !== undefined) {
+    const { now, keys } = await read(lister, [lister.keyspace.record(query.key)])
+    return { now, keys: keys.filter(({ claims }) => claims.length > 0) }
+  }
+  const limit = pageLimit(query)
+  const walk = await Walk.begin(lister, query)
+  const page: ListedKey[] = []
+  let now: number | undefined
+  // One more than fits, to know whether there is another page.
+  while (page.length <= limit) {
+    const names = await walk.next(limit + 1 - page.length)
+    if (names.length === 0) return { now: now ?? (await read(lister, [])).now, keys: page }
+    const batch = await read(lister, names)
+    now = batch.now
+    page.push(...batch.keys.filter(({ claims }) => claims.length > 0))
+  }
+  const beyond = page.pop() as ListedKey
+  return { now: now as number, keys: page, next: walk.bookmark(lister.keyspace.record(beyond.key)) }
+}
+
+/** A walk over the names of all records, server by server. */
+class Walk {
+  readonly #shelves: readonly Shelf[]
+  readonly #pattern: string
+  #at = 0
+  #cursor = '0'
+  /** This server's keys have been seen to the end. */
+  #done = false
+  #found: string[] = []
+
+  private constructor(shelves: readonly Shelf[], pattern: string) {
+    this.#shelves = shelves
+    this.#pattern = pattern
+  }
+
+  static async begin({ link, keyspace }: Lister, query: ListQuery): Promise<Walk> {
+    const shelves = (await link.shelves()).toSorted((one, other) => (one.name < other.name ? -1 : 1))
+    const walk = new Walk(shelves, keyspace.pattern(query.prefix ?? ''))
+    if (query.after !== undefined) walk.#resume(query.after)
+    return walk
+  }
+
+  /** Up to `count` more names; none at the end. */
+  async next(count: number): Promise<readonly string[]> {
+    while (this.#found.length === 0 && this.#at < this.#shelves.length) {
+      if (this.#done) {
+        this.#at += 1
+        this.#cursor = '0'
+        this.#done = false
+      } else {
+        await this.#scan(this.#shelves[this.#at] as Shelf)
+      }
+    }
+    return this.#found.splice(0, count)
+  }
+
+  /** Where to go on, beginning with a name that was taken and not shown. */
+  bookmark(first: string): string {
+    const cursor = this.#done ? 'end' : this.#cursor
+    const mark: Bookmark = [this.#shelves[this.#at]?.name ?? '', cursor, [first, ...this.#found]]
+    return JSON.stringify(mark)
+  }
+
+  async #scan(shelf: Shelf): Promise<void> {
+    const args = [this.#cursor, 'MATCH', this.#pattern, 'COUNT', String(scanCount)]
+    const [cursor, names] = (await shelf.call('SCAN', args)) as [string, string[]]
+    this.#cursor = cursor
+    this.#done = this.#cursor === '0'
+    // Within one step SCAN may name a key twice.
+    this.#found.push(...new Set(names))
+  }
+
+  #resume(after: string): void {
+    const [name, cursor, found] = parseBookmark(after)
+    // A server that has left the cluster has given its keys to others: go on with the next name.
+    const at = this.#shelves.findIndex((shelf) => shelf.name >= name)
+    this.#at = at < 0 ? this.#shelves.length : at
+    this.#found = [...found]
+    if (this.#shelves[this.#at]?.name !== name) return
+    this.#done = cursor === 'end'
+    this.#cursor = this.#done ? '0' : cursor
+  }
+}
+
+function parseBookmark(after: string): Bookmark {
+  try {
+    const [name, cursor, found] = JSON.parse(after) as Bookmark
+    if (typeof name === 'string' && /^(\d+|end)$/.test(cursor) && Array.isArray(found)) return [name, cursor, found]
+  } catch {
+    // Said below.
+  }
+  throw new LeaseholdError('INVALID', '`after` is not the `next` of a page of this store.')
+}
+
+/** The keys with these records, in one call; on a cluster one a hash tag. */
+async function read(
+  { link, keyspace, clock }: Lister,
+  names: readonly string[],
+): Promise<{ now: number; keys: readonly ListedKey[] }> {
+  const values = [String(keyspace.tagEnd), '', clock === undefined ? '' : String(clock()), '0']
+  const groups = link.cluster && names.length > 0 ? byHashTag(names, keyspace) : [names]
+  let now = 0
+  const found = new Map<string, ListedKey>()
+  for (const group of groups) {
+    const [time, ...answers] = (await run(link, listScript, group, values)) as [string, ...(string[][] | string)[]]
+    now = Number(time)
+    for (const [index, claims] of answers.entries()) {
+      if (typeof claims === 'string') throw foreign()
+      const name = group[index] as string
+      found.set(name, { key: keyspace.keyOf(name), claims: claims.map((texts) => listedClaim(texts)) })
+    }
+  }
+  return { now, keys: names.map((name) => found.get(name) as ListedKey) }
+}
+
+function byHashTag(names: readonly string[], keyspace: Keyspace): readonly (readonly string[])[] {
+  const groups = new Map<string, string[]>()
+  for (const name of names) {
+    const tag = hashTagOf(keyspace.keyOf(name))
+    const group = groups.get(tag)
+    if (group === undefined) groups.set(tag, [name])
+    else group.push(name)
+  }
+  return [...groups.values()]
+}
+
+/** A claim out of the texts that `list.lua` answers with, in the order of `record.lua`. */
+function listedClaim(texts: string | readonly string[]): ListedClaim {
+  const [id, , runner, ttlMs, expiresAt, lastHeartbeat, renewalCount, enteredAt, acquiredAt, fence] = texts
+  const [priority, , shared, limit, start, end, , , , graceMs, maxHoldMs, , leaving] = texts.slice(11)
+  return {
+    id: id as string,
+    state: fence === '0' ? 'waiting' : 'held',
+    mode: shared === 'true' ? 'shared' : 'exclusive',
+    limit: optional(limit),
+    range: start === '' ? undefined : { start: Number(start), end: Number(end) },
+    priority: Number(priority),
+    fence: Number(fence),
+    ttlMs: Number(ttlMs),
+    graceMs: Number(graceMs),
+    maxHoldMs: optional(maxHoldMs),
+    leaving: leaving === '' ? undefined : leaving,
+    enteredAt: Number(enteredAt),
+    acquiredAt: Number(acquiredAt),
+    lastHeartbeat: Number(lastHeartbeat),
+    renewalCount: Number(renewalCount),
+    expiresAt: Number(expiresAt),
+    runner: JSON.parse(runner as string) as Runner,
+  }
+}
+
+function optional(text: string | undefined): number | undefined {
+  return text === '' || text === undefined ? undefined : Number(text)
+}

@@ -1,0 +1,124 @@
+import type { Link, Listener, Shelf, Subscription } from './link.ts'
+
+/** What is used of a node-redis client (`redis` 4 and later), a single one. */
+export interface NodeRedisClient {
+  readonly isOpen: boolean
+  readonly isReady: boolean
+  sendCommand(args: string[]): Promise<unknown>
+  connect(): Promise<unknown>
+  duplicate(): NodeRedisClient
+  subscribe(channel: string, listener: (message: string) => void): Promise<unknown>
+  unsubscribe(channel: string): Promise<unknown>
+  on(event: string, listener: Listener): unknown
+  off(event: string, listener: Listener): unknown
+  destroy?(): void
+  disconnect(): unknown
+}
+
+/** What is used of a node-redis cluster. */
+export interface NodeRedisCluster {
+  readonly isOpen?: boolean
+  readonly masters: readonly { readonly address: string }[]
+  sendCommand(firstKey: string | undefined, isReadonly: boolean | undefined, args: string[]): Promise<unknown>
+  connect(): Promise<unknown>
+  nodeClient(node: never): NodeRedisClient | Promise<NodeRedisClient>
+  subscribe(channel: string, listener: (message: string) => void): Promise<unknown>
+  unsubscribe(channel: string): Promise<unknown>
+}
+
+/** The driver's link over a node-redis client. `owned`: the driver made the client, and closes it. */
+export class NodeRedisLink implements Link {
+  readonly cluster = false
+  readonly interruptions = undefined
+  readonly #client: NodeRedisClient
+  readonly #owned: boolean
+  #subscriber: NodeRedisClient | undefined
+
+  constructor(client: NodeRedisClient, owned: boolean) {
+    this.#client = client
+    this.#owned = owned
+  }
+
+  async open(): Promise<void> {
+    if (!this.#client.isOpen) await this.#client.connect()
+  }
+
+  call(command: string, args: readonly string[]): Promise<unknown> {
+    return this.#client.sendCommand([command, ...args])
+  }
+
+  async subscribe(channel: string, { heard, missed }: Subscription): Promise<void> {
+    const subscriber = this.#client.duplicate()
+    this.#subscriber = subscriber
+    let interruptions = 0
+    subscriber.on('error', () => void (interruptions += 1))
+    subscriber.on('ready', () => {
+      if (interruptions > 0) missed()
+    })
+    await subscriber.connect()
+    await subscriber.subscribe(channel, heard)
+  }
+
+  async shelves(): Promise<readonly Shelf[]> {
+    return [{ name: '', call: (command, args) => this.call(command, args) }]
+  }
+
+  renew(): void {}
+
+  async close(): Promise<void> {
+    if (this.#subscriber !== undefined) end(this.#subscriber)
+    if (this.#owned) end(this.#client)
+  }
+}
+
+/** The driver's link over a node-redis cluster, which stays its maker's. */
+export class NodeRedisClusterLink implements Link {
+  readonly cluster = true
+  readonly interruptions = undefined
+  readonly #client: NodeRedisCluster
+  #channel: string | undefined
+
+  constructor(client: NodeRedisCluster) {
+    this.#client = client
+  }
+
+  async open(): Promise<void> {
+    if (this.#client.isOpen === false) await this.#client.connect()
+  }
+
+  call(command: string, args: readonly string[], key: string | undefined): Promise<unknown> {
+    return this.#client.sendCommand(key, false, [command, ...args])
+  }
+
+  async subscribe(channel: string, { heard }: Subscription): Promise<void> {
+    this.#channel = channel
+    await this.#client.subscribe(channel, heard)
+  }
+
+  async shelves(): Promise<readonly Shelf[]> {
+    return this.#client.masters.map((node) => ({
+      name: node.address,
+      call: async (command, args) => {
+        const client = await this.#client.nodeClient(node as never)
+        return client.sendCommand([command, ...args])
+      },
+    }))
+  }
+
+  renew(): void {}
+
+  async close(): Promise<void> {
+    if (this.#channel === undefined) return
+    try {
+      await this.#client.unsubscribe(this.#channel)
+    } catch {
+      // The cluster's own client is closed already, and its subscriptions with it.
+    }
+  }
+}
+
+function end(client: NodeRedisClient): void {
+  if (!client.isOpen) return
+  if (client.destroy === undefined) void client.disconnect()
+  else client.destroy()
+}

@@ -1,0 +1,85 @@
+import { createHash } from 'node:crypto'
+import admission from './admission.lua.generated.ts'
+import batch from './batch.lua.generated.ts'
+import call from './call.lua.generated.ts'
+import carryOut from './carry-out.lua.generated.ts'
+import conflict from './conflict.lua.generated.ts'
+import draft from './draft.lua.generated.ts'
+import eviction from './eviction.lua.generated.ts'
+import key from './key.lua.generated.ts'
+import leaseTime from './lease-time.lua.generated.ts'
+import list from './list.lua.generated.ts'
+import plain from './plain.lua.generated.ts'
+import promotion from './promotion.lua.generated.ts'
+import quick from './quick.lua.generated.ts'
+import record from './record.lua.generated.ts'
+import type { Link } from './link.ts'
+
+/** A Lua script as Redis knows it: by its text, and by the hash of that. */
+export interface Script {
+  readonly text: string
+  readonly sha: string
+}
+
+/** The rule's own names for what the parts of a call share. */
+const shared = 'local now, tagEnd, channel, spareMs = call.now, call.tagEnd, call.channel, call.spareMs'
+
+/** The parts of the rule in the order in which they build on each other. */
+const rule = [record, plain, conflict, key, leaseTime, draft, promotion, eviction, admission, carryOut]
+
+/** Carries out requests. The rule is made only when a call needs it: to make it takes longer than most calls. */
+export const batchScript = script(
+  call,
+  'local function theRule(call, fenceToCome, liftFence)',
+  shared,
+  ...rule,
+  'end',
+  quick,
+  batch,
+)
+
+/** Reads keys whole. */
+export const listScript = script(call, shared, record, plain, list)
+
+function script(...parts: readonly string[]): Script {
+  const text = withConstants(parts.join('\n'))
+  return { text, sha: createHash('sha1').update(text).digest('hex') }
+}
+
+/**
+ * Puts numbers in the place of constants, lines such as `local ID, TTL = 1, 2`. Lua has none: they are variables, and a
+ * function that refers to twenty of them takes long to make.
+ */
+function withConstants(text: string): string {
+  const numbers = new Map<string, string>()
+  const rest = text.replaceAll(
+    /^local ([A-Z_]+(?:, [A-Z_]+)*) = (\d+(?:, \d+)*)$/gm,
+    (_, names: string, values: string) => {
+      const each = values.split(', ')
+      for (const [index, name] of names.split(', ').entries()) numbers.set(name, each[index] as string)
+      return ''
+    },
+  )
+  return rest.replaceAll(/\b[A-Z_]{2,}\b/g, (name) => numbers.get(name) ?? name)
+}
+
+/** Runs a script by its hash. A server that does not know it (new, flushed, restarted) is sent the text. */
+export async function run(
+  link: Link,
+  { sha, text }: Script,
+  keys: readonly string[],
+  values: readonly string[],
+): Promise<unknown> {
+  const args = [sha, String(keys.length), ...keys, ...values]
+  try {
+    return await link.call('EVALSHA', args, keys[0])
+  } catch (error) {
+    // Nothing has been carried out.
+    if (!isUnknownScript(error)) throw error
+    return link.call('EVAL', args.with(0, text), keys[0])
+  }
+}
+
+function isUnknownScript(error: unknown): boolean {
+  return error instanceof Error && error.message.startsWith('NOSCRIPT')
+}

@@ -1,0 +1,38 @@
+import { LeaseholdError } from '../core/errors.ts'
+
+/**
+ * What clients give for a statement that writes: pg (`rowCount`), postgres (`count`), node:sqlite, better-sqlite3 and
+ * libsql (`changes`), @libsql/client (`rowsAffected`), mariadb (`affectedRows`), mysql2 (the same, in an array), or a number.
+ */
+export type WriteResult =
+  | number
+  | { readonly rowCount: number | null }
+  | { readonly count: number }
+  | { readonly changes: number | bigint }
+  | { readonly rowsAffected: number }
+  | { readonly affectedRows: number }
+  | readonly [{ readonly affectedRows: number }, ...unknown[]]
+
+const names = ['rowCount', 'changes', 'affectedRows', 'rowsAffected', 'count'] as const
+
+/** How many rows a statement wrote. A result that does not say is refused: taking it for a success would be unsafe. */
+export function affectedRows(result: WriteResult): number {
+  const given: unknown = result
+  // The result of the postgres package is an array of rows itself, and has its count beside them.
+  const told = Array.isArray(given) && !('count' in given) ? (given[0] as unknown) : given
+  if (typeof told === 'object' && told !== null) {
+    for (const name of names) {
+      const value: unknown = (told as Record<string, unknown>)[name]
+      if (typeof value === 'number' || typeof value === 'bigint') return rows(Number(value))
+    }
+  }
+  return rows(told)
+}
+
+function rows(value: unknown): number {
+  if (typeof value === 'number' && Number.isSafeInteger(value) && value >= 0) return value
+  throw new LeaseholdError(
+    'INVALID',
+    `The result does not say how many rows were written. Give it as it came, or the number: one of ${names.join(', ')}.`,
+  )
+}

@@ -1,0 +1,135 @@
+import { randomUUID } from 'node:crypto'
+import { closeSync, fsyncSync, openSync, renameSync } from 'node:fs'
+import { open, rm, stat } from 'node:fs/promises'
+import path from 'node:path'
+import { durationMs, type Duration } from '../core/duration.ts'
+import { openDatabase, type Database } from '../drivers/sqlite/database.ts'
+import { faultOf } from '../drivers/sqlite/faults.ts'
+import { persist } from '../drivers/sqlite/patience.ts'
+import { checkFence, superseded } from './superseded.ts'
+
+export interface FileGuardOptions {
+  /** How long to wait for another process that is just writing the file. Default 5 s, then UNAVAILABLE (`busy`). */
+  readonly patience?: Duration
+}
+
+/**
+ * Keeps stale holders out of a file. The file is replaced as a whole, so that readers see the old content or the new.
+ * Its fence lies beside it in `FILE.fence`, a small SQLite file: a file system cannot compare before it renames, but
+ * SQLite's lock on that file, which the system takes back from a process that dies, makes the two one step.
+ */
+export class FileGuard {
+  readonly #file: string
+  readonly #patienceMs: number
+
+  constructor(file: string, options: FileGuardOptions = {}) {
+    this.#file = path.resolve(file)
+    this.#patienceMs = options.patience === undefined ? 5000 : durationMs(options.patience, 'patience')
+  }
+
+  /** Replaces the content, on disk when it resolves. Throws LOST (`superseded`) if a later holder has written. */
+  async write(content: string | Uint8Array, fence: number): Promise<void> {
+    checkFence(fence)
+    const draft = `${this.#file}.${randomUUID()}.draft`
+    try {
+      await writeThrough(draft, content, await modeOf(this.#file))
+      await this.#withFences(async (fences) => {
+        // The fence is on disk before the content: a crash in between must not leave content that a lower fence may replace.
+        await this.#persist(() => raise(fences, this.#file, fence))
+        await this.#persist(() => replace(fences, this.#file, draft, fence))
+      })
+    } finally {
+      await rm(draft, { force: true })
+    }
+  }
+
+  async #withFences(use: (fences: Database) => Promise<void>): Promise<void> {
+    let fences: Database | undefined
+    try {
+      fences = await persist(() => openFences(`${this.#file}.fence`), this.#patienceMs)
+      await use(fences)
+    } catch (error) {
+      throw faultOf(error, `${this.#file}.fence`)
+    } finally {
+      fences?.close()
+    }
+  }
+
+  #persist(attempt: () => void): Promise<void> {
+    return persist(attempt, this.#patienceMs)
+  }
+}
+
+/** A guard for one file. */
+export function fileGuard(file: string, options?: FileGuardOptions): FileGuard {
+  return new FileGuard(file, options)
+}
+
+/** Who may read and write the file now; undefined if there is none. */
+async function modeOf(file: string): Promise<number | undefined> {
+  try {
+    return (await stat(file)).mode & 0o777
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined
+    throw error
+  }
+}
+
+async function writeThrough(file: string, content: string | Uint8Array, mode: number | undefined): Promise<void> {
+  const handle = await open(file, 'wx')
+  try {
+    if (mode !== undefined) await handle.chmod(mode)
+    await handle.writeFile(content)
+    await handle.sync()
+  } finally {
+    await handle.close()
+  }
+}
+
+function openFences(file: string): Database {
+  const fences = openDatabase(file)
+  try {
+    fences.exec('pragma busy_timeout = 0; pragma synchronous = full')
+    fences.exec('create table if not exists fence (one integer primary key check (one = 1), seen integer not null)')
+    return fences
+  } catch (error) {
+    fences.close()
+    throw error
+  }
+}
+
+/** Raises the fence that is kept, or finds it higher already. Most writes are not their holder's first: they only read. */
+function raise(fences: Database, file: string, fence: number): void {
+  if (seenBy(fences, file, fence) === fence) return
+  const upsert = 'insert into fence values (1, ?) on conflict (one) do update set seen = max(seen, excluded.seen)'
+  fences.command(upsert).run(fence)
+}
+
+/** While SQLite's lock is held nobody else can look at the fence, let alone raise it. */
+function replace(fences: Database, file: string, draft: string, fence: number): void {
+  fences.exec('begin immediate')
+  try {
+    seenBy(fences, file, fence)
+    renameSync(draft, file)
+    syncDirectory(path.dirname(file))
+  } finally {
+    fences.exec('rollback')
+  }
+}
+
+function seenBy(fences: Database, file: string, fence: number): number {
+  const seen = Number(fences.query('select seen from fence').get()?.['seen'] ?? 0)
+  if (fence < seen) throw superseded(file, fence, seen)
+  return seen
+}
+
+/** A rename is on disk once its directory is. Windows has no such thing as syncing one. */
+function syncDirectory(directory: string): void {
+  if (process.platform === 'win32') return
+  const descriptor = openSync(directory, 'r')
+  try {
+    fsyncSync(descriptor)
+  } finally {
+    closeSync(descriptor)
+  }
+}

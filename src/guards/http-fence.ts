@@ -1,0 +1,36 @@
+import { checkFence, superseded } from './superseded.ts'
+
+/** The request header that carries a fence. */
+export const fenceHeader = 'If-Fence'
+
+/** The response header that tells a refusal by a guard from a 412 for another reason. */
+export const refusedHeader = 'Fence-Refused'
+
+/** The part of a lease that a request needs. */
+export interface Fenced {
+  readonly fence: number
+  /** Aborts the request when the lease is lost. */
+  readonly signal?: AbortSignal
+}
+
+/**
+ * `fetch` for the holder of a lease: adds its fence, and gives up when the lease is lost. Rejects with LOST (`superseded`)
+ * if the server has seen a later holder; every other answer is the caller's to judge.
+ */
+export async function fencedFetch(lease: Fenced, input: string | URL, init: RequestInit = {}): Promise<Response> {
+  const headers = new Headers(init.headers)
+  headers.set(fenceHeader, String(checkFence(lease.fence)))
+  const signals = [lease.signal, init.signal].filter((signal) => signal != null)
+  const response = await fetch(input, { ...init, headers, signal: AbortSignal.any(signals) })
+  if (response.status !== 412 || response.headers.get(refusedHeader) !== 'superseded') return response
+  // The connection is free for the next request only once the answer has been read.
+  await response.body?.cancel()
+  throw superseded(String(input), lease.fence)
+}
+
+/** The fence of a request header; undefined if it is missing or no fence. */
+export function readFence(header: string | readonly string[] | undefined): number | undefined {
+  if (typeof header !== 'string' || !/^[1-9]\d{0,15}$/.test(header)) return undefined
+  const fence = Number(header)
+  return Number.isSafeInteger(fence) ? fence : undefined
+}

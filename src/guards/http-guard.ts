@@ -1,0 +1,73 @@
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import { LeaseholdError } from '../core/errors.ts'
+import { fenceHeader, readFence, refusedHeader } from './http-fence.ts'
+import { memoryGuard, type MemoryGuard } from './memory.ts'
+import { isSuperseded } from './superseded.ts'
+
+export interface HttpGuardOptions<Request extends IncomingMessage = IncomingMessage> {
+  /** What a request writes; one fence is kept for each. Unless told: the path of its URL. */
+  readonly resource?: (request: Request) => string
+  /** Unless told: a new one, which forgets with the process. */
+  readonly guard?: MemoryGuard
+  /** Lets requests without a fence through, unguarded. Unless told they are refused with 428. */
+  readonly optional?: boolean
+}
+
+/** Middleware as Express, Connect and many others take it. Under plain `node:http` the handler is `next`. */
+export type Middleware<Request extends IncomingMessage = IncomingMessage> = (
+  request: Request,
+  response: ServerResponse,
+  next: () => unknown,
+) => void
+
+/** Requests with these methods write nothing and need no fence. */
+const safeMethods = new Set(['GET', 'HEAD', 'OPTIONS', 'TRACE'])
+
+/**
+ * Refuses writes of stale holders. A request carries its fence as `If-Fence: 118`. Answers 412 (Precondition Failed) if a
+ * higher fence has been seen, 428 (Precondition Required) if there is none, 400 if it is no number. Requests for one
+ * resource run one after another, each until its response is closed and the promise of `next`, if it gives one, has
+ * settled: none is overtaken on the way.
+ */
+export function httpGuard<Request extends IncomingMessage = IncomingMessage>(
+  options: HttpGuardOptions<Request> = {},
+): Middleware<Request> {
+  const { resource = pathOf, guard = memoryGuard(), optional = false } = options
+  return (request, response, next) => {
+    const given = request.headers[fenceHeader.toLowerCase()]
+    if (safeMethods.has(request.method ?? 'GET') || (given === undefined && optional)) return void next()
+    const fence = readFence(given)
+    if (fence === undefined) {
+      const status = given === undefined ? 428 : 400
+      return refuse(response, status, new LeaseholdError('INVALID', `${fenceHeader} must be the fence of a lease.`))
+    }
+    guard
+      .write(resource(request), fence, () => untilDone(response, next))
+      .catch((error: unknown) => {
+        if (isSuperseded(error)) refuse(response, 412, error)
+        else response.destroy(error as Error)
+      })
+  }
+}
+
+/** Calls the handler, and resolves when its response is closed and its work is over. */
+async function untilDone(response: ServerResponse, next: () => unknown): Promise<void> {
+  // Gone while it waited for its turn: nobody would hear of what it wrote.
+  if (response.closed) return
+  const closed = new Promise<void>((resolve) => {
+    response.once('close', resolve)
+  })
+  // A client that hangs up closes the response, but the handler may be writing still.
+  await Promise.all([closed, next()])
+}
+
+function refuse(response: ServerResponse, status: number, error: LeaseholdError): void {
+  const { code, reason, message } = error
+  if (reason !== undefined) response.setHeader(refusedHeader, reason)
+  response.writeHead(status, { 'content-type': 'application/json' })
+  response.end(JSON.stringify({ code, reason, message }))
+}
+
+function pathOf(request: IncomingMessage): string {
+  return (request.url ?? '').replace(/[?#].*$/s, '')
+}

@@ -1,0 +1,74 @@
+import { LeaseholdError } from '../core/errors.ts'
+import { checkFence, superseded } from './superseded.ts'
+
+export interface MongoGuardOptions {
+  /** The field that keeps the fence; a dotted path if it lies deeper. */
+  readonly field?: string
+}
+
+/** What the driver gives: of `updateOne`, `replaceOne`, `deleteOne`, or of `findOneAndUpdate` (the document, or null). */
+export type MongoResult =
+  | { readonly matchedCount: number; readonly upsertedCount?: number }
+  | { readonly deletedCount: number }
+  | object
+  | null
+
+/** An update document: operators with their fields. */
+export type MongoUpdate = Readonly<Record<`$${string}`, Readonly<Record<string, unknown>>>>
+
+/**
+ * Keeps stale holders out of documents. The fence lies in a field of the document itself, so that one update checks it,
+ * raises it and writes: nothing can come in between.
+ */
+export class MongoGuard {
+  readonly #field: string
+
+  constructor(options: MongoGuardOptions = {}) {
+    const { field = 'fence' } = options
+    if (typeof field !== 'string' || field === '' || field.startsWith('$') || field.includes('\0')) {
+      throw new LeaseholdError('INVALID', `${JSON.stringify(field)} is no name of a field.`)
+    }
+    this.#field = field
+  }
+
+  /** Your filter, and that no later holder has written. A document without a fence passes. */
+  filter<Filter extends object>(filter: Filter, fence: number): { $and: [Filter, Record<string, unknown>] } {
+    return { $and: [filter, { [this.#field]: { $not: { $gt: checkFence(fence) } } }] }
+  }
+
+  /** Your update, and the fence in its `$set`. */
+  update<Update extends MongoUpdate>(update: Update, fence: number): Update & { $set: Record<string, unknown> } {
+    if (Array.isArray(update)) {
+      throw new LeaseholdError('INVALID', 'A pipeline cannot be added to. Give an update with operators.')
+    }
+    return { ...update, $set: { ...update['$set'], [this.#field]: checkFence(fence) } }
+  }
+
+  /** Throws LOST (`superseded`) if nothing was written: a later holder has, or the document is not there. */
+  check(result: MongoResult, resource: string, fence: number): void {
+    if (written(result) === 0) throw superseded(resource, fence)
+  }
+}
+
+/** A guard for the documents of MongoDB. */
+export function mongoGuard(options?: MongoGuardOptions): MongoGuard {
+  return new MongoGuard(options)
+}
+
+function written(result: MongoResult): number {
+  if (result === null) return 0
+  if (typeof result !== 'object') throw new LeaseholdError('INVALID', 'Give what the driver gave for the update.')
+  const { matchedCount, upsertedCount, deletedCount, value, ok } = result as Readonly<Record<string, unknown>>
+  // An unacknowledged write (`w: 0`) has no counts: nobody can say whether it was refused.
+  if ('acknowledged' in result && result.acknowledged === false) {
+    throw new LeaseholdError(
+      'INVALID',
+      'The write was not acknowledged, so it cannot be checked. Use w: 1 or majority.',
+    )
+  }
+  if (typeof matchedCount === 'number') return matchedCount + (typeof upsertedCount === 'number' ? upsertedCount : 0)
+  if (typeof deletedCount === 'number') return deletedCount
+  // `findOneAndUpdate` with `includeResultMetadata` wraps the document.
+  if (ok !== undefined && 'lastErrorObject' in result) return value === null ? 0 : 1
+  return 1
+}

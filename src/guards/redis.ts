@@ -1,0 +1,64 @@
+import { LeaseholdError } from '../core/errors.ts'
+import script from './fenced-command.lua.generated.ts'
+import { checkFence, superseded } from './superseded.ts'
+
+/** What is used of an ioredis client (also of its Cluster). */
+export interface IoredisClient {
+  eval(script: string, keyCount: number, ...keysAndArguments: string[]): Promise<unknown>
+  defineCommand(name: string, definition: { lua: string }): void
+}
+
+/** What is used of a node-redis client (also of its cluster). */
+export interface NodeRedisClient {
+  eval(script: string, options: { keys: string[]; arguments: string[] }): Promise<unknown>
+}
+
+export interface RedisGuardOptions {
+  /**
+   * Where the fence of a key is kept. Unless told: `{key}:fence`, in the same slot of a cluster. It must never expire
+   * while a stale holder may be about.
+   */
+  readonly fenceKey?: (key: string) => string
+}
+
+/** Keeps stale holders out of Redis keys: one script checks the fence and runs the command, nothing can come in between. */
+export class RedisGuard {
+  readonly #evaluate: (keys: string[], values: string[]) => Promise<unknown>
+  readonly #fenceKey: (key: string) => string
+
+  constructor(client: IoredisClient | NodeRedisClient, options: RedisGuardOptions = {}) {
+    this.#evaluate =
+      'defineCommand' in client
+        ? (keys, values) => client.eval(script, keys.length, ...keys, ...values)
+        : (keys, values) => client.eval(script, { keys, arguments: values })
+    this.#fenceKey = options.fenceKey ?? fenceKeyOf
+  }
+
+  /** SET, unless a later holder has been here. Throws LOST (`superseded`). */
+  async set(key: string, value: string, fence: number): Promise<void> {
+    await this.command(key, ['SET', key, value], fence)
+  }
+
+  /**
+   * Any command that writes this one key: `['HSET', key, 'total', '5']`. Resolves to its reply as a script sees it.
+   * Throws LOST (`superseded`) if a later holder has been here.
+   */
+  async command(key: string, command: readonly [string, ...string[]], fence: number): Promise<unknown> {
+    const keys = [this.#fenceKey(key), key]
+    const answer = await this.#evaluate(keys, [String(checkFence(fence)), ...command])
+    const [done, reply] = Array.isArray(answer) ? (answer as unknown[]) : []
+    if (done === 1) return reply
+    if (done === 0) throw superseded(key, fence, Number(reply))
+    throw new LeaseholdError('INVALID', 'Redis answered the guard in a form it does not know.')
+  }
+}
+
+/** A guard for keys of Redis, over an ioredis or a node-redis client. */
+export function redisGuard(client: IoredisClient | NodeRedisClient, options?: RedisGuardOptions): RedisGuard {
+  return new RedisGuard(client, options)
+}
+
+/** A key with a hash tag shares its slot with all keys of that tag; one without is made the tag. */
+function fenceKeyOf(key: string): string {
+  return /\{[^}]+\}/.test(key) ? `${key}:fence` : `{${key}}:fence`
+}

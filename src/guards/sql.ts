@@ -1,0 +1,105 @@
+import { LeaseholdError } from '../core/errors.ts'
+import { affectedRows, type WriteResult } from './affected-rows.ts'
+import { checkFence, superseded } from './superseded.ts'
+
+/** How a database quotes names and marks the place of a value. */
+export type SqlDialect = 'postgres' | 'sqlite' | 'mysql'
+
+export interface SqlGuardOptions {
+  /** The column that keeps the fence, a 64-bit integer (`bigint`). NULL means: not written under a fence yet. */
+  readonly column?: string
+}
+
+/** A piece of SQL, and the values of its placeholders in order. */
+export interface SqlPiece {
+  readonly sql: string
+  readonly values: readonly unknown[]
+}
+
+export interface SqlUpdate {
+  readonly table: string | readonly string[]
+  /** The new values, by column. */
+  readonly set: Readonly<Record<string, unknown>>
+  /** The columns that name the row: all must be equal. */
+  readonly where: Readonly<Record<string, unknown>>
+  readonly fence: number
+}
+
+/**
+ * Keeps stale holders out of rows. The fence lies in a column of the row itself, so that one UPDATE checks it, raises it
+ * and writes: nothing can come in between.
+ */
+export class SqlGuard {
+  readonly #dialect: SqlDialect
+  readonly #column: string
+
+  constructor(dialect: SqlDialect, options: SqlGuardOptions = {}) {
+    if (!Object.hasOwn(quotes, dialect)) {
+      throw new LeaseholdError('INVALID', `There is no SQL dialect ${JSON.stringify(dialect)}. Use ${dialects}.`)
+    }
+    this.#dialect = dialect
+    this.#column = this.quote(options.column ?? 'fence')
+  }
+
+  /** A whole UPDATE of one row. Pass what running it gives to {@link check}. */
+  update({ table, set, where, fence }: SqlUpdate): SqlPiece {
+    const rows = Object.entries(where)
+    if (rows.length === 0) throw new LeaseholdError('INVALID', 'A guarded UPDATE must name its row. Give a where.')
+    const values: unknown[] = []
+    const assign = ([name, value]: [string, unknown]): string =>
+      `${this.quote(name)} = ${this.#placeholder(values.push(value))}`
+    const assignments = Object.entries(set).map(assign)
+    assignments.push(this.#piece(this.set(fence, values.length + 1), values))
+    const conditions = rows.map((row) => (row[1] === null ? `${this.quote(row[0])} is null` : assign(row)))
+    conditions.push(this.#piece(this.where(fence, values.length + 1), values))
+    const name = (typeof table === 'string' ? [table] : table).map((part) => this.quote(part)).join('.')
+    return { sql: `update ${name} set ${assignments.join(', ')} where ${conditions.join(' and ')}`, values }
+  }
+
+  /** For an UPDATE of your own: `fence = $2`, where 2 is the `position` of its value among all values. */
+  set(fence: number, position: number): SqlPiece {
+    return { sql: `${this.#column} = ${this.#placeholder(position)}`, values: [checkFence(fence)] }
+  }
+
+  /** For an UPDATE or DELETE of your own: the condition under which this fence may write the row. */
+  where(fence: number, position: number): SqlPiece {
+    const condition = `(${this.#column} is null or ${this.#column} <= ${this.#placeholder(position)})`
+    return { sql: condition, values: [checkFence(fence)] }
+  }
+
+  /**
+   * Throws LOST (`superseded`) if the statement wrote no row: a later holder has, or the row is not there. `result` is what
+   * your client gave, or the number of rows.
+   */
+  check(result: WriteResult, resource: string, fence: number): void {
+    if (affectedRows(result) === 0) throw superseded(resource, fence)
+  }
+
+  /** A name as this database reads it, whatever is in it. */
+  quote(name: string): string {
+    if (typeof name !== 'string' || name === '' || name.includes('\0')) {
+      throw new LeaseholdError('INVALID', `${JSON.stringify(name)} is no name of a table or column.`)
+    }
+    const mark = quotes[this.#dialect]
+    return `${mark}${name.replaceAll(mark, mark + mark)}${mark}`
+  }
+
+  #placeholder(position: number): string {
+    if (this.#dialect !== 'postgres') return '?'
+    if (Number.isSafeInteger(position) && position > 0) return `$${position}`
+    throw new LeaseholdError('INVALID', `${String(position)} is no position of a value: they count from 1.`)
+  }
+
+  #piece(piece: SqlPiece, values: unknown[]): string {
+    values.push(...piece.values)
+    return piece.sql
+  }
+}
+
+/** A guard for the rows of a database. */
+export function sqlGuard(dialect: SqlDialect, options?: SqlGuardOptions): SqlGuard {
+  return new SqlGuard(dialect, options)
+}
+
+const quotes: Readonly<Record<SqlDialect, string>> = { postgres: '"', sqlite: '"', mysql: '`' }
+const dialects = Object.keys(quotes).join(', ')

@@ -1,0 +1,51 @@
+import { describe, test } from 'vitest'
+import type { Supports } from '../core/driver.ts'
+import type { Harness } from './bench.ts'
+import { Company } from './client/company.ts'
+import { elections } from './primitives/elections.ts'
+import { isMet, type PrimitiveFact } from './primitives/fact.ts'
+import { jobs } from './primitives/jobs.ts'
+import { parties } from './primitives/parties.ts'
+import { precedence } from './primitives/precedence.ts'
+import { readWrite } from './primitives/read-write.ts'
+import { semaphores } from './primitives/semaphores.ts'
+
+const promises: Readonly<Record<string, (fact: PrimitiveFact) => void>> = {
+  'readers and writers': readWrite,
+  semaphores,
+  precedence,
+  elections,
+  'jobs, tasks and hand-off': jobs,
+  'parties and deadlocks': parties,
+}
+
+/**
+ * Registers the tests of what is built on locks, over a driver: each runs where the driver supports what it needs. The
+ * store's time must pass by itself, as the client's does; leases last some hundred milliseconds.
+ */
+export function primitivesConformance(name: string, harness: Harness): void {
+  describe(`what is built on ${name}`, async () => {
+    const supports = await look(harness)
+    const fact: PrimitiveFact = (title, needs, body) => {
+      if (!needs.every((need) => isMet(need, supports))) return
+      test(title, async () => {
+        const company = await Company.open(harness)
+        try {
+          await body(company)
+        } finally {
+          await company.close()
+        }
+      })
+    }
+    for (const [promise, facts] of Object.entries(promises)) describe(promise, () => facts(fact))
+  })
+}
+
+async function look(harness: Harness): Promise<Supports> {
+  const bench = await harness.open()
+  try {
+    return (await bench.driver()).supports
+  } finally {
+    await bench.close()
+  }
+}

@@ -1,0 +1,18 @@
+import { setTimeout as pause } from 'node:timers/promises'
+
+/** Whether a promise settles within a time in which, if all is well, it has or never will. */
+export async function settlesWithin(milliseconds: number, promise: Promise<unknown>): Promise<boolean> {
+  const settled = promise.then(
+    () => true,
+    () => true,
+  )
+  return Promise.race([settled, pause(milliseconds, false)])
+}
+
+/** The error a promise rejects with. */
+export function errorOf(promise: Promise<unknown>): Promise<unknown> {
+  return promise.then(
+    () => undefined,
+    (error: unknown) => error,
+  )
+}

@@ -1,0 +1,84 @@
+import { setTimeout as pause } from 'node:timers/promises'
+import { expect } from 'vitest'
+import { settlesWithin } from './eventually.ts'
+import type { PrimitiveFact } from './fact.ts'
+
+/** Who goes first, who must leave, and when. */
+export function precedence(fact: PrimitiveFact): void {
+  fact('a claim of higher priority goes first', ['priority', 'queue'], async (company) => {
+    const { locks } = await company.member({ ttl: 5000 })
+    const first = await locks.acquire('a')
+    const order: string[] = []
+    const take = async (priority: 'low' | 'normal' | 'high') => {
+      await using lease = await locks.acquire('a', { priority })
+      if (lease.held) order.push(priority)
+    }
+    const turns: Promise<void>[] = []
+    for (const [index, priority] of (['low', 'normal', 'high'] as const).entries()) {
+      turns.push(take(priority))
+      await company.expectClaims(index + 2)
+    }
+    await first.release()
+    await Promise.all(turns)
+    expect(order).toEqual(['high', 'normal', 'low'])
+  })
+
+  fact(
+    'preempt tells the holder to leave, with the time left, and takes over on its release',
+    ['preempt', 'queue'],
+    async (company) => {
+      const [one, other] = [await company.member({ ttl: 3000 }), await company.member({ ttl: 3000 })]
+      const lease = await one.locks.acquire('a')
+      const leaving = new Promise<number>((resolve) =>
+        one.locks.on('leaving', ({ remainingMs }) => resolve(remainingMs)),
+      )
+      const urgent = other.locks.acquire('a', { priority: 'high', onConflict: 'preempt' })
+      const leftMs = await leaving
+      expect(leftMs).toBeGreaterThan(0)
+      expect(leftMs).toBeLessThanOrEqual(3000)
+      expect(lease.held).toBe(true)
+      expect(await settlesWithin(100, urgent)).toBe(false)
+      await lease.release()
+      expect((await urgent).fence).toBeGreaterThan(lease.fence)
+    },
+  )
+
+  fact(
+    'preempt stops renewals: who does not leave is out when its lease ends',
+    ['preempt', 'queue'],
+    async (company) => {
+      const [one, other] = [await company.member({ ttl: 800 }), await company.member({ ttl: 3000 })]
+      const lease = await one.locks.acquire('a')
+      const urgent = await other.locks.acquire('a', { priority: 'high', onConflict: 'preempt', wait: 4000 })
+      expect(lease.held).toBe(false)
+      expect(lease.loss).toMatchObject({ code: 'LOST' })
+      expect(urgent.held).toBe(true)
+    },
+  )
+
+  fact('the longest hold ends a lease that keeps renewing', ['maxHold'], async (company) => {
+    const { locks, told } = await company.member({ ttl: 600 })
+    const lease = await locks.acquire('a', { maxHold: 1500 })
+    await pause(1000)
+    expect(lease.held).toBe(true)
+    await pause(700)
+    expect(lease.held).toBe(false)
+    expect(told).toContain('lost')
+    expect(await locks.tryAcquire('a', { wait: 500 })).not.toBeNull()
+  })
+
+  fact('grace delays the takeover after an unclean end, and only then', ['grace', 'queue'], async (company) => {
+    const [one, other] = [await company.member({ ttl: 400 }), await company.member({ ttl: 5000 })]
+    const clean = await one.locks.acquire('a', { grace: 2000 })
+    const next = other.locks.acquire('a')
+    await company.expectClaims(2)
+    await clean.release()
+    const second = await next
+    await second.release()
+    const unclean = await one.locks.acquire('a', { grace: 1000, heartbeat: 'manual' })
+    const startedAt = performance.now()
+    await (await other.locks.acquire('a')).release()
+    expect(performance.now() - startedAt).toBeGreaterThan(1300)
+    expect(unclean.held).toBe(false)
+  })
+}

@@ -1,0 +1,91 @@
+import { expect } from 'vitest'
+import { errorOf, settlesWithin } from './eventually.ts'
+import type { PrimitiveFact } from './fact.ts'
+
+/** Many readers or one writer, and changing from one to the other. */
+export function readWrite(fact: PrimitiveFact): void {
+  fact('readers share, a writer is alone, and they take turns as they came', ['shared', 'queue'], async (company) => {
+    const [one, other] = [await company.member({ ttl: 5000 }), await company.member({ ttl: 5000 })]
+    const readers = [await one.locks.readWrite('a').read(), await other.locks.readWrite('a').read()]
+    const writing = one.locks.readWrite('a').write()
+    await company.expectClaims(3)
+    const late = other.locks.readWrite('a').read()
+    await company.expectClaims(4)
+    for (const reader of readers) await reader.release()
+    const writer = await writing
+    expect(await settlesWithin(100, late)).toBe(false)
+    await writer.release()
+    await (await late).release()
+  })
+
+  fact(
+    'an upgrade goes ahead of every waiter and keeps the read lock until then',
+    ['convert', 'shared', 'queue'],
+    async (company) => {
+      const [one, other] = [await company.member({ ttl: 900 }), await company.member({ ttl: 5000 })]
+      const [reader, second] = [await one.locks.readWrite('a').read(), await other.locks.readWrite('a').read()]
+      const writing = other.locks.readWrite('a').write()
+      await company.expectClaims(3)
+      const upgrading = reader.upgrade()
+      expect(await settlesWithin(1500, upgrading)).toBe(false)
+      expect(reader.held).toBe(true)
+      await second.release()
+      const writer = await upgrading
+      expect(writer.fence).toBeGreaterThan(reader.fence)
+      expect(await settlesWithin(1500, writing)).toBe(false)
+      expect([reader.held, writer.held, reader.signal.aborted]).toEqual([false, true, false])
+      expect(one.told).not.toContain('lost')
+      await writer.release()
+      await (await writing).release()
+    },
+  )
+
+  fact(
+    'of two that upgrade one is told DEADLOCK and goes on reading',
+    ['convert', 'shared', 'queue'],
+    async (company) => {
+      const [one, other] = [await company.member({ ttl: 5000 }), await company.member({ ttl: 5000 })]
+      const [first, second] = [await one.locks.readWrite('a').read(), await other.locks.readWrite('a').read()]
+      const upgrading = first.upgrade()
+      await company.expectClaims(3)
+      expect(await errorOf(second.upgrade())).toMatchObject({ code: 'DEADLOCK' })
+      expect(second.held).toBe(true)
+      await second.release()
+      expect((await upgrading).held).toBe(true)
+    },
+  )
+
+  fact('an upgrade given up leaves the read lock', ['convert', 'shared', 'queue'], async (company) => {
+    const [one, other] = [await company.member({ ttl: 900 }), await company.member({ ttl: 5000 })]
+    const [reader] = [await one.locks.readWrite('a').read(), await other.locks.readWrite('a').read()]
+    expect(await errorOf(reader.upgrade({ wait: 300 }))).toMatchObject({ code: 'TIMEOUT' })
+    await company.expectClaims(2)
+    expect(await settlesWithin(1500, new Promise((resolve) => reader.signal.addEventListener('abort', resolve)))).toBe(
+      false,
+    )
+    expect(await reader.release()).toEqual({ released: true })
+  })
+
+  fact('an upgrade whose replies are lost is not lost', ['convert', 'shared'], async (company) => {
+    const { locks, driver, told } = await company.member({ ttl: 2000 })
+    const reader = await locks.readWrite('a').read()
+    driver.plan = { dropReply: 1, only: ({ op }) => op === 'claim' }
+    const upgrading = reader.upgrade()
+    expect(await settlesWithin(300, upgrading)).toBe(false)
+    driver.plan = {}
+    expect((await upgrading).held).toBe(true)
+    expect(told).not.toContain('lost')
+    await company.expectClaims(1)
+  })
+
+  fact('a downgrade lets waiting readers in at once', ['convert', 'shared', 'queue'], async (company) => {
+    const [one, other] = [await company.member({ ttl: 10_000 }), await company.member({ ttl: 10_000 })]
+    const writer = await one.locks.readWrite('a').write()
+    const reading = [other.locks.readWrite('a').read(), other.locks.readWrite('a').read()]
+    await company.expectClaims(3)
+    const reader = await writer.downgrade()
+    expect(await settlesWithin(1000, Promise.all(reading))).toBe(true)
+    expect(await other.locks.readWrite('a').tryWrite()).toBeNull()
+    expect(reader.held).toBe(true)
+  })
+}

@@ -1,0 +1,38 @@
+import { setTimeout as pause } from 'node:timers/promises'
+import { expect } from 'vitest'
+import { errorOf } from './eventually.ts'
+import type { PrimitiveFact } from './fact.ts'
+
+/** So many at once, and never more. */
+export function semaphores(fact: PrimitiveFact): void {
+  fact(
+    'permits are leases of their own, and never too many, also when one expires',
+    ['limit', 'queue'],
+    async (company) => {
+      const [dying, living] = [await company.member({ ttl: 600 }), await company.member({ ttl: 5000 })]
+      const [silent, kept] = [
+        await dying.locks.semaphore('s', 2).acquire(),
+        await living.locks.semaphore('s', 2).acquire(),
+      ]
+      dying.driver.plan = { reject: 1 }
+      const waiting = living.locks.semaphore('s', 2).acquire()
+      let most = 0
+      for (let look = 0; look < 30; look += 1) {
+        const held = (await company.claims()).filter(({ state }) => state === 'held').length
+        most = Math.max(most, held)
+        await pause(50)
+      }
+      expect(most).toBe(2)
+      const next = await waiting
+      expect(new Set([silent.fence, kept.fence, next.fence]).size).toBe(3)
+      expect([silent.held, kept.held, next.held]).toEqual([false, true, true])
+    },
+  )
+
+  fact('another number of permits is told SCOPE_MISMATCH', ['limit'], async (company) => {
+    const [one, other] = [await company.member({ ttl: 5000 }), await company.member({ ttl: 5000 })]
+    await one.locks.semaphore('s', 2).acquire()
+    expect(await errorOf(other.locks.semaphore('s', 3).acquire())).toMatchObject({ code: 'SCOPE_MISMATCH' })
+    await company.expectClaims(1)
+  })
+}

@@ -1,0 +1,141 @@
+import { pursue, type Missed } from '../api/acquisition.ts'
+import type { Client } from '../api/client.ts'
+import { eachLock, type ClaimInfo, type LockInfo as ListedLock } from '../api/inspection.ts'
+import type { Lease } from '../api/lease.ts'
+import type { Locks } from '../api/locks.ts'
+import type { Terms } from '../api/options.ts'
+import { refusal } from '../api/refusal.ts'
+import { LeaseholdError } from '../core/errors.ts'
+import { storeKey, type Scope } from '../core/scope.ts'
+import { readArguments, refuseContradictions, type LockRequest } from './arguments.ts'
+import { exception } from './exceptions.ts'
+import { hold } from './hold.ts'
+import type { LockGrantedCallback, LockInfo, LockManagerSnapshot, LockOptions, WebLockManager } from './interface.ts'
+import { nameOf, scopeOf } from './lock-name.ts'
+import { Turnstile } from './turnstile.ts'
+import { UnsettledKeys } from './unsettled-keys.ts'
+
+/**
+ * `navigator.locks`, as the W3C Web Locks specification has it, over any store: among processes and machines instead of
+ * the tabs of a browser. Ttl and the like are the `defaults` of `locks`, which stays yours to close.
+ */
+export function webLocks(locks: Locks): WebLockManager {
+  return new LeaseholdLockManager(locks)
+}
+
+class LeaseholdLockManager implements WebLockManager {
+  readonly #locks: Locks
+  readonly #client: Client
+  readonly #turnstile = new Turnstile()
+  readonly #unsettled: UnsettledKeys
+
+  constructor(locks: Locks) {
+    this.#locks = locks
+    this.#client = locks.client
+    this.#unsettled = new UnsettledKeys(this.#client.office.batcher, this.#client.environment)
+  }
+
+  request<Result>(name: string, callback: LockGrantedCallback<Result>): Promise<Awaited<Result>>
+  request<Result>(name: string, options: LockOptions, callback: LockGrantedCallback<Result>): Promise<Awaited<Result>>
+  // What is wrong with the arguments rejects, it does not throw. Nothing waits before the claim, so order is kept.
+  async request(...given: unknown[]): Promise<never> {
+    const request = readArguments(given)
+    this.#refuseIfClosed()
+    refuseContradictions(request)
+    return (await this.#perform(request)) as never
+  }
+
+  async query(): Promise<LockManagerSnapshot> {
+    this.#refuseIfClosed()
+    // What this client has asked for before it looks must show.
+    await this.#unsettled.settled()
+    const snapshot: LockManagerSnapshot = { held: [], pending: [] }
+    for await (const lock of eachLock(this.#client, { prefix: '', limit: 1000 })) {
+      snapshot.held.push(...describe(lock, lock.holders))
+      snapshot.pending.push(...describe(lock, lock.waiters))
+    }
+    return snapshot
+  }
+
+  async #perform(request: LockRequest): Promise<unknown> {
+    const { callback, signal } = request
+    const myTurn = this.#turnstile.enter()
+    const lease = await this.#claim(request)
+    await myTurn()
+    if (lease === null) return callback(null)
+    // Fired between the grant and now: that still counts as before it.
+    if (signal?.aborted === true) {
+      await lease.release()
+      throw signal.reason
+    }
+    return hold(lease, request)
+  }
+
+  /** The lease, or null if it was wanted only if available. */
+  #claim(request: LockRequest): Promise<Lease | null> {
+    const { mode, ifAvailable } = request
+    const { scope, metadata } = scopeOf(request.name)
+    const terms = this.#terms(request, metadata)
+    const key = storeKey(this.#client.namespace, scope.key)
+    return new Promise((resolve, reject) => {
+      const granted = (lease: Lease): void => {
+        this.#unsettled.delete(key)
+        resolve(lease)
+      }
+      const missed = (how: Missed): void => {
+        if (how.miss.type === 'aborted') {
+          void this.#unsettled.deleteOnceReleased(key)
+          // At once, and with the reason itself.
+          return reject(terms.patience.signal?.reason as Error)
+        }
+        this.#unsettled.delete(key)
+        if (ifAvailable && isTaken(how)) resolve(null)
+        else this.#failure(scope, how, terms).then(reject, reject)
+      }
+      inOurWords(() => pursue(this.#client, scope, { mode }, terms, ifAvailable ? 0 : Infinity, granted, missed))
+      this.#unsettled.add(key)
+    })
+  }
+
+  #terms({ steal, signal }: LockRequest, metadata: Readonly<Record<string, string>> | undefined): Terms {
+    return inOurWords(() =>
+      this.#locks.terms({
+        onConflict: steal ? 'force' : 'wait',
+        ...(signal !== undefined && { signal }),
+        ...(metadata !== undefined && { metadata }),
+      }),
+    )
+  }
+
+  async #failure(scope: Scope, missed: Missed, terms: Terms): Promise<Error> {
+    const error = await refusal(this.#client, scope, missed, terms)
+    return error.code === 'CLOSED' ? exception('AbortError', 'The client was closed while waiting.', error) : error
+  }
+
+  /** A closed client is what a document is that has been left. */
+  #refuseIfClosed(): void {
+    if (this.#client.closed) throw exception('InvalidStateError', 'This client has been closed. Connect again.')
+  }
+}
+
+function isTaken({ miss }: Missed): boolean {
+  return miss.type === 'refused' && miss.standing.reason === 'refused'
+}
+
+function describe(lock: ListedLock, claims: readonly ClaimInfo[]): LockInfo[] {
+  return claims
+    .filter((claim) => !claim.expired)
+    .map(({ mode, runner }) => ({ name: nameOf(lock.scope, runner.metadata), mode, clientId: runner.client }))
+}
+
+/** What this store or this client cannot do is NotSupportedError to users of Web Locks. */
+function inOurWords<Result>(step: () => Result): Result {
+  try {
+    return step()
+  } catch (error) {
+    if (error instanceof LeaseholdError && (error.code === 'UNSUPPORTED' || error.code === 'INVALID')) {
+      throw exception('NotSupportedError', error.message, error)
+    }
+    throw error
+  }
+}

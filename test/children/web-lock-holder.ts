@@ -1,0 +1,31 @@
+/**
+ * A process that uses Web Locks as a tab would. Arguments: the store's URL, the lock's name, its mode. Says what
+ * happens, and lets the lock go when told so by SIGUSR2.
+ */
+import { connect } from '../../src/index.ts'
+import { webLocks, type LockMode } from '../../src/web-locks/index.ts'
+
+const [url = '', name = '', mode = 'exclusive'] = process.argv.slice(2)
+const locks = await connect(url)
+const manager = webLocks(locks)
+const told = new Promise<void>((resolve) => {
+  // The lock itself keeps nobody alive.
+  const keepAlive = setInterval(() => {}, 1000)
+  process.once('SIGUSR2', () => {
+    clearInterval(keepAlive)
+    resolve()
+  })
+})
+
+console.log(`client ${locks.runner.client}`)
+const ended = manager.request(name, { mode: mode as LockMode }, async (lock) => {
+  console.log(`granted ${lock?.mode}`)
+  await told
+  return 'done'
+})
+await ended.then(
+  (result) => console.log(result),
+  (error: unknown) => console.log(`rejected ${(error as Error).name}`),
+)
+await told
+await locks.close()

@@ -1,0 +1,151 @@
+/**
+ * The same number in several kinds of places, each written with a guard or without: what processes that believe they
+ * hold a lock write to.
+ */
+import { readFile, rename, writeFile } from 'node:fs/promises'
+import { Redis } from 'ioredis'
+import { createConnection, type ResultSetHeader, type RowDataPacket } from 'mysql2/promise'
+import { Client } from 'pg'
+import { createClient } from 'redis'
+import { openDatabase } from '../../src/drivers/sqlite/database.ts'
+import { fencedFetch, fileGuard, redisGuard, sqlGuard } from '../../src/guards/index.ts'
+
+/** A number that holders of a lock read, add to, and write back. */
+export interface Counter {
+  read(): Promise<number>
+  write(value: number, fence: number): Promise<void>
+  close(): Promise<void>
+}
+
+type OpenCounter = (place: string, guarded: boolean) => Promise<Counter>
+
+interface Row {
+  readonly value: number
+}
+
+const row = { table: 'counter', where: { id: 1 } } as const
+const resource = 'the counter'
+
+const file: OpenCounter = async (place, guarded) => ({
+  read: async () => Number(await readFile(place, 'utf8').catch(() => '0')),
+  async write(value, fence) {
+    if (guarded) return fileGuard(place).write(String(value), fence)
+    const draft = `${place}.${process.pid}`
+    await writeFile(draft, String(value))
+    await rename(draft, place)
+  },
+  close: async () => {},
+})
+
+const sqlite: OpenCounter = async (place, guarded) => {
+  const database = openDatabase(place)
+  database.exec('pragma busy_timeout = 5000')
+  database.exec('create table if not exists counter (id integer primary key, value integer, fence integer)')
+  database.exec('insert into counter values (1, 0, null) on conflict do nothing')
+  const guard = sqlGuard('sqlite')
+  return {
+    read: async () => Number(database.query('select value from counter').get()?.['value']),
+    async write(value, fence) {
+      if (!guarded) return database.command('update counter set value = ?').run(value)
+      const { sql, values } = guard.update({ ...row, set: { value }, fence })
+      database.command(sql).run(...(values as number[]))
+      guard.check(Number(database.query('select changes() as rows').get()?.['rows']), resource, fence)
+    },
+    close: async () => database.close(),
+  }
+}
+
+const table = 'create table if not exists counter (id integer primary key, value integer, fence bigint)'
+
+const postgres: OpenCounter = async (place, guarded) => {
+  const client = new Client({ connectionString: place })
+  await client.connect()
+  await client.query(table)
+  await client.query('insert into counter values (1, 0, null) on conflict do nothing')
+  const guard = sqlGuard('postgres')
+  return {
+    read: async () => (await client.query<Row>('select value from counter')).rows[0]?.value ?? 0,
+    async write(value, fence) {
+      if (!guarded) return void (await client.query('update counter set value = $1', [value]))
+      const { sql, values } = guard.update({ ...row, set: { value }, fence })
+      guard.check(await client.query(sql, [...values]), resource, fence)
+    },
+    close: () => client.end(),
+  }
+}
+
+const mysql: OpenCounter = async (place, guarded) => {
+  const connection = await createConnection(place)
+  await connection.query('create database if not exists counters')
+  await connection.query('use counters')
+  await connection.query(table)
+  await connection.query('insert ignore into counter values (1, 0, null)')
+  const guard = sqlGuard('mysql')
+  return {
+    async read() {
+      const [rows] = await connection.query<(Row & RowDataPacket)[]>('select value from counter')
+      return rows[0]?.value ?? 0
+    },
+    async write(value, fence) {
+      if (!guarded) return void (await connection.execute('update counter set value = ?', [value]))
+      const { sql, values } = guard.update({ ...row, set: { value }, fence })
+      guard.check(await connection.execute<ResultSetHeader>(sql, values as number[]), resource, fence)
+    },
+    close: () => connection.end(),
+  }
+}
+
+const ioredis: OpenCounter = async (place, guarded) => {
+  const client = new Redis(place)
+  const guard = redisGuard(client)
+  return {
+    read: async () => Number(await client.get('counter')),
+    async write(value, fence) {
+      if (guarded) await guard.set('counter', String(value), fence)
+      else await client.set('counter', value)
+    },
+    close: async () => client.disconnect(),
+  }
+}
+
+const nodeRedis: OpenCounter = async (place, guarded) => {
+  const client = await createClient({ url: place }).connect()
+  const guard = redisGuard(client)
+  return {
+    read: async () => Number(await client.get('counter')),
+    async write(value, fence) {
+      if (guarded) await guard.set('counter', String(value), fence)
+      else await client.set('counter', String(value))
+    },
+    close: async () => client.destroy(),
+  }
+}
+
+const http: OpenCounter = async (place, guarded) => {
+  const url = `${place}/${guarded ? 'guarded' : 'unguarded'}`
+  return {
+    read: async () => Number(await (await fetch(url)).text()),
+    async write(value, fence) {
+      const response = await fencedFetch({ fence }, url, { method: 'PUT', body: String(value) })
+      if (!response.ok) throw new Error(`The server answered ${response.status}.`)
+    },
+    close: async () => {},
+  }
+}
+
+const kinds: Readonly<Record<string, OpenCounter>> = {
+  file,
+  sqlite,
+  postgres,
+  mysql,
+  ioredis,
+  'node-redis': nodeRedis,
+  http,
+}
+
+/** Opens the counter of a kind at a place: a file, or the address of a server. */
+export function openCounter(kind: string, place: string, guarded: boolean): Promise<Counter> {
+  const open = kinds[kind]
+  if (open === undefined) throw new Error(`There is no counter of kind ${JSON.stringify(kind)}.`)
+  return open(place, guarded)
+}

@@ -1,0 +1,89 @@
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterEach, beforeEach, expect, test } from 'vitest'
+import { connect, type LeaseProof, type Locks } from '../../src/index.ts'
+import { Child } from '../support/child.ts'
+
+let folder: string
+let url: string
+let locks: Locks
+const children: Child[] = []
+
+beforeEach(async () => {
+  folder = mkdtempSync(join(tmpdir(), 'leasehold-primitives-'))
+  url = `sqlite:${join(folder, 'locks.sqlite')}`
+  locks = await connect(url)
+})
+afterEach(async () => {
+  await locks.close()
+  await Promise.all(children.splice(0).map((child) => child.kill()))
+  rmSync(folder, { recursive: true })
+})
+
+function play(story: string, ...rest: string[]): Child {
+  const child = new Child('primitive-story', [story, url, ...rest])
+  children.push(child)
+  return child
+}
+
+test('a lease is handed to another process over the end of the first, and is never free', async () => {
+  const first = play('hand off and end')
+  const text = await first.line(/version/)
+  const { fence } = JSON.parse(text) as LeaseProof
+  const waiting = locks.acquire('a', { wait: '20s' })
+  waiting.catch(() => {})
+  expect(await first.ended()).toBe(0)
+  expect(await locks.tryAcquire('a'), 'the store has seen the process end, and keeps the lease').toBeNull()
+  const second = play('resume', text)
+  expect(await second.line(/resumed/)).toBe(`resumed ${fence}`)
+  await new Promise((resolve) => setTimeout(resolve, 5500))
+  expect((await locks.status('a')).fence, 'it is renewed past the ttl it was handed over with').toBe(fence)
+  await second.kill()
+  expect((await waiting).fence).toBeGreaterThan(fence)
+})
+
+test('a machine that dies in the middle of a run keeps the others off until atMost', async () => {
+  const child = play('die in a run')
+  await child.line(/running/)
+  const startedAt = performance.now()
+  await child.kill()
+  const run = () => locks.once('job', { atMost: '3s' }, () => {})
+  expect(await run()).toEqual({ ran: false })
+  while (!(await run()).ran) await new Promise((resolve) => setTimeout(resolve, 50))
+  expect(performance.now() - startedAt).toBeGreaterThan(2000)
+})
+
+test('a killed worker’s task is taken up again at once, with a higher fence', async () => {
+  const child = play('claim and wait')
+  const fence = Number((await child.line(/claimed/)).split(' ')[1])
+  expect(await locks.claim('queue', 'task')).toMatchObject({ state: 'taken' })
+  await child.kill()
+  const startedAt = performance.now()
+  let claimed = await locks.claim('queue', 'task')
+  while (claimed.state !== 'claimed') claimed = await locks.claim('queue', 'task')
+  expect(performance.now() - startedAt).toBeLessThan(5000)
+  expect(claimed.fence).toBeGreaterThan(fence)
+})
+
+test('a killed leader is replaced within its ttl', async () => {
+  const first = play('lead')
+  await first.line(/leads/)
+  const second = play('lead')
+  await second.line(/standing/)
+  while ((await locks.inspect('leader:boss'))?.waiters.length !== 1);
+  const killedAt = performance.now()
+  await first.kill()
+  await second.line(/leads/)
+  expect(performance.now() - killedAt).toBeLessThan(3000)
+})
+
+test('processes that wait for each other in a circle: one is told, naming the circle, and the others get on', async () => {
+  const circle = ['a', 'b', 'c'].map((first, index) => play('cross', first, ['b', 'c', 'a'][index] ?? ''))
+  await Promise.all(circle.map((child) => child.line(/asking/)))
+  const startedAt = performance.now()
+  expect(await Promise.all(circle.map((child) => child.ended()))).toEqual([0, 0, 0])
+  expect(performance.now() - startedAt).toBeLessThan(4000)
+  const ends = circle.map(({ lines }) => lines.at(-1))
+  expect(ends.toSorted()).toEqual(['DEADLOCK a b c', 'has both', 'has both'])
+})

@@ -1,0 +1,177 @@
+import { setTimeout as pause } from 'node:timers/promises'
+import { afterAll, afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { systemEnvironment } from '../../src/core/environment.ts'
+import { quorum, type QuorumOptions } from '../../src/drivers/quorum.ts'
+import { redis } from '../../src/drivers/redis.ts'
+import { createLocks, type Locks } from '../../src/index.ts'
+import { checkHistory, conformance, type HistoryEvent } from '../../src/testing/index.ts'
+import { RedisServer } from '../support/redis-server.ts'
+
+// Without persistence: whoever is killed comes back empty.
+const servers = await Promise.all(Array.from({ length: 5 }, () => RedisServer.start()))
+const votesAfterMs = 3000
+const ttlMs = 1500
+
+afterAll(() => Promise.all(servers.map((server) => server.stop())))
+
+conformance('a quorum of three Redis servers', {
+  async open() {
+    const trio = servers.slice(0, 3)
+    await Promise.all(trio.map((server) => server.cli('FLUSHALL')))
+    let time = Date.now()
+    const clockForTests = (): number => time
+    const drivers: { close(): Promise<void> }[] = []
+    return {
+      async driver() {
+        const nodes = trio.map(({ url }) => redis({ url, clockForTests }))
+        const environment = { ...systemEnvironment(), now: clockForTests }
+        const driver = quorum(nodes, { votesAfter: 0, drift: 0, environment })
+        drivers.push(driver)
+        await driver.open()
+        return driver
+      },
+      async advance(ms) {
+        time += ms
+      },
+      async close() {
+        await Promise.all(drivers.map((driver) => driver.close()))
+      },
+    }
+  },
+})
+
+describe('a quorum of five Redis servers', () => {
+  const opened: Locks[] = []
+
+  async function open(options: QuorumOptions = {}): Promise<Locks> {
+    const driver = quorum(
+      servers.map(({ url }) => redis(url)),
+      { votesAfter: votesAfterMs, ...options },
+    )
+    const locks = await createLocks({ driver, defaults: { ttl: ttlMs } })
+    opened.push(locks)
+    return locks
+  }
+
+  beforeEach(async () => {
+    const locks = await open()
+    await locks.run('warm-up', { wait: '20s' }, () => {})
+    // Every one of them votes again, whatever the test before did to it.
+    await pause(votesAfterMs + 1000)
+  })
+
+  afterEach(async () => {
+    await Promise.all(opened.splice(0).map((locks) => locks.close()))
+  })
+
+  test(
+    'holds through kill -9 of two, their return without data, and kill -9 of two others',
+    { timeout: 60_000 },
+    async () => {
+      const [locks, others] = [await open(), await open()]
+      const lease = await locks.acquire('report')
+      const free = async (): Promise<boolean> => (await others.tryAcquire('report').catch(() => null)) !== null
+      for (const pair of [servers.slice(0, 2), servers.slice(2, 4)]) {
+        await Promise.all(pair.map((server) => server.kill()))
+        await pause(ttlMs * 1.5)
+        expect(lease.held).toBe(true)
+        expect(await free()).toBe(false)
+        await Promise.all(pair.map((server) => server.start()))
+        // Long enough for a renewal, which gives them the claim again.
+        await pause(ttlMs * 1.5)
+        expect(await free()).toBe(false)
+      }
+      expect(lease.held).toBe(true)
+      const { fence } = lease
+      await lease.release()
+      const next = await others.acquire('report', { wait: '10s' })
+      expect(next.fence).toBeGreaterThan(fence)
+    },
+  )
+
+  test('is not held up by one that is stopped', { timeout: 60_000 }, async () => {
+    const locks = await open()
+    servers[4]?.freeze()
+    try {
+      const times: number[] = []
+      for (let turn = 0; turn < 20; turn += 1) {
+        const began = performance.now()
+        const lease = await locks.acquire(`job-${turn}`)
+        await lease.release()
+        times.push(performance.now() - began)
+      }
+      expect(times.toSorted((one, other) => one - other)[10]).toBeLessThan(100)
+    } finally {
+      servers[4]?.thaw()
+    }
+  })
+
+  test(
+    'gives nothing away after three came back without data, while a lease they forgot may last',
+    { timeout: 60_000 },
+    async () => {
+      const [locks, others] = [await open(), await open()]
+      const lease = await locks.acquire('report', { heartbeat: 'manual' })
+      await Promise.all(servers.slice(0, 3).map((server) => server.kill()))
+      await Promise.all(servers.slice(0, 3).map((server) => server.start()))
+      while (lease.held) {
+        expect(await others.tryAcquire('report').catch(() => null)).toBeNull()
+        await pause(50)
+      }
+      const next = await others.acquire('report', { wait: '20s', retry: { max: '500ms' } })
+      expect(next.fence).toBeGreaterThan(lease.fence)
+    },
+  )
+
+  test('which it would, if nodes voted at once', { timeout: 60_000 }, async () => {
+    const [locks, others] = [await open(), await open({ votesAfter: 0 })]
+    const lease = await locks.acquire('report', { heartbeat: 'manual', ttl: 2500 })
+    await Promise.all(servers.slice(0, 3).map((server) => server.kill()))
+    await Promise.all(servers.slice(0, 3).map((server) => server.start()))
+    const second = await others.acquire('report', { wait: '5s', ttl: 2500 })
+    expect(lease.held, 'the first lease still runs').toBe(true)
+    expect(second.fence).toBeGreaterThan(lease.fence)
+  })
+
+  test(
+    'has one holder at a time and growing fences, while servers are killed and stopped',
+    { timeout: 90_000 },
+    async () => {
+      const events: HistoryEvent[] = []
+      const until = performance.now() + 15_000
+      const clients = await Promise.all([open(), open(), open()])
+      const disturb = async (): Promise<void> => {
+        for (let turn = 0; performance.now() < until; turn += 1) {
+          const [one, other] = [servers[turn % 5], servers[(turn + 2) % 5]]
+          await one?.kill()
+          other?.freeze()
+          await pause(700)
+          other?.thaw()
+          await one?.start()
+          await pause(1800)
+        }
+      }
+      await Promise.all([disturb(), ...clients.map((locks, number) => work(locks, `client-${number}`, until, events))])
+      const { violations, summary } = checkHistory(events, { fair: false })
+      expect(violations.map(({ message }) => message)).toEqual([])
+      expect(summary.holds).toBeGreaterThan(50)
+    },
+  )
+})
+
+async function work(locks: Locks, client: string, until: number, events: HistoryEvent[]): Promise<void> {
+  for (let turn = 0; performance.now() < until; turn += 1) {
+    const attempt = `${client}/${turn}`
+    events.push({ type: 'acquire', at: performance.now(), client, attempt, key: 'shared', mode: 'exclusive' })
+    try {
+      const lease = await locks.acquire('shared', { wait: 1000 })
+      events.push({ type: 'granted', at: performance.now(), attempt, fence: lease.fence })
+      lease.signal.addEventListener('abort', () => events.push({ type: 'lost', at: performance.now(), attempt }))
+      await pause(turn % 10 === 0 ? 600 : 5)
+      events.push({ type: 'release', at: performance.now(), attempt })
+      await lease.release()
+    } catch {
+      events.push({ type: 'refused', at: performance.now(), attempt })
+    }
+  }
+}

@@ -1,0 +1,85 @@
+import { Cluster } from 'ioredis'
+import { createClient } from 'redis'
+import { afterAll, describe, expect, test } from 'vitest'
+import type { LockDriver } from '../../src/core/driver.ts'
+import { redis, type RedisOptions } from '../../src/drivers/redis.ts'
+import { compareWithModel, conformance, type Bench, type Harness } from '../../src/testing/index.ts'
+import { RedisCluster, RedisServer } from '../support/redis-server.ts'
+
+// A restart must find what was answered: that is what appendfsync always is for.
+const server = await RedisServer.start({ settings: { appendonly: 'yes', appendfsync: 'always' } })
+const cluster = await RedisCluster.start()
+
+afterAll(() => Promise.all([server.stop(), cluster.stop()]))
+
+/** Drivers that share a clock which only the bench moves. */
+function benchOf(options: () => RedisOptions, empty: () => Promise<void>, rest: Partial<Bench> = {}): Bench {
+  let time = Date.now()
+  const drivers: LockDriver[] = []
+  return {
+    async driver() {
+      const driver = redis({ ...options(), clockForTests: () => time })
+      drivers.push(driver)
+      await driver.open()
+      return driver
+    },
+    async advance(ms) {
+      time += ms
+    },
+    empty,
+    ...rest,
+    async close() {
+      await Promise.all(drivers.map((driver) => driver.close()))
+      await rest.close?.()
+    },
+  }
+}
+
+async function flush(): Promise<void> {
+  await server.cli('FLUSHALL')
+}
+
+const overUrl: Harness = {
+  async open() {
+    await flush()
+    const restart = async (): Promise<void> => {
+      await server.kill()
+      await server.start()
+    }
+    return benchOf(() => ({ url: server.url }), flush, { restart })
+  },
+}
+
+const overNodeRedis: Harness = {
+  async open() {
+    await flush()
+    const client = createClient({ url: server.url })
+    await client.connect()
+    const close = async (): Promise<void> => client.destroy()
+    return benchOf(() => ({ client }), flush, { close })
+  },
+}
+
+const overCluster: Harness = {
+  async open() {
+    const empty = async (): Promise<void> => {
+      await Promise.all(cluster.servers.map((node) => node.cli('FLUSHALL')))
+    }
+    await empty()
+    const client = new Cluster(cluster.startNodes)
+    const close = async (): Promise<void> => client.disconnect()
+    return benchOf(() => ({ client }), empty, { close })
+  },
+}
+
+conformance('redis', overUrl)
+conformance('redis over node-redis', overNodeRedis)
+conformance('a redis cluster', overCluster)
+
+describe('the rule in Lua', () => {
+  test('answers as the rule does on twenty thousand random commands', { timeout: 180_000 }, async () => {
+    const { commands, counterexample } = await compareWithModel(overUrl, { runs: 700, timeLimitMs: 150_000 })
+    expect(counterexample).toBeUndefined()
+    expect(commands).toBeGreaterThanOrEqual(20_000)
+  })
+})

@@ -1,0 +1,452 @@
+import { setTimeout as pause } from 'node:timers/promises'
+import { Redis } from 'ioredis'
+import { afterEach, describe, expect, test } from 'vitest'
+import type { Claim, LockDriver, Standing } from '../../src/core/driver.ts'
+import { redis, type RedisOptions } from '../../src/drivers/redis.ts'
+import { connect, createLocks } from '../../src/index.ts'
+import { RedisServer, type RedisServerOptions } from '../support/redis-server.ts'
+import { TcpProxy } from '../support/tcp-proxy.ts'
+
+const cleanups: (() => Promise<unknown> | void)[] = []
+
+afterEach(async () => {
+  for (const cleanup of cleanups.splice(0).toReversed()) await cleanup()
+})
+
+async function startServer(options: RedisServerOptions = {}): Promise<RedisServer> {
+  const server = await RedisServer.start(options)
+  cleanups.push(() => server.stop())
+  return server
+}
+
+async function startProxy(server: RedisServer): Promise<TcpProxy> {
+  const proxy = await TcpProxy.start({ port: server.port })
+  cleanups.push(() => proxy.stop())
+  return proxy
+}
+
+async function openDriver(options: string | RedisOptions): Promise<LockDriver> {
+  const driver = redis(options)
+  cleanups.push(() => driver.close())
+  await driver.open()
+  return driver
+}
+
+const key = 'default/named:orders/42'
+
+function claimOf(id: string, changes: Partial<Claim> = {}): Claim {
+  const runner = { id: `runner-${id}`, incarnation: '1', host: 'here', pid: 1, client: 'test' }
+  return { id, key, mode: 'exclusive', priority: 0, wait: true, ttlMs: 10_000, graceMs: 0, runner, ...changes }
+}
+
+async function claim(driver: LockDriver, id: string, changes: Partial<Claim> = {}): Promise<Standing> {
+  const [standing] = await driver.send([{ op: 'claim', claim: claimOf(id, changes) }])
+  return standing ?? { state: 'unknown', error: 'no answer' }
+}
+
+async function renew(driver: LockDriver, id: string, ttlMs = 10_000): Promise<Standing> {
+  const [standing] = await driver.send([{ op: 'renew', key, id, ttlMs }])
+  return standing ?? { state: 'unknown', error: 'no answer' }
+}
+
+async function release(driver: LockDriver, id: string): Promise<Standing> {
+  const [standing] = await driver.send([{ op: 'release', key, id }])
+  return standing ?? { state: 'unknown', error: 'no answer' }
+}
+
+function fenceOf(standing: Standing): number {
+  expect(standing).toMatchObject({ state: 'held' })
+  return standing.state === 'held' ? standing.fence : 0
+}
+
+/** Asks until Redis answers again, for a few seconds at most. */
+async function untilAnswered(ask: () => Promise<Standing>): Promise<Standing> {
+  const deadline = Date.now() + 8000
+  for (;;) {
+    const standing = await ask().catch((error: unknown): Standing => ({ state: 'unknown', error }))
+    if (standing.state !== 'unknown') return standing
+    if (Date.now() > deadline) throw new Error('Redis did not answer again.', { cause: standing.error })
+    await pause(25)
+  }
+}
+
+describe('a Redis that is killed', () => {
+  test('and keeps its data still has every lock, and the same fences', async () => {
+    const server = await startServer({ settings: { appendonly: 'yes', appendfsync: 'always' } })
+    const driver = await openDriver(server.url)
+    const fence = fenceOf(await claim(driver, 'holder'))
+    await claim(driver, 'waiter')
+    await server.kill()
+    await server.start()
+    expect(fenceOf(await untilAnswered(() => renew(driver, 'holder')))).toBe(fence)
+    expect(await claim(driver, 'other', { wait: false })).toMatchObject({ state: 'absent', reason: 'refused' })
+    await release(driver, 'holder')
+    expect(fenceOf(await renew(driver, 'waiter'))).toBeGreaterThan(fence)
+  })
+
+  test('and comes back empty has lost the lock, says so, and mints higher fences', async () => {
+    const server = await startServer()
+    const driver = await openDriver(server.url)
+    const fence = fenceOf(await claim(driver, 'holder'))
+    await server.kill()
+    await server.start()
+    expect(await untilAnswered(() => renew(driver, 'holder'))).toEqual({ state: 'absent', reason: 'unknown' })
+    expect(fenceOf(await claim(driver, 'other'))).toBeGreaterThan(fence)
+  })
+
+  test('and comes back with an old snapshot mints no fence twice', async () => {
+    const server = await startServer()
+    const driver = await openDriver(server.url)
+    await claim(driver, 'first')
+    await server.cli('SAVE')
+    await release(driver, 'first')
+    const fences = [fenceOf(await claim(driver, 'second'))]
+    await release(driver, 'second')
+    fences.push(fenceOf(await claim(driver, 'third')))
+    await server.kill()
+    await server.start()
+    // The snapshot knows of the first claim alone.
+    expect(await untilAnswered(() => renew(driver, 'third'))).toMatchObject({ state: 'absent' })
+    await release(driver, 'first')
+    expect(fenceOf(await claim(driver, 'fourth'))).toBeGreaterThan(Math.max(...fences))
+  })
+})
+
+describe('a Redis that stands still', () => {
+  test('past the ttl: the holder stops first, and the next one has a higher fence', async () => {
+    const server = await startServer()
+    const locks = await createLocks({ driver: redis(server.url) })
+    cleanups.push(() => locks.close())
+    const lease = await locks.acquire('orders/42', { ttl: 1000 })
+    const lost = new Promise<number>((resolve) => {
+      lease.signal.addEventListener('abort', () => resolve(performance.now()))
+    })
+    const frozenAt = performance.now()
+    server.freeze()
+    cleanups.push(() => server.thaw())
+    const lostAt = await lost
+    expect(lostAt - frozenAt).toBeLessThan(1000)
+    await pause(Math.max(0, 1100 - (performance.now() - frozenAt)))
+    server.thaw()
+    await using next = await locks.acquire('orders/42', { ttl: 1000, wait: 8000 })
+    expect(next.fence).toBeGreaterThan(lease.fence)
+  })
+
+  test('does not hold up a renewal beyond a third of its ttl', async () => {
+    const server = await startServer()
+    const driver = await openDriver(server.url)
+    await claim(driver, 'holder')
+    server.freeze()
+    cleanups.push(() => server.thaw())
+    const startedAt = performance.now()
+    const standing = await renew(driver, 'holder', 900)
+    expect(standing).toMatchObject({ state: 'unknown', error: { code: 'UNAVAILABLE', reason: 'network' } })
+    expect(performance.now() - startedAt).toBeLessThan(900)
+    server.thaw()
+    expect(await untilAnswered(() => renew(driver, 'holder'))).toMatchObject({ state: 'held' })
+  })
+})
+
+describe('a connection that breaks', () => {
+  test('after a claim was carried out leaves it unknown, and asking again finds the same grant', async () => {
+    const server = await startServer()
+    const proxy = await startProxy(server)
+    const driver = await openDriver(`redis://127.0.0.1:${proxy.port}`)
+    const direct = await openDriver(server.url)
+    await release(driver, 'warm')
+    const cut = proxy.cutAfterRequest()
+    const [standing] = await Promise.all([claim(driver, 'holder'), cut])
+    expect(standing).toMatchObject({ state: 'unknown', error: { code: 'UNAVAILABLE', reason: 'network' } })
+    expect(await claim(direct, 'other', { wait: false })).toMatchObject({ state: 'absent', reason: 'refused' })
+    const again = await untilAnswered(() => claim(driver, 'holder'))
+    expect(fenceOf(again)).toBe(fenceOf(await claim(direct, 'holder')))
+  })
+
+  test('after a release was carried out does no harm to the next holder when it is sent again', async () => {
+    const server = await startServer()
+    const proxy = await startProxy(server)
+    const driver = await openDriver(`redis://127.0.0.1:${proxy.port}`)
+    const direct = await openDriver(server.url)
+    await claim(driver, 'holder')
+    const cut = proxy.cutAfterRequest()
+    await Promise.all([release(driver, 'holder'), cut])
+    const fence = fenceOf(await claim(direct, 'next'))
+    expect(await untilAnswered(() => release(driver, 'holder'))).toMatchObject({ state: 'absent' })
+    expect(fenceOf(await renew(direct, 'next'))).toBe(fence)
+  })
+
+  test('is dialled again, and what was not sent is rejected at once', async () => {
+    const server = await startServer()
+    const proxy = await startProxy(server)
+    const driver = await openDriver(`redis://127.0.0.1:${proxy.port}`)
+    await claim(driver, 'holder')
+    proxy.refuse()
+    await pause(50)
+    const startedAt = performance.now()
+    await expect(renew(driver, 'holder')).rejects.toMatchObject({ code: 'UNAVAILABLE', reason: 'network' })
+    expect(performance.now() - startedAt).toBeLessThan(1000)
+    proxy.restore()
+    expect(await untilAnswered(() => renew(driver, 'holder'))).toMatchObject({ state: 'held' })
+  })
+
+  test('half-open is given up, and a new one is dialled', async () => {
+    const server = await startServer()
+    const proxy = await startProxy(server)
+    const driver = await openDriver({ url: `redis://127.0.0.1:${proxy.port}`, commandTimeoutMs: 200 })
+    await claim(driver, 'holder')
+    proxy.pause()
+    expect(await renew(driver, 'holder')).toMatchObject({ state: 'unknown', error: { reason: 'network' } })
+    proxy.cut()
+    proxy.resume()
+    expect(await untilAnswered(() => renew(driver, 'holder'))).toMatchObject({ state: 'held' })
+  })
+})
+
+describe('scripts', () => {
+  test('are sent again as often as somebody flushes them', async () => {
+    const server = await startServer()
+    const driver = await openDriver(server.url)
+    const client = new Redis(server.port)
+    cleanups.push(() => client.disconnect())
+    const turns = { over: false }
+    const flushing = (async () => {
+      while (!turns.over) await client.script('FLUSH')
+    })()
+    try {
+      let last = 0
+      for (let turn = 0; turn < 300; turn += 1) {
+        const fence = fenceOf(await claim(driver, `turn-${turn}`))
+        expect(fence).toBeGreaterThan(last)
+        last = fence
+        expect(await release(driver, `turn-${turn}`)).toEqual({ state: 'absent', reason: 'released' })
+      }
+    } finally {
+      turns.over = true
+      await flushing
+    }
+  })
+})
+
+describe('a subscription that is lost', () => {
+  test('costs only time: who may have missed a grant is told to ask', async () => {
+    const server = await startServer()
+    const [one, two] = [await openDriver(server.url), await openDriver(server.url)]
+    const heard: string[] = []
+    two.listen?.((_key, id, news) => heard.push(`${id} ${news === 'ask' ? news : news.state}`))
+    await claim(one, 'holder')
+    await claim(two, 'waiter')
+    expect(Number(await server.cli('CLIENT', 'KILL', 'TYPE', 'pubsub'))).toBe(2)
+    await release(one, 'holder')
+    const deadline = Date.now() + 5000
+    while (heard.length === 0 && Date.now() < deadline) await pause(10)
+    expect(heard[0]).toMatch(/^waiter (ask|held)$/)
+    expect(await renew(two, 'waiter')).toMatchObject({ state: 'held' })
+  })
+
+  test('is made anew: later grants are pushed again', async () => {
+    const server = await startServer()
+    const [one, two] = [await openDriver(server.url), await openDriver(server.url)]
+    await server.cli('CLIENT', 'KILL', 'TYPE', 'pubsub')
+    await claim(one, 'holder')
+    await claim(two, 'waiter')
+    const deadline = Date.now() + 5000
+    while (!(await server.cli('PUBSUB', 'CHANNELS')).includes('\n') && Date.now() < deadline) await pause(20)
+    const pushed = new Promise<Standing | 'ask'>((resolve) => {
+      two.listen?.((_key, _id, news) => resolve(news))
+    })
+    await release(one, 'holder')
+    expect(await pushed).toMatchObject({ state: 'held' })
+  })
+})
+
+describe('a Redis that refuses', () => {
+  test('a wrong password is told as auth, at opening', async () => {
+    const server = await startServer({ settings: { requirepass: 'right' } })
+    const wrong = redis(`redis://:wrong@127.0.0.1:${server.port}`)
+    cleanups.push(() => wrong.close())
+    await expect(wrong.open()).rejects.toMatchObject({ code: 'UNAVAILABLE', reason: 'auth' })
+    const none = redis(server.url)
+    cleanups.push(() => none.close())
+    await expect(none.open()).rejects.toMatchObject({ code: 'UNAVAILABLE', reason: 'auth' })
+    const right = await openDriver(`redis://:right@127.0.0.1:${server.port}`)
+    expect(await claim(right, 'holder')).toMatchObject({ state: 'held' })
+  })
+
+  test('a full memory is told as full, releases go through, and locks come back with the room', async () => {
+    const server = await startServer({ settings: { 'maxmemory-policy': 'noeviction' } })
+    const driver = await openDriver(server.url)
+    const fence = fenceOf(await claim(driver, 'holder'))
+    await server.cli('CONFIG', 'SET', 'maxmemory', '1')
+    const full = { state: 'unknown', error: { code: 'UNAVAILABLE', reason: 'full' } }
+    expect(await claim(driver, 'other', { key: 'default/named:else' })).toMatchObject(full)
+    expect(await renew(driver, 'holder')).toMatchObject(full)
+    expect(await release(driver, 'holder')).toEqual({ state: 'absent', reason: 'released' })
+    await server.cli('CONFIG', 'SET', 'maxmemory', '0')
+    expect(fenceOf(await claim(driver, 'next'))).toBeGreaterThan(fence)
+  })
+
+  test('a release that a full memory refuses has changed nothing', async () => {
+    const server = await startServer({ settings: { 'maxmemory-policy': 'noeviction' } })
+    const driver = await openDriver(server.url)
+    const fence = fenceOf(await claim(driver, 'holder'))
+    await claim(driver, 'waiter')
+    await server.cli('CONFIG', 'SET', 'maxmemory', '1')
+    expect(await release(driver, 'holder')).toMatchObject({ state: 'unknown', error: { reason: 'full' } })
+    await server.cli('CONFIG', 'SET', 'maxmemory', '0')
+    expect(fenceOf(await renew(driver, 'holder'))).toBe(fence)
+    await release(driver, 'holder')
+    expect(await renew(driver, 'waiter')).toMatchObject({ state: 'held' })
+  })
+
+  test('a replica is told as read-only', async () => {
+    const primary = await startServer()
+    const replica = await startServer({ settings: { replicaof: `127.0.0.1 ${primary.port}` } })
+    const driver = await openDriver(replica.url)
+    const standing = await untilReason(() => claim(driver, 'holder'), 'read-only')
+    expect(standing).toMatchObject({ state: 'unknown', error: { code: 'UNAVAILABLE', reason: 'read-only' } })
+  })
+})
+
+/** A replica that has not heard of its primary yet says so first. */
+async function untilReason(ask: () => Promise<Standing>, reason: string): Promise<Standing> {
+  const deadline = Date.now() + 8000
+  for (;;) {
+    const standing = await ask().catch((error: unknown): Standing => ({ state: 'unknown', error }))
+    const told = standing.state === 'unknown' ? (standing.error as { reason?: string }).reason : undefined
+    if (told === reason || Date.now() > deadline) return standing
+    await pause(50)
+  }
+}
+
+describe('a failover to a replica that lags behind', () => {
+  test('loses the lock, as Redis replication may; the fence tells the two holders apart', async () => {
+    const primary = await startServer({ settings: { 'repl-diskless-sync-delay': '0' } })
+    const replica = await startServer()
+    const proxy = await startProxy(primary)
+    await replica.cli('REPLICAOF', '127.0.0.1', String(proxy.port))
+    const before = await openDriver(primary.url)
+    const deadline = Date.now() + 8000
+    while (!(await replica.cli('INFO', 'replication')).includes('master_link_status:up')) {
+      if (Date.now() > deadline) throw new Error('The replica did not follow.')
+      await pause(20)
+    }
+    // Nothing reaches the replica any more, and the primary does not wait for it.
+    proxy.refuse()
+    const lost = fenceOf(await claim(before, 'holder'))
+    await primary.kill()
+    await replica.cli('REPLICAOF', 'NO', 'ONE')
+    const after = await openDriver(replica.url)
+
+    // The lock was granted again while its first holder still believes in it: no replicated Redis can prevent that.
+    const fence = fenceOf(await claim(after, 'other'))
+
+    expect(fence).toBeGreaterThan(lost)
+    const guarded = { fence: 0, writer: '' }
+    const write = (writer: string, writersFence: number): boolean => {
+      if (writersFence < guarded.fence) return false
+      Object.assign(guarded, { fence: writersFence, writer })
+      return true
+    }
+    expect([write('other', fence), write('holder', lost)]).toEqual([true, false])
+    expect(guarded.writer).toBe('other')
+  })
+})
+
+describe('a closed driver', () => {
+  test('leaves no connection of its own open, and the client it was given as it is', async () => {
+    const server = await startServer()
+    const client = new Redis(server.port)
+    cleanups.push(() => client.disconnect())
+    await client.ping()
+    const given = await openDriver({ client })
+    const own = await openDriver(server.url)
+    await Promise.all([claim(given, 'holder'), claim(own, 'waiter')])
+    await Promise.all([given.close(), own.close()])
+    const deadline = Date.now() + 3000
+    const connections = async (): Promise<number> => (await server.cli('CLIENT', 'LIST')).split('\n').length
+    // The given client, and redis-cli itself.
+    while ((await connections()) > 2 && Date.now() < deadline) await pause(10)
+    expect(await connections()).toBe(2)
+    expect(await client.ping()).toBe('PONG')
+  })
+
+  test('that was closed while it opened is closed', async () => {
+    const server = await startServer()
+    const driver = redis(server.url)
+    const opening = driver.open().catch((error: unknown) => error)
+    await driver.close()
+    expect(await opening).toMatchObject({ code: 'CLOSED' })
+    expect((await server.cli('CLIENT', 'LIST')).split('\n')).toHaveLength(1)
+  })
+})
+
+describe('ways in', () => {
+  test('a unix socket, a database and a prefix each keep locks apart or together', async () => {
+    const server = await startServer()
+    const tcp = await openDriver(server.url)
+    const socket = await openDriver(`redis+unix://${server.socketPath}`)
+    const database = await openDriver(`${server.url}/3`)
+    const prefixed = await openDriver({ url: server.url, prefix: 'billing:' })
+    expect(await claim(tcp, 'one')).toMatchObject({ state: 'held' })
+    expect(await claim(socket, 'two', { wait: false })).toMatchObject({ state: 'absent', reason: 'refused' })
+    expect(await claim(database, 'three')).toMatchObject({ state: 'held' })
+    expect(await claim(prefixed, 'four')).toMatchObject({ state: 'held' })
+    expect((await server.cli('KEYS', 'billing:*')).split('\n')).toHaveLength(2)
+  })
+
+  test('connect takes the URL', async () => {
+    const server = await startServer()
+    await using locks = await connect(server.url, { namespace: 'billing' })
+    const lease = await locks.acquire('invoice/42')
+    expect(await locks.tryAcquire('invoice/42')).toBeNull()
+    expect(await lease.release()).toBeTruthy()
+  })
+
+  test('a client with a keyPrefix is refused', async () => {
+    const client = new Redis({ lazyConnect: true, keyPrefix: 'mine:' })
+    await expect(redis(client).open()).rejects.toMatchObject({ code: 'INVALID' })
+  })
+})
+
+describe('what stays behind', () => {
+  test('is nothing but the fence counters, one ttl after an unclean end', async () => {
+    const server = await startServer()
+    const driver = await openDriver(server.url)
+    await claim(driver, 'holder', { ttlMs: 200, graceMs: 50 })
+    for (let waiter = 0; waiter < 5; waiter += 1) await claim(driver, `waiter-${waiter}`, { ttlMs: 200 })
+    await claim(driver, 'plain', { key: 'default/named:else', ttlMs: 200 })
+    expect((await names(server)).length).toBe(6)
+    await pause(600)
+    expect(await names(server)).toEqual((await names(server)).filter((name) => name.endsWith('fence')))
+  })
+
+  test('of thousands of names used once is one counter a hash tag', async () => {
+    const server = await startServer()
+    const driver = await openDriver(server.url)
+    const claims = Array.from({ length: 2500 }, (_, index) => claimOf(`claim-${index}`, { key: `once/${index}` }))
+    await driver.send(claims.map((one) => ({ op: 'claim', claim: one })))
+    await driver.send(claims.map((one) => ({ op: 'release', key: one.key, id: one.id })))
+    expect((await names(server)).length).toBeLessThanOrEqual(64)
+  })
+})
+
+async function names(server: RedisServer): Promise<string[]> {
+  return (await server.cli('KEYS', '*')).split('\n').filter((name) => name !== '')
+}
+
+describe('a long queue', () => {
+  test('of a thousand is not read for one release', async () => {
+    const server = await startServer()
+    const driver = await openDriver(server.url)
+    await claim(driver, 'holder', { ttlMs: 60_000 })
+    const waiters = Array.from({ length: 1000 }, (_, index) => claimOf(`waiter-${index}`, { ttlMs: 60_000 }))
+    const standings = await driver.send(waiters.map((one) => ({ op: 'claim', claim: one })))
+    expect(standings.at(-1)).toMatchObject({ state: 'waiting', ahead: 999 })
+    await server.cli('CONFIG', 'RESETSTAT')
+    await release(driver, 'holder')
+    expect(await renew(driver, 'waiter-0')).toMatchObject({ state: 'held' })
+    const statistics = await server.cli('INFO', 'commandstats')
+    expect(statistics).toContain('cmdstat_hmget:calls=1,')
+    expect(statistics).not.toContain('cmdstat_hgetall')
+  })
+})

@@ -1,0 +1,158 @@
+/** Private Redis servers for tests: real ones, on free ports, with a folder of their own. */
+import { execFile, spawn, type ChildProcess } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { connect } from 'node:net'
+import { tmpdir } from 'node:os'
+import path from 'node:path'
+import { setTimeout as pause } from 'node:timers/promises'
+import { promisify } from 'node:util'
+import { needProgram } from './debian.ts'
+import { freePort } from './free-port.ts'
+
+export interface RedisServerOptions {
+  /** Lines of redis.conf, by name. */
+  readonly settings?: Readonly<Record<string, string>>
+  /** The program, if not `redis-server`: another version, or Valkey. */
+  readonly program?: string
+}
+
+const startedWithinMs = 10_000
+
+export class RedisServer {
+  readonly port: number
+  readonly url: string
+  readonly folder = mkdtempSync(path.join(tmpdir(), 'leasehold-redis-'))
+  readonly #options: RedisServerOptions
+  #process: ChildProcess | undefined
+
+  private constructor(port: number, options: RedisServerOptions) {
+    this.port = port
+    this.url = `redis://127.0.0.1:${port}`
+    this.#options = options
+  }
+
+  static async start(options: RedisServerOptions = {}): Promise<RedisServer> {
+    const server = new RedisServer(await freePort(), options)
+    await server.start()
+    return server
+  }
+
+  get socketPath(): string {
+    return path.join(this.folder, 'redis.sock')
+  }
+
+  get pid(): number {
+    return this.#process?.pid as number
+  }
+
+  /** Starts again after `kill`, on the same port and with what is on disk. */
+  async start(): Promise<void> {
+    const program = this.#options.program ?? needProgram('redis-server', ['redis-server'])
+    const settings = {
+      port: String(this.port),
+      bind: '127.0.0.1',
+      dir: this.folder,
+      unixsocket: this.socketPath,
+      save: '',
+      appendonly: 'no',
+      ...this.#options.settings,
+    }
+    const args = Object.entries(settings).flatMap(([name, value]) => [`--${name}`, value])
+    this.#process = spawn(program, args, { stdio: 'ignore', detached: false })
+    const deadline = Date.now() + startedWithinMs
+    while (!(await this.#answers())) {
+      if (Date.now() > deadline) throw new Error(`redis-server did not start within ${startedWithinMs} ms.`)
+      await pause(10)
+    }
+  }
+
+  /** Ends it as a crash would. What was not on disk is lost. */
+  async kill(): Promise<void> {
+    const running = this.#process
+    if (running === undefined || running.exitCode !== null || running.signalCode !== null) return
+    running.kill('SIGKILL')
+    await once(running, 'exit')
+  }
+
+  /** Stops it in its tracks: connections stay, nothing is answered. */
+  freeze(): void {
+    this.#process?.kill('SIGSTOP')
+  }
+
+  thaw(): void {
+    this.#process?.kill('SIGCONT')
+  }
+
+  /** One command, through redis-cli; resolves to what it prints. */
+  async cli(...args: readonly string[]): Promise<string> {
+    const program = needProgram('redis-cli', ['redis-tools'])
+    const { stdout } = await promisify(execFile)(program, ['-p', String(this.port), ...args], { timeout: 10_000 })
+    return stdout.trimEnd()
+  }
+
+  async stop(): Promise<void> {
+    await this.kill()
+    rmSync(this.folder, { recursive: true, force: true })
+  }
+
+  /** Whether it is up: an error about a missing password is an answer too, one about loading is not. */
+  #answers(): Promise<boolean> {
+    return new Promise((resolve) => {
+      const socket = connect(this.port, '127.0.0.1', () => socket.write('PING\r\n'))
+      socket.once('error', () => resolve(false))
+      socket.once('close', () => resolve(false))
+      socket.once('data', (data) => {
+        socket.destroy()
+        resolve(!String(data).startsWith('-LOADING'))
+      })
+    })
+  }
+}
+
+/** A cluster of three primaries, without replicas. */
+export class RedisCluster {
+  readonly servers: readonly RedisServer[]
+
+  private constructor(servers: readonly RedisServer[]) {
+    this.servers = servers
+  }
+
+  static async start(): Promise<RedisCluster> {
+    const settings = { 'cluster-enabled': 'yes', 'cluster-node-timeout': '1000' }
+    const servers: RedisServer[] = []
+    for (let node = 0; node < 3; node += 1) {
+      const port = await portWithBus()
+      servers.push(await RedisServer.start({ settings: { ...settings, 'cluster-port': String(port) } }))
+    }
+    const [first] = servers as [RedisServer]
+    const addresses = servers.map(({ port }) => `127.0.0.1:${port}`)
+    await first.cli('--cluster', 'create', ...addresses, '--cluster-replicas', '0', '--cluster-yes')
+    const cluster = new RedisCluster(servers)
+    const deadline = Date.now() + startedWithinMs
+    while (!(await cluster.#agrees())) {
+      if (Date.now() > deadline) throw new Error('The cluster did not agree in time.')
+      await pause(50)
+    }
+    return cluster
+  }
+
+  /** Where clients may begin. */
+  get startNodes(): { host: string; port: number }[] {
+    return this.servers.map(({ port }) => ({ host: '127.0.0.1', port }))
+  }
+
+  async stop(): Promise<void> {
+    await Promise.all(this.servers.map((server) => server.stop()))
+  }
+
+  async #agrees(): Promise<boolean> {
+    const states = await Promise.all(this.servers.map((server) => server.cli('cluster', 'info')))
+    return states.every((state) => state.includes('cluster_state:ok'))
+  }
+}
+
+/** The cluster bus listens on a port of its own. */
+function portWithBus(): Promise<number> {
+  return freePort()
+}

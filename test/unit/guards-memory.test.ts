@@ -1,0 +1,125 @@
+import { describe, expect, test } from 'vitest'
+import { isSuperseded, memoryGuard, rangeGuard } from '../../src/guards/index.ts'
+import { isSettled } from './support/bench-of-locks.ts'
+
+const superseded = expect.objectContaining({ code: 'LOST', reason: 'superseded' }) as Error
+
+describe('a memory guard', () => {
+  test('lets the same holder write many times and refuses the one it replaced', () => {
+    const guard = memoryGuard()
+    guard.check('a', 5)
+    guard.check('a', 5)
+    guard.check('a', 7)
+    expect(() => guard.check('a', 6)).toThrow(superseded)
+    guard.check('a', 7)
+  })
+
+  test('says in its error what was refused and what was seen', () => {
+    const guard = memoryGuard()
+    guard.check('orders/42', 118)
+    expect(() => guard.check('orders/42', 117)).toThrow(
+      'LOST: Fence 117 may not write "orders/42": fence 118 has been seen. Stop writing.',
+    )
+  })
+
+  test('keeps resources apart, and can forget one', () => {
+    const guard = memoryGuard()
+    guard.check('a', 9)
+    guard.check('b', 1)
+    guard.forget('a')
+    guard.check('a', 1)
+  })
+
+  test.each([0, -1, 1.5, Number.NaN, 2 ** 53, '7' as unknown as number])('refuses %s, which is no fence', (fence) => {
+    expect(() => memoryGuard().check('a', fence)).toThrow(expect.objectContaining({ code: 'INVALID' }) as Error)
+  })
+
+  test('runs the writes of one resource one after another', async () => {
+    const guard = memoryGuard()
+    const order: string[] = []
+    let finish = (): void => {}
+    const slow = new Promise<void>((resolve) => {
+      finish = resolve
+    })
+    const old = guard.write('a', 1, async () => {
+      order.push('old begins')
+      await slow
+      order.push('old ends')
+    })
+    const later = guard.write('a', 2, () => void order.push('new'))
+    const elsewhere = guard.write('b', 1, () => void order.push('elsewhere'))
+    await elsewhere
+    expect(await isSettled(later)).toBe(false)
+    finish()
+    await Promise.all([old, later])
+    expect(order).toEqual(['old begins', 'elsewhere', 'old ends', 'new'])
+  })
+
+  test('judges a write that waited when its turn comes, not when it arrived', async () => {
+    const guard = memoryGuard()
+    const first = guard.write('a', 1, async () => guard.check('a', 3))
+    const second = guard.write('a', 2, () => 'written')
+    await first
+    const error = await second.catch((reason: unknown) => reason)
+    expect(isSuperseded(error)).toBe(true)
+  })
+
+  test('goes on after a write that failed, and gives its error to its caller alone', async () => {
+    const guard = memoryGuard()
+    const failed = guard.write('a', 1, () => Promise.reject(new Error('disk full')))
+    const next = guard.write('a', 1, () => 'written')
+    await expect(failed).rejects.toThrow('disk full')
+    expect(await next).toBe('written')
+  })
+})
+
+describe('a range guard', () => {
+  test('lets holders of ranges that do not overlap write in any order', () => {
+    const guard = rangeGuard()
+    guard.check('inode 7', { start: 10, end: 20 }, 6)
+    guard.check('inode 7', { start: 0, end: 10 }, 5)
+    guard.check('inode 7', { start: 20, end: 30 }, 4)
+  })
+
+  test('refuses a lower fence on any byte that a higher one has written', () => {
+    const guard = rangeGuard()
+    guard.check('inode 7', { start: 10, end: 20 }, 6)
+    for (const range of [
+      { start: 0, end: 11 },
+      { start: 19, end: 30 },
+      { start: 12, end: 13 },
+      { start: 0, end: 100 },
+    ]) {
+      expect(() => guard.check('inode 7', range, 5)).toThrow(superseded)
+    }
+  })
+
+  test('remembers what is left of a stretch that was written over in part', () => {
+    const guard = rangeGuard()
+    guard.check('a', { start: 0, end: 30 }, 5)
+    guard.check('a', { start: 10, end: 20 }, 8)
+    expect(() => guard.check('a', { start: 0, end: 10 }, 4)).toThrow(superseded)
+    expect(() => guard.check('a', { start: 20, end: 30 }, 4)).toThrow(superseded)
+    expect(() => guard.check('a', { start: 10, end: 20 }, 7)).toThrow(superseded)
+    guard.check('a', { start: 0, end: 10 }, 5)
+    guard.check('a', { start: 20, end: 30 }, 6)
+  })
+
+  test('a refused write leaves no trace', () => {
+    const guard = rangeGuard()
+    guard.check('a', { start: 5, end: 6 }, 9)
+    expect(() => guard.check('a', { start: 0, end: 10 }, 8)).toThrow(superseded)
+    guard.check('a', { start: 0, end: 5 }, 1)
+  })
+
+  test.each([
+    [5, 5],
+    [6, 5],
+    [-1, 5],
+    [0, 1.5],
+  ])('refuses the range %d to %d, which has no bytes', (start, end) => {
+    expect(() => rangeGuard().check('a', { start, end }, 1)).toThrow(
+      expect.objectContaining({ code: 'INVALID' }) as Error,
+    )
+  })
+})

@@ -1,0 +1,81 @@
+import { describe, expect, test } from 'vitest'
+import { locksBench } from './support/bench-of-locks.ts'
+
+const minute = 60_000
+
+describe('once', () => {
+  test('runs on one machine of many, and tells which', async () => {
+    const { client, advance } = locksBench()
+    const machines = [await client(), await client(), await client()]
+    let runs = 0
+    const job = () => (runs += 1)
+    const results = await Promise.all(
+      machines.map((locks) => locks.once('report', { atMost: '5m', atLeast: '1m' }, job)),
+    )
+    expect(results.filter(({ ran }) => ran)).toEqual([{ ran: true, result: 1, fence: expect.any(Number) as number }])
+    expect(runs).toBe(1)
+    await advance(0)
+  })
+
+  test('absorbs clocks that differ: a short run keeps others off for atLeast', async () => {
+    const { client, advance } = locksBench()
+    const [one, late] = [await client(), await client()]
+    const options = { atMost: '5m', atLeast: '1m' } as const
+    expect(await one.once('report', options, () => 'done')).toMatchObject({ ran: true, result: 'done' })
+    await one.close()
+    await advance(minute - 1000)
+    expect(await late.once('report', options, () => 'again')).toEqual({ ran: false })
+    await advance(1001)
+    expect(await late.once('report', options, () => 'next day')).toMatchObject({ ran: true, result: 'next day' })
+  })
+
+  test('a run longer than atLeast is over when it is over', async () => {
+    const { client, advance } = locksBench()
+    const [one, other] = [await client(), await client()]
+    const options = { atMost: '5m', atLeast: '1m' } as const
+    const running = one.once('report', options, () => advance(2 * minute))
+    expect(await other.once('report', options, () => {})).toEqual({ ran: false })
+    await running
+    expect(await other.once('report', options, () => {})).toMatchObject({ ran: true })
+  })
+
+  test('holds for atMost: then the signal fires, the run is told it was late, and another may run', async () => {
+    const { client, advance } = locksBench()
+    const [one, other] = [await client(), await client()]
+    let stopped = false
+    const slow = one.once('report', { atMost: '1m' }, async (lease) => {
+      lease.signal.addEventListener('abort', () => (stopped = true))
+      await advance(minute)
+    })
+    await expect(slow).rejects.toMatchObject({ code: 'LOST' })
+    expect(stopped).toBe(true)
+    expect(await other.once('report', { atMost: '1m' }, () => {})).toMatchObject({ ran: true })
+  })
+
+  test('a failed run counts as a run, and its error is told', async () => {
+    const { client } = locksBench()
+    const locks = await client()
+    const options = { atMost: '5m', atLeast: '1m' } as const
+    const failing = locks.once('report', options, () => Promise.reject(new Error('no disk')))
+    await expect(failing).rejects.toThrow('no disk')
+    expect(await locks.once('report', options, () => {})).toEqual({ ran: false })
+  })
+
+  test('a client closed in the middle of a run leaves the claim to run out', async () => {
+    const { client, advance } = locksBench()
+    const [one, other] = [await client(), await client()]
+    const options = { atMost: '5m', atLeast: '1m' } as const
+    await one.once('report', options, () => one.close())
+    expect(await other.once('report', options, () => {})).toEqual({ ran: false })
+    await advance(5 * minute)
+    expect(await other.once('report', options, () => {})).toMatchObject({ ran: true })
+  })
+
+  test('needs a function and times that fit', async () => {
+    const locks = await locksBench().client()
+    const run = () => {}
+    await expect(locks.once('a', { atMost: '1m' }, undefined as never)).rejects.toMatchObject({ code: 'INVALID' })
+    await expect(locks.once('a', { atMost: '1m', atLeast: '2m' }, run)).rejects.toMatchObject({ code: 'INVALID' })
+    await expect(locks.once('a', {} as never, run)).rejects.toMatchObject({ code: 'INVALID' })
+  })
+})

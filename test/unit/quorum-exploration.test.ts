@@ -1,0 +1,90 @@
+import * as fc from 'fast-check'
+import { describe, expect, test, vi } from 'vitest'
+import type { quorum } from '../../src/drivers/quorum.ts'
+import type { Node } from '../../src/drivers/quorum/node.ts'
+import type { Answers, Held } from '../../src/drivers/quorum/verdict.ts'
+import { tour, type TourOptions } from './quorum/tour.ts'
+
+// Errors are many here, and what they are about is told by the history.
+Error.stackTraceLimit = 0
+
+const minute = { timeout: 120_000 }
+
+describe('a quorum whose nodes are slow, stopped, dead, cut off or back without their data', () => {
+  test('has one holder at most, by true time, and fences that only grow', minute, async () => {
+    let holds = 0
+    const settings = fc.record({ seed: fc.nat(), nodes: fc.constantFrom(3, 3, 5), clients: fc.constantFrom(2, 3) })
+    const property = fc.asyncProperty(settings, async (options) => {
+      const { violations, summary } = await tour(options)
+      holds += summary.holds
+      expect(violations.map(({ message }) => message)).toEqual([])
+    })
+    await fc.assert(property, { numRuns: 25, seed: 1 })
+    expect(holds, 'a tour without holds shows nothing').toBeGreaterThan(200)
+  })
+})
+
+/** What a planted fault changes: part of one module of the driver, or what it is told. */
+type Mutant =
+  | { readonly module: string; readonly replace: (real: RealModule) => Record<string, unknown> }
+  | { readonly votesAfterMs: number }
+
+interface RealModule {
+  highestFence(granted: ReadonlyMap<Node, Held>): number
+  majorityTtlMs(held: readonly Held[], majority: number): number
+  renewalVerdict(answers: Answers, majority: number): unknown
+}
+
+const mutants: Readonly<Record<string, Mutant>> = {
+  'takes one node too few for a majority': {
+    module: 'majority',
+    replace: () => ({ majorityOf: (nodes: number) => Math.floor(nodes / 2) }),
+  },
+  'does not write the fence back': {
+    module: 'fence-agreement',
+    replace: (real) => ({ agreeOnFence: async (granted: ReadonlyMap<Node, Held>) => real.highestFence(granted) }),
+  },
+  'tells the lowest fence': {
+    module: 'fence-agreement',
+    replace: () => ({
+      agreeOnFence: async (granted: ReadonlyMap<Node, Held>) =>
+        Math.min(...[...granted.values()].map(({ fence }) => fence)),
+    }),
+  },
+  'lets a node vote that has just restarted': { votesAfterMs: 0 },
+  'takes the renewal of a minority for enough': {
+    module: 'verdict',
+    replace: (real) => ({
+      ...real,
+      renewalVerdict: (answers: Answers, majority: number) => real.renewalVerdict(answers, majority - 1),
+      majorityTtlMs: (held: readonly Held[], majority: number) => real.majorityTtlMs(held, majority - 1),
+    }),
+  },
+}
+
+describe('the same tour finds a quorum that', () => {
+  test.each(Object.entries(mutants))('%s', minute, async (_name, mutant) => {
+    expect(await seedThatFails('module' in mutant ? { quorum: await planted(mutant) } : mutant)).toBeDefined()
+  })
+})
+
+async function seedThatFails(options: Omit<TourOptions, 'seed'>): Promise<number | undefined> {
+  for (let seed = 1; seed <= 150; seed += 1) {
+    const { violations } = await tour({ seed, ...options })
+    if (violations.length > 0) return seed
+  }
+  return undefined
+}
+
+/** The quorum with one of its modules changed. */
+async function planted({ module, replace }: Extract<Mutant, { module: string }>): Promise<typeof quorum> {
+  const path = `../../src/drivers/quorum/${module}.ts`
+  vi.resetModules()
+  vi.doMock(path, async (importOriginal) => replace(await importOriginal<RealModule>()))
+  try {
+    const { quorum: changed } = await import('../../src/drivers/quorum.ts')
+    return changed
+  } finally {
+    vi.doUnmock(path)
+  }
+}

@@ -1,0 +1,391 @@
+import { describe, expect, test } from 'vitest'
+import { Cast, cut, mute, slow } from './quorum/cast.ts'
+
+const held = { state: 'held' }
+const refused = { state: 'absent', reason: 'refused' }
+const unknown = { state: 'unknown', error: { code: 'UNAVAILABLE', reason: 'no-majority' } }
+const five = [0, 0, 0, 0, 0]
+
+describe('a claim', () => {
+  test('is held by a majority, without waiting for a node that is slow', async () => {
+    const cast = new Cast()
+    const ask = await cast.driver([undefined, undefined, slow(10_000)])
+    expect(await ask.claim('one')).toMatchObject(held)
+    expect(cast.world.now).toBe(0)
+  })
+
+  test('is held while two of five nodes are dead, and not while three are', async () => {
+    const cast = new Cast(five)
+    const ask = await cast.driver()
+    cast.store(1).down = true
+    cast.store(4).down = true
+    expect(await ask.claim('one')).toMatchObject(held)
+    await ask.release('one')
+    cast.store(5).down = true
+    expect(await ask.claim('two')).toMatchObject(unknown)
+  })
+
+  test('is refused, not unavailable, while one of three is dead and another holds', async () => {
+    const cast = new Cast()
+    const [one, other] = [await cast.driver(), await cast.driver()]
+    cast.store(1).down = true
+    expect(await one.claim('one')).toMatchObject(held)
+    expect(await other.claim('two')).toEqual(refused)
+  })
+
+  test('that a minority granted is released there at once', async () => {
+    const cast = new Cast()
+    await cast.holdOn(1, 'other')
+    await cast.holdOn(2, 'other')
+    const ask = await cast.driver()
+    expect(await ask.claim('one')).toEqual(refused)
+    await cast.world.pass(0)
+    expect(await cast.holdersOn(3)).toEqual([])
+  })
+
+  test('of which nobody knows how it ended is released wherever it may be', async () => {
+    const cast = new Cast()
+    const ask = await cast.driver([mute, mute, undefined])
+    expect(await ask.claim('one')).toMatchObject(unknown)
+    expect(await cast.holdersOn(1)).toHaveLength(1)
+    // The replies to the releases are lost too, but they arrive once the nodes have given up on the claim.
+    await cast.world.pass(3100)
+    for (const place of [1, 2, 3]) expect(await cast.holdersOn(place)).toEqual([])
+  })
+
+  test('is released on a dead node when that comes back within the ttl', async () => {
+    const cast = new Cast()
+    let cuts = 0
+    // Granted there, then the connection is lost, reply and all.
+    const once = { losesReply: () => (cuts += 1) === 1 }
+    const ask = await cast.driver([once, undefined, undefined])
+    await cast.holdOn(2, 'other', { ttlMs: 60_000 })
+    await cast.holdOn(3, 'other', { ttlMs: 60_000 })
+    expect(await ask.claim('one', { ttlMs: 20_000 })).toEqual(refused)
+    expect(await cast.holdersOn(1)).toHaveLength(1)
+    cast.store(1).down = true
+    await cast.world.pass(6000)
+    cast.store(1).down = false
+    await cast.world.pass(2500)
+    expect(await cast.holdersOn(1)).toEqual([])
+  })
+
+  test('is told as long as the shortest lease of its majority, less what passed and the drift', async () => {
+    const cast = new Cast([0, 0, 0], { drift: 0.1 })
+    const ask = await cast.driver([slow(10), slow(10), slow(10)])
+    expect(await ask.claim('one')).toMatchObject({ ...held, ttlMs: 1000 - 20 - 100 })
+  })
+
+  test('whose nodes take as long as the lease is not told, and not left behind', async () => {
+    const cast = new Cast([0, 0, 0], { answerWithin: 5000 })
+    const ask = await cast.driver([slow(600), slow(600), slow(600)])
+    expect(await ask.claim('one')).toMatchObject({ state: 'unknown', error: { code: 'UNAVAILABLE' } })
+    await cast.world.pass(5000)
+    expect(await cast.holdersOn(1)).toEqual([])
+  })
+
+  test('sends one batch to each node, however many claims there are', async () => {
+    const cast = new Cast()
+    const ask = await cast.driver()
+    const claims = Array.from({ length: 40 }, (_, index) => ({
+      op: 'claim' as const,
+      claim: { ...claimOf(`id ${index}`), key: `key ${index}` },
+    }))
+    const sent = ask.driver.send(claims)
+    await cast.world.run(sent)
+    expect(new Set((await sent).map(({ state }) => state))).toEqual(new Set(['held']))
+    expect(cast.stores.map((store) => store.sent.map((batch) => batch.length))).toEqual([[40], [40], [40]])
+  })
+
+  test('does not ask a node again that has not answered, until it has', async () => {
+    const cast = new Cast()
+    const ask = await cast.driver()
+    cast.store(3).stopFor(5000)
+    await cast.holdOn(1, 'other', { ttlMs: 3000 })
+    // Two answers differ, so the third is waited for; the next time it is not.
+    expect(await ask.claim('one')).toEqual(refused)
+    expect(cast.world.now).toBe(100)
+    expect(await ask.claim('two')).toEqual(refused)
+    expect(cast.world.now).toBe(100)
+    await cast.world.pass(6000)
+    expect(
+      cast
+        .store(3)
+        .sent.flat()
+        .filter(({ op }) => op === 'claim'),
+    ).toHaveLength(1)
+    expect(await cast.holdersOn(3)).toEqual([])
+    expect(await ask.claim('three')).toMatchObject(held)
+    expect(await cast.holdersOn(3)).toHaveLength(1)
+  })
+
+  test.each([
+    ['shared', { mode: 'shared' as const }],
+    ['of a range', { range: { start: 0, end: 1 } }],
+    ['that converts another', { replaces: 'other' }],
+    ['that makes others leave', { evict: 'lower-priority' as const }],
+  ])('%s is refused and leaves nothing', async (_name, changes) => {
+    const cast = new Cast()
+    const ask = await cast.driver()
+    expect(await ask.claim('one', changes)).toMatchObject({ state: 'unknown', error: { code: 'UNSUPPORTED' } })
+    expect(cast.store(1).sent).toEqual([])
+  })
+})
+
+describe('a renewal', () => {
+  test('that reached a minority is unknown, and the lease stands', async () => {
+    const cast = new Cast()
+    const ask = await cast.driver()
+    await ask.claim('one')
+    cast.store(1).down = true
+    cast.store(2).down = true
+    expect(await ask.renew('one')).toMatchObject(unknown)
+    cast.store(1).down = false
+    expect(await ask.renew('one')).toMatchObject(held)
+  })
+
+  test('of which a majority knows nothing is over, and cleared from the rest', async () => {
+    const cast = new Cast()
+    const ask = await cast.driver()
+    await ask.claim('one')
+    for (const place of [1, 2]) {
+      const [claim] = await cast.holdersOn(place)
+      await cast
+        .store(place)
+        .link()
+        .send([{ op: 'evict', key: 'default/named:x', fence: Number(claim?.split(' ')[1]), reason: 'behind its back' }])
+    }
+    expect(await ask.renew('one')).toMatchObject({ state: 'absent', reason: 'evicted', detail: 'behind its back' })
+    await cast.world.pass(0)
+    expect(await cast.holdersOn(3)).toEqual([])
+  })
+
+  test('that comes too late does not end a grace, on no node', async () => {
+    const cast = new Cast()
+    const ask = await cast.driver([undefined, undefined, slow(30)])
+    await ask.claim('one', { graceMs: 2000 })
+    await cast.world.pass(1100)
+    expect(await ask.renew('one')).toEqual({ state: 'absent', reason: 'expired' })
+    expect(await ask.claim('one', { graceMs: 2000 })).toEqual({ state: 'absent', reason: 'expired' })
+    await cast.world.pass(200)
+    for (const place of [1, 2, 3]) expect(await cast.holdersOn(place)).toHaveLength(1)
+    expect(await (await cast.driver()).claim('two')).toEqual(refused)
+  })
+
+  test('gives the claim to a node that came back empty, which counts from the next one on', async () => {
+    const cast = new Cast([0, 0, 0], { votesAfter: 2000 })
+    await cast.world.pass(2000)
+    const ask = await cast.driver()
+    await ask.claim('one')
+    cast.store(1).restartEmpty()
+    expect(await ask.renew('one')).toMatchObject(held)
+    await cast.world.pass(0)
+    expect(await cast.holdersOn(1)).toHaveLength(1)
+    cast.store(2).down = true
+    expect(await ask.renew('one')).toMatchObject(held)
+  })
+
+  test('keeps a lease through the restart of every node, one after the other', async () => {
+    const cast = new Cast([0, 0, 0], { votesAfter: 2000 })
+    await cast.world.pass(2000)
+    const [ask, other] = [await cast.driver(), await cast.driver()]
+    const fence = await ask.fence('one')
+    for (const place of [1, 2, 3, 1, 2, 3]) {
+      cast.store(place).restartEmpty()
+      for (let beat = 0; beat < 3; beat += 1) {
+        expect(await ask.renew('one')).toMatchObject({ ...held, fence })
+        expect((await other.claim(`other ${cast.world.now}`)).state).not.toBe('held')
+        await cast.world.pass(300)
+      }
+    }
+  })
+
+  test('does not count a node that got the claim late, while others could have had it', async () => {
+    const cast = new Cast([0, 0, 0], { answerWithin: 50 })
+    const ask = await cast.driver([undefined, undefined, slow(40)])
+    expect(await ask.claim('one')).toMatchObject(held)
+    await cast.world.pass(200)
+    expect(await cast.holdersOn(3)).toHaveLength(1)
+    cast.store(2).down = true
+    expect(await ask.renew('one')).toMatchObject({ state: 'unknown' })
+  })
+
+  test('of a grant with a longest hold ends with it, also on nodes that were given the claim later', async () => {
+    const cast = new Cast()
+    const ask = await cast.driver()
+    await ask.claim('one', { maxHoldMs: 1500 })
+    await cast.world.pass(600)
+    cast.store(1).restartEmpty()
+    await ask.renew('one')
+    await cast.world.pass(600)
+    await ask.renew('one')
+    await cast.world.pass(299)
+    expect(await cast.holdersOn(1)).toHaveLength(1)
+    await cast.world.pass(2)
+    expect(await ask.renew('one')).toMatchObject({ state: 'absent', reason: 'max-hold' })
+  })
+})
+
+describe('a release', () => {
+  test('is answered by a majority and reaches the rest in the background', async () => {
+    const cast = new Cast()
+    const ask = await cast.driver()
+    await ask.claim('one', { ttlMs: 10_000 })
+    cast.store(3).down = true
+    expect(await ask.release('one')).toEqual({ state: 'absent', reason: 'released' })
+    cast.store(3).down = false
+    await cast.world.pass(500)
+    expect(await cast.holdersOn(3)).toEqual([])
+  })
+
+  test('that reached a minority is unknown', async () => {
+    const cast = new Cast()
+    const ask = await cast.driver()
+    await ask.claim('one')
+    cast.store(3).down = true
+    cast.store(2).down = true
+    expect(await ask.release('one')).toMatchObject(unknown)
+  })
+})
+
+describe('a node that came back empty', () => {
+  test('has no vote until it has been up for as long as any lease may last', async () => {
+    const cast = new Cast([0, 0, 0], { votesAfter: 5000 })
+    await cast.world.pass(5000)
+    const ask = await cast.driver([undefined, undefined, cut])
+    expect(await ask.claim('one')).toMatchObject(held)
+    cast.store(2).restartEmpty()
+    const votesAt = cast.world.now + 5000
+    expect(await ask.renew('one')).toMatchObject({ state: 'unknown' })
+    const other = await cast.driver([cut])
+    expect((await other.claim('two')).state).not.toBe('held')
+    await cast.world.pass(votesAt - 1 - cast.world.now)
+    expect((await other.claim('three')).state).not.toBe('held')
+    await cast.world.pass(votesAt + 200 - cast.world.now)
+    expect(await other.claim('four')).toMatchObject(held)
+  })
+
+  test('is found out even if it restarted between the grant and the answer', async () => {
+    const cast = new Cast([0, 0, 0], { votesAfter: 5000 })
+    await cast.world.pass(5000)
+    cast.store(3).down = true
+    const ask = await cast.driver([slow(10), slow(10)])
+    cast.world.at(15, () => cast.store(2).restartEmpty())
+    expect(await ask.claim('one')).toMatchObject(unknown)
+  })
+
+  test('is taken for one whenever it cannot tell and a request to it failed', async () => {
+    const cast = new Cast([0, 0, 0], { votesAfter: 5000 })
+    const links = cast.stores.map((store) => ({ ...store.link(), uptimeMs: undefined }))
+    const ask = await cast.driverOver(links.map(({ uptimeMs: _uptimeMs, ...link }) => link))
+    expect(await ask.claim('one')).toMatchObject({ ...unknown, error: { retryAfterMs: 5000 } })
+    await cast.world.pass(5000)
+    expect(await ask.claim('two')).toMatchObject(held)
+    await ask.release('two')
+    for (const place of [1, 2]) {
+      cast.store(place).down = true
+      await ask.claim(`while ${place} is down`)
+      await ask.release(`while ${place} is down`)
+      cast.store(place).down = false
+    }
+    expect(await ask.claim('three')).toMatchObject(unknown)
+    await cast.world.pass(5000)
+    expect(await ask.claim('four')).toMatchObject(held)
+  })
+
+  test('bounds the ttl: no lease may last longer than a node stays without a vote', async () => {
+    const cast = new Cast([0, 0, 0], { votesAfter: 5000 })
+    const ask = await cast.driver()
+    expect(ask.driver.supports.ttlMaxMs).toBe(5000)
+    expect(await ask.claim('one', { ttlMs: 4000, graceMs: 2000 })).toMatchObject({ error: { code: 'INVALID' } })
+  })
+})
+
+describe('a quorum', () => {
+  test('lists what a majority holds, and nothing else', async () => {
+    const cast = new Cast(five)
+    const ask = await cast.driver([cut, cut])
+    const fence = await ask.fence('one')
+    await cast.holdOn(1, 'leftover', { key: 'default/named:y' })
+    const other = await cast.driver()
+    expect(await other.list()).toEqual([`one ${fence}`])
+  })
+
+  test('lists with one node silent, and not with two of three', async () => {
+    const cast = new Cast()
+    const ask = await cast.driver()
+    const fence = await ask.fence('one')
+    cast.store(2).down = true
+    expect(await ask.list()).toEqual([`one ${fence}`])
+    cast.store(3).down = true
+    await expect(ask.list()).rejects.toMatchObject({ code: 'UNAVAILABLE', reason: 'no-majority' })
+  })
+
+  test('evicts by the fence that was told, also where a late node knows the claim by another', async () => {
+    const cast = new Cast([0, 0, 5000])
+    const ask = await cast.driver([undefined, undefined, slow(30)])
+    const fence = await ask.fence('one')
+    await cast.world.pass(200)
+    expect(await (await cast.driver()).evict(fence)).toEqual({ state: 'absent', reason: 'evicted', detail: 'a test' })
+    for (const place of [1, 2, 3]) expect(await cast.holdersOn(place)).toEqual([])
+    expect(await ask.renew('one')).toEqual({ state: 'absent', reason: 'evicted', detail: 'a test' })
+  })
+
+  test('opens with a majority; the rest joins when it can', async () => {
+    const cast = new Cast()
+    cast.store(3).down = true
+    const ask = await cast.driver()
+    await ask.claim('one')
+    await ask.release('one')
+    cast.store(3).down = false
+    await cast.world.pass(1000)
+    await ask.claim('two')
+    expect(await cast.holdersOn(3)).toHaveLength(1)
+  })
+
+  test('does not open with a minority, and then keeps nothing open', async () => {
+    const cast = new Cast()
+    cast.store(2).down = true
+    cast.store(3).down = true
+    let closed = 0
+    const links = cast.stores.map((store) => ({ ...store.link(), close: async () => void (closed += 1) }))
+    await expect(cast.driverOver(links)).rejects.toMatchObject({ code: 'UNAVAILABLE', reason: 'no-majority' })
+    expect(closed).toBe(3)
+    expect(cast.world.timers).toBe(0)
+  })
+
+  test('closes every node, even if one of them fails, and leaves no timer', async () => {
+    const cast = new Cast()
+    let closed = 0
+    const links = cast.stores.map((store, place) => ({
+      ...store.link(),
+      close: async () => {
+        closed += 1
+        if (place === 0) throw new Error('will not')
+      },
+    }))
+    const ask = await cast.driverOver(links)
+    await ask.claim('one')
+    cast.store(3).down = true
+    await ask.release('one')
+    await ask.close()
+    expect(closed).toBe(3)
+    expect(cast.world.timers).toBe(0)
+  })
+
+  test.each([0, 1, 2, 4])('of %i stores is refused', async (count) => {
+    const cast = new Cast(Array.from({ length: count }, () => 0))
+    await expect(cast.driver()).rejects.toMatchObject({ code: 'INVALID' })
+  })
+
+  test('of one store several times over is refused', async () => {
+    const cast = new Cast()
+    const link = cast.store(1).link()
+    await expect(cast.driverOver([link, link, link])).rejects.toMatchObject({ code: 'INVALID' })
+  })
+})
+
+function claimOf(id: string) {
+  const runner = { id: 'runner', incarnation: 'one', host: 'here', pid: 1, client: 'client' }
+  return { id, mode: 'exclusive' as const, priority: 0, wait: false, ttlMs: 1000, graceMs: 0, runner }
+}

@@ -1,0 +1,108 @@
+import { afterEach, describe, expect, test } from 'vitest'
+import { byteRange, connect, createLocks, type Locks } from '../../src/index.ts'
+import { memory } from '../../src/drivers/memory.ts'
+import { quorum } from '../../src/drivers/quorum.ts'
+import { Cast } from './quorum/cast.ts'
+
+describe('locks on a quorum', () => {
+  const opened: Locks[] = []
+  afterEach(async () => {
+    await Promise.all(opened.splice(0).map((locks) => locks.close()))
+  })
+
+  async function open(names: readonly string[]): Promise<Locks> {
+    const driver = quorum(
+      names.map((name) => memory({ name })),
+      { votesAfter: 0 },
+    )
+    const locks = await createLocks({ driver, allowForce: true })
+    opened.push(locks)
+    return locks
+  }
+
+  test('are taken, shown, verified and given back like any others', async () => {
+    const locks = await open(['locks-a', 'locks-b', 'locks-c'])
+    const lease = await locks.acquire('report', { ttl: '5s' })
+    expect(await locks.tryAcquire('report')).toBeNull()
+    expect(await locks.inspect('report')).toMatchObject({ holders: [{ fence: lease.fence }], waiters: [] })
+    expect(await locks.verify(lease.toJSON(), 'report')).toMatchObject({ fence: lease.fence })
+    await lease.release()
+    expect(await locks.inspect('report')).toBeNull()
+    await expect(locks.verify(lease.toJSON(), 'report')).rejects.toMatchObject({ code: 'NOT_HELD' })
+  })
+
+  test('can be evicted: the holder hears of it with its next renewal', async () => {
+    const locks = await open(['evict-a', 'evict-b', 'evict-c'])
+    const lease = await locks.acquire('report', { ttl: '5s' })
+    expect(await locks.evict('report', { reason: 'stuck' })).toBe(1)
+    await expect(lease.renew()).rejects.toMatchObject({ code: 'NOT_HELD' })
+    expect(lease.held).toBe(false)
+  })
+
+  test('are waited for, and passed on when the holder lets go', async () => {
+    const names = ['wait-a', 'wait-b', 'wait-c']
+    const [one, other] = [await open(names), await open(names)]
+    const first = await one.acquire('report')
+    const second = other.acquire('report', { wait: '5s' })
+    await first.release()
+    expect((await second).fence).toBeGreaterThan(first.fence)
+  })
+
+  test.each([
+    ['byte ranges', byteRange(7, 0, 10), {}],
+    ['preempting', 'report', { onConflict: 'preempt' }],
+    ['priorities', 'report', { priority: 5 }],
+  ] as const)('cannot do %s, and say so', async (_name, scope, options) => {
+    const locks = await open(['cannot-a', 'cannot-b', 'cannot-c'])
+    await expect((async () => locks.acquire(scope, options))()).rejects.toMatchObject({ code: 'UNSUPPORTED' })
+  })
+})
+
+describe('a URL', () => {
+  test('names the stores of a quorum, which do not vote as long as they may have forgotten something', async () => {
+    const locks = await connect('quorum:memory:url-a,memory:url-b,memory:url-c')
+    await expect(locks.tryAcquire('report')).rejects.toMatchObject({ code: 'UNAVAILABLE', reason: 'no-majority' })
+    await locks.close()
+  })
+
+  test.each([
+    ['quorum:memory:a,memory:b', 'two stores'],
+    ['quorum:memory:a,memory:b,quorum:memory:c', 'a quorum in a quorum'],
+    ['quorum:', 'nothing'],
+    ['quorum:memory:a,memory:b,nosuch://c', 'a store that does not exist'],
+  ])('%s is refused: %s', async (url) => {
+    await expect(connect(url)).rejects.toMatchObject({ code: 'INVALID' })
+  })
+
+  test('with a store of this thread cannot have a heartbeat thread', async () => {
+    const connecting = connect('quorum:memory:a,memory:b,memory:c', { heartbeatThread: true })
+    await expect(connecting).rejects.toMatchObject({ code: 'INVALID' })
+  })
+})
+
+describe('clients that split the votes', () => {
+  test('all get their turn: they try again at different times', async () => {
+    const cast = new Cast()
+    const { world } = cast
+    let turns = 0
+    let attempts = 0
+    const play = async (): Promise<void> => {
+      const delayMs = (): number => world.between(1, 8)
+      const ask = await cast.driver([{ delayMs }, { delayMs }, { delayMs }])
+      const locks = await createLocks({ driver: ask.driver, environment: world.environment() })
+      locks.on('acquired', (event) => (attempts += event.attempts))
+      for (let turn = 0; turn < 10; turn += 1) {
+        const lease = await locks.acquire('report', { ttl: 1000 })
+        await world.wait(5)
+        await lease.release()
+        turns += 1
+      }
+      await locks.close()
+    }
+    await world.run(Promise.all([play(), play(), play(), play(), play()]))
+    expect(turns).toBe(50)
+    // Each turn takes about 25 ms, holding and two round trips: little is lost to votes that were split.
+    expect(world.now).toBeLessThan(4000)
+    expect(attempts).toBeLessThan(400)
+  })
+})

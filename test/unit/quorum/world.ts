@@ -1,0 +1,95 @@
+import type { Environment, Timer } from '../../../src/core/environment.ts'
+import { seededRandom } from '../../../src/testing/random.ts'
+
+interface Due {
+  readonly at: number
+  readonly order: number
+  readonly action: () => void
+  cancelled: boolean
+}
+
+/** Time that passes only when `run` says so, for clients and nodes whose clocks need not agree. */
+export class World {
+  /** True time, in milliseconds. */
+  now = 0
+  readonly random: () => number
+  readonly #due: Due[] = []
+  #order = 0
+  #ids = 0
+
+  constructor(seed = 1) {
+    this.random = seededRandom(seed)
+  }
+
+  /** Timers that are set and not cancelled. */
+  get timers(): number {
+    return this.#due.filter(({ cancelled }) => !cancelled).length
+  }
+
+  /** A random whole number of milliseconds from `least` to `most`. */
+  between(least: number, most: number): number {
+    return Math.floor(least + this.random() * (most - least + 1))
+  }
+
+  chance(probability: number): boolean {
+    return this.random() < probability
+  }
+
+  at(delayMs: number, action: () => void): Timer {
+    const due: Due = { at: this.now + Math.max(0, delayMs), order: (this.#order += 1), action, cancelled: false }
+    this.#due.push(due)
+    return { cancel: () => void (due.cancelled = true), keepAlive: () => {} }
+  }
+
+  wait(delayMs: number): Promise<void> {
+    return new Promise((resolve) => this.at(delayMs, resolve))
+  }
+
+  /** Surroundings whose clock runs at `rate` times true time. */
+  environment(rate = 1): Environment {
+    return {
+      now: () => this.now * rate,
+      wall: () => 1_700_000_000_000 + this.now,
+      timer: (delayMs, action) => this.at(delayMs / rate, action),
+      defer: queueMicrotask,
+      random: this.random,
+      id: () => `id-${(this.#ids += 1)}`,
+    }
+  }
+
+  /** Lets time pass until `work` is done, or for so long. */
+  async run(work: Promise<unknown>, atMostMs = 3_600_000): Promise<void> {
+    const progress = { done: false }
+    const note = (): void => void (progress.done = true)
+    void work.then(note, note)
+    const until = this.now + atMostMs
+    await settled()
+    while (!progress.done) {
+      const next = this.#next()
+      if (next === undefined || next.at > until) break
+      this.now = next.at
+      next.action()
+      await settled()
+    }
+    await work
+  }
+
+  async pass(ms: number): Promise<void> {
+    await this.run(this.wait(ms))
+  }
+
+  #next(): Due | undefined {
+    let first: Due | undefined
+    for (const due of this.#due) {
+      if (first === undefined || due.at < first.at || (due.at === first.at && due.order < first.order)) first = due
+    }
+    if (first === undefined) return undefined
+    this.#due.splice(this.#due.indexOf(first), 1)
+    return first.cancelled ? this.#next() : first
+  }
+}
+
+/** Everything that follows without time passing has happened. */
+function settled(): Promise<void> {
+  return new Promise((resolve) => setImmediate(resolve))
+}

@@ -1,0 +1,255 @@
+import { describe, expect, test } from 'vitest'
+import type { WaitOptions } from '../../src/index.ts'
+import type { LockDriver, Standing } from '../../src/core/driver.ts'
+import { isSettled, locksBench } from './support/bench-of-locks.ts'
+
+describe('a read/write lock', () => {
+  test('lets readers in together and a writer alone, in the order in which they came', async () => {
+    const { client } = locksBench()
+    const rw = (await client()).readWrite('a')
+    const [one, two] = [await rw.read(), await rw.read()]
+    expect(await rw.tryWrite()).toBeNull()
+    const writing = rw.write()
+    const late = rw.read()
+    expect(await isSettled(late), 'readers do not pass a writer that waits').toBe(false)
+    expect(await rw.tryRead()).toBeNull()
+    await one.release()
+    expect(await isSettled(writing)).toBe(false)
+    await two.release()
+    const writer = await writing
+    expect(await isSettled(late)).toBe(false)
+    await writer.release()
+    expect((await late).fence).toBeGreaterThan(writer.fence)
+  })
+
+  test('starves neither side: with both coming all the time, both get on', async () => {
+    const { client, advance } = locksBench()
+    const rw = (await client()).readWrite('a')
+    const turns = { read: 0, write: 0 }
+    const ending = new AbortController()
+    const work = async (kind: 'read' | 'write', holdMs: number) => {
+      for (let turn = 0; turn < 100 && !ending.signal.aborted; turn += 1) {
+        await using lease = await rw[kind]()
+        await advanceOne(holdMs)
+        turns[kind] += lease.held ? 1 : 0
+      }
+    }
+    const waits: (() => void)[] = []
+    const advanceOne = (_ms: number) => new Promise<void>((resolve) => waits.push(resolve))
+    const workers = [work('read', 1), work('read', 1), work('read', 1), work('write', 1), work('write', 1)]
+    for (let round = 0; round < 200; round += 1) {
+      await advance(1)
+      waits.splice(Math.floor(Math.random() * waits.length), 1)[0]?.()
+    }
+    ending.abort()
+    while (!(await isSettled(Promise.all(workers)))) {
+      await advance(1)
+      for (const wake of waits.splice(0)) wake()
+    }
+    expect(turns.read).toBeGreaterThan(20)
+    expect(turns.write).toBeGreaterThan(20)
+  })
+
+  test('runs bodies, remembers its options, and reads under a range', async () => {
+    const { client } = locksBench()
+    const locks = await client()
+    const rw = locks.readWrite('a', { ttl: '9s' })
+    expect(await rw.runRead((lease) => lease.remainingMs)).toBeGreaterThan(8000)
+    expect(await rw.runWrite({ ttl: '1s' }, (lease) => lease.remainingMs)).toBeLessThan(1000)
+    expect(await locks.inspect('a')).toBeNull()
+  })
+})
+
+describe('upgrade', () => {
+  test('of the only reader is granted at once, with a new fence; the old lease is over and nothing is lost', async () => {
+    const { client, advance } = locksBench()
+    const locks = await client()
+    const lost: number[] = []
+    locks.on('lost', ({ fence }) => lost.push(fence))
+    const reader = await locks.readWrite('a').read({ ttl: '3s' })
+    const { signal } = reader
+    const writer = await reader.upgrade()
+    expect(writer.fence).toBeGreaterThan(reader.fence)
+    expect([reader.held, writer.held]).toEqual([false, true])
+    await expect(reader.renew()).rejects.toMatchObject({
+      code: 'NOT_HELD',
+      message: expect.stringContaining('converted') as string,
+    })
+    expect(await reader.release()).toEqual({ released: false, reason: 'converted' })
+    await advance(20_000)
+    expect(writer.held, 'the new lease is renewed as the old one was').toBe(true)
+    expect(signal.aborted).toBe(false)
+    expect(lost).toEqual([])
+    expect((await locks.inspect('a'))?.holders).toMatchObject([{ mode: 'exclusive', fence: writer.fence }])
+  })
+
+  test('goes ahead of every waiter, whatever its priority, once the other readers have left', async () => {
+    const { client, advance } = locksBench()
+    const [one, other] = [await client(), await client()]
+    const reader = await one.readWrite('a').read({ ttl: '3s' })
+    const second = await other.readWrite('a').read()
+    const urgent = other.readWrite('a').write({ priority: 'high' })
+    await advance(10)
+    const upgrading = reader.upgrade()
+    await advance(10_000)
+    expect(reader.held, 'it goes on reading meanwhile').toBe(true)
+    expect(await isSettled(upgrading)).toBe(false)
+    await second.release()
+    const writer = await upgrading
+    expect(await isSettled(urgent)).toBe(false)
+    await writer.release()
+    await urgent
+  })
+
+  test('by two at once gives the second DEADLOCK and leaves it its read lock', async () => {
+    const { client, advance } = locksBench()
+    const [one, other] = [await client(), await client()]
+    const [first, second] = [await one.readWrite('a').read(), await other.readWrite('a').read()]
+    const upgrading = first.upgrade()
+    await advance(10)
+    await expect(second.upgrade()).rejects.toMatchObject({ code: 'DEADLOCK' })
+    await advance(60_000)
+    expect(second.held).toBe(true)
+    await second.release()
+    expect((await upgrading).held).toBe(true)
+  })
+
+  test.each([
+    ['aborted', 'ABORTED'],
+    ['not granted in time', 'TIMEOUT'],
+    ['refused', 'HELD'],
+  ])('that is %s leaves the read lock', async (how, code) => {
+    const { client, advance } = locksBench()
+    const [one, other] = [await client(), await client()]
+    const [reader] = [await one.readWrite('a').read(), await other.readWrite('a').read()]
+    const abort = new AbortController()
+    const options: WaitOptions = { aborted: { signal: abort.signal }, refused: { wait: 0 } }[how] ?? { wait: '5s' }
+    const outcome = reader.upgrade(options).catch((error: unknown) => error)
+    await advance(1000)
+    abort.abort()
+    await advance(5000)
+    expect(await outcome).toMatchObject({ code })
+    await advance(60_000)
+    expect(reader.held).toBe(true)
+    expect(await other.readWrite('a').tryRead(), 'readers come in again').not.toBeNull()
+    expect(await reader.release()).toEqual({ released: true })
+  })
+
+  test('whose grant is not heard of is not taken for a loss when the old claim is unknown to the store', async () => {
+    const bench = locksBench()
+    let deaf = false
+    bench.wrap = (driver) => ({
+      ...around(driver),
+      listen: (heard) => driver.listen?.((...news) => (deaf ? undefined : heard(...news))) ?? { [Symbol.dispose]() {} },
+    })
+    const [one, other] = [await bench.client(), await bench.client()]
+    const lost: string[] = []
+    one.on('lost', ({ reason }) => lost.push(reason))
+    const reader = await one.readWrite('a').read({ ttl: '9s', heartbeat: '1s' })
+    const second = await other.readWrite('a').read()
+    const upgrading = reader.upgrade()
+    await bench.advance(1500)
+    deaf = true
+    await second.release()
+    await bench.advance(1000)
+    expect(reader.signal.aborted).toBe(false)
+    await bench.advance(8000)
+    expect((await upgrading).held).toBe(true)
+    expect(lost).toEqual([])
+  })
+
+  test('whose answer is lost on the way is asked again, not given up', async () => {
+    const bench = locksBench()
+    let losing = 0
+    bench.wrap = (driver) => ({
+      ...around(driver),
+      async send(requests) {
+        const standings = await driver.send(requests)
+        if (losing-- <= 0) return standings
+        return standings.map((): Standing => ({ state: 'unknown', error: new Error('cut') }))
+      },
+    })
+    const locks = await bench.client()
+    const reader = await locks.readWrite('a').read()
+    losing = 2
+    const upgrading = reader.upgrade()
+    await bench.advance(1000)
+    expect((await upgrading).held).toBe(true)
+  })
+
+  test('of a lease that is lost meanwhile is refused, and the loss is told', async () => {
+    const { client, advance } = locksBench()
+    const [one, other] = [await client({ allowForce: true }), await client()]
+    const reader = await one.readWrite('a').read()
+    await other.readWrite('a').read()
+    const upgrading = reader.upgrade().catch((error: unknown) => error)
+    await advance(10)
+    expect(await one.evict('a', { reason: 'test', fence: reader.fence })).toBe(1)
+    await advance(30_000)
+    expect(await upgrading).toMatchObject({ code: 'NOT_HELD' })
+    expect(reader.loss).toMatchObject({ code: 'LOST', reason: 'evicted: test' })
+  })
+
+  test('in a run body is let go with the body', async () => {
+    const { client } = locksBench()
+    const locks = await client()
+    await locks.readWrite('a').runRead(async (lease) => {
+      await lease.upgrade()
+    })
+    expect(await locks.inspect('a')).toBeNull()
+  })
+
+  test('does not stretch the longest hold', async () => {
+    const { client, advance } = locksBench()
+    const locks = await client()
+    const reader = await locks.readWrite('a').read({ ttl: '3s', maxHold: '10s' })
+    await advance(8000)
+    const writer = await reader.upgrade()
+    await advance(1500)
+    expect(writer.held).toBe(true)
+    await advance(1000)
+    expect(writer.held).toBe(false)
+  })
+
+  test('makes no sense for permits, nor twice at once, and is nothing for a writer', async () => {
+    const { client } = locksBench()
+    const locks = await client()
+    const permit = await locks.semaphore('s', 2).acquire()
+    await expect(permit.upgrade()).rejects.toMatchObject({ code: 'INVALID' })
+    const writer = await locks.acquire('a')
+    expect(await writer.upgrade()).toBe(writer)
+    await writer.release()
+    await expect(writer.downgrade()).rejects.toMatchObject({ code: 'NOT_HELD' })
+  })
+})
+
+describe('downgrade', () => {
+  test('lets waiting readers in at once, and keeps writers out', async () => {
+    const { client, advance } = locksBench()
+    const [one, other] = [await client(), await client()]
+    const writer = await one.readWrite('a').write()
+    const reading = [other.readWrite('a').read(), other.readWrite('a').read()]
+    const writing = other.readWrite('a').write()
+    await advance(10)
+    const reader = await writer.downgrade()
+    expect(reader.fence).toBeGreaterThan(writer.fence)
+    const others = await Promise.all(reading)
+    expect(await isSettled(writing)).toBe(false)
+    await advance(60_000)
+    expect([reader, ...others].every(({ held }) => held)).toBe(true)
+    await Promise.all([reader, ...others].map((lease) => lease.release()))
+    await writing
+  })
+})
+
+function around(driver: LockDriver): LockDriver {
+  return {
+    name: driver.name,
+    supports: driver.supports,
+    open: () => driver.open(),
+    list: (query) => driver.list(query),
+    listen: (heard) => driver.listen?.(heard) ?? { [Symbol.dispose]() {} },
+    close: () => driver.close(),
+    send: (requests) => driver.send(requests),
+  }
+}

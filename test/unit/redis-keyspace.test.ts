@@ -1,0 +1,93 @@
+import { describe, expect, test } from 'vitest'
+import { parseAddress } from '../../src/drivers/redis/address.ts'
+import { hashTagOf, hashTags } from '../../src/drivers/redis/hash-tags.ts'
+import { Keyspace } from '../../src/drivers/redis/keyspace.ts'
+import { redis } from '../../src/drivers/redis.ts'
+
+describe('hash tags', () => {
+  test('of known keys never change: another tag would be another lock', () => {
+    const known = {
+      '': 'fd8',
+      'default/named:orders/42': '6e8',
+      'default/inode:7': '65b',
+      'billing/path:/a/b': '65b',
+      'default/named:\u{1F512} Schloß': '67a',
+    }
+    expect(Object.fromEntries(Object.keys(known).map((key) => [key, hashTagOf(key)]))).toEqual(known)
+  })
+
+  test('lie in different 64ths of the slots of a cluster, and are of one length', () => {
+    const parts = hashTags.map((tag) => Math.floor(slotOf(tag) / 256))
+    expect(parts).toEqual(Array.from({ length: 64 }, (_, part) => part))
+    expect(new Set(hashTags.map(({ length }) => length))).toEqual(new Set([3]))
+  })
+
+  test('are used about equally', () => {
+    const uses = new Map<string, number>()
+    for (let index = 0; index < 64_000; index += 1) {
+      const tag = hashTagOf(`default/named:orders/${index}`)
+      uses.set(tag, (uses.get(tag) ?? 0) + 1)
+    }
+    expect(uses.size).toBe(64)
+    expect(Math.max(...uses.values())).toBeLessThan(1250)
+    expect(Math.min(...uses.values())).toBeGreaterThan(750)
+  })
+})
+
+/** CRC16 as Redis Cluster computes it. */
+function slotOf(text: string): number {
+  let crc = 0
+  for (const byte of Buffer.from(text)) {
+    crc ^= byte << 8
+    for (let bit = 0; bit < 8; bit += 1) crc = crc & 0x8000 ? ((crc << 1) ^ 0x1021) & 0xffff : (crc << 1) & 0xffff
+  }
+  return crc % 16_384
+}
+
+describe('names', () => {
+  test('carry prefix, tag and key, and give the key back', () => {
+    const keyspace = new Keyspace('schloß:')
+    const record = keyspace.record('default/named:{x}')
+    expect(record).toMatch(/^schloß:\{[0-9a-f]{3}\}k:default\/named:\{x\}$/)
+    expect(keyspace.keyOf(record)).toBe('default/named:{x}')
+    expect(Buffer.from(record).subarray(0, keyspace.tagEnd).toString()).toMatch(/\}$/)
+  })
+
+  test('match a prefix of keys to the letter', () => {
+    expect(new Keyspace('a*:').pattern('b?[c]')).toBe(String.raw`a\*:{???}k:b\?\[c\]*`)
+  })
+
+  test('braces in a prefix are refused: they would be taken for the hash tag', () => {
+    expect(() => redis({ prefix: 'a{b}' })).toThrow(/braces/)
+  })
+})
+
+describe('an address', () => {
+  test('is read from a URL', () => {
+    expect(parseAddress('redis://localhost')).toEqual({ host: 'localhost', port: 6379, tls: false, db: 0 })
+    expect(parseAddress('rediss://me:a%40b@redis.example:6380/2')).toEqual({
+      host: 'redis.example',
+      port: 6380,
+      tls: true,
+      username: 'me',
+      password: 'a@b',
+      db: 2,
+    })
+    expect(parseAddress('redis://:secret@[::1]:7000')).toMatchObject({ host: '::1', port: 7000, password: 'secret' })
+  })
+
+  test('may be a socket', () => {
+    expect(parseAddress('redis+unix:///run/redis.sock?db=3')).toEqual({ path: '/run/redis.sock', tls: false, db: 3 })
+    expect(parseAddress('unix:/run/redis.sock')).toMatchObject({ path: '/run/redis.sock' })
+    const signedIn = parseAddress('redis+unix:///run/redis.sock?username=me&password=a%40b')
+    expect(signedIn).toMatchObject({ path: '/run/redis.sock', username: 'me', password: 'a@b' })
+  })
+
+  test('that makes no sense is refused without repeating its password', () => {
+    for (const url of ['redis://:secret@host/x', 'http://:secret@host', 'secret']) {
+      expect(() => redis(url)).toThrow(expect.objectContaining({ code: 'INVALID' }))
+      expect(() => redis(url)).not.toThrow(/secret/)
+      expect(() => redis(url)).not.toThrow(expect.objectContaining({ cause: expect.anything() }))
+    }
+  })
+})

@@ -1,0 +1,135 @@
+import { describe, expect, test } from 'vitest'
+import type { Claim, Request } from '../../src/core/driver.ts'
+import { faultOf, isUnsent } from '../../src/drivers/redis/faults.ts'
+import { Keyspace } from '../../src/drivers/redis/keyspace.ts'
+import { decodeNews, decodeReply, encodeBatch } from '../../src/drivers/redis/wire.ts'
+
+const runner = { id: 'runner', incarnation: 'one', host: 'here', pid: 1, client: 'client' }
+const sender = { keyspace: new Keyspace('p:'), channel: 'p:news:me', clock: undefined }
+
+function claim(id: string, changes: Partial<Claim> = {}): Request {
+  const plain = { id, key: `key-${id}`, mode: 'exclusive', priority: 0, wait: true, ttlMs: 1000, graceMs: 0 } as const
+  return { op: 'claim', claim: { ...plain, runner, ...changes } }
+}
+
+describe('a batch', () => {
+  test('tells once what its requests have in common', () => {
+    const requests = [claim('a'), claim('b'), { op: 'release', key: 'x', id: 'c' } as const, claim('d')]
+    const { keys, values } = encodeBatch(requests, sender)
+    expect(keys).toHaveLength(4)
+    expect(values).toEqual([
+      '7',
+      'p:news:me',
+      '',
+      '0',
+      '!!!!!"!!',
+      '2',
+      'c',
+      '1000',
+      JSON.stringify(runner),
+      '',
+      '2000',
+      'd',
+      '0',
+      '',
+      '',
+      '0',
+      '1',
+      'abcd',
+    ])
+  })
+
+  test('keeps apart what differs in wait, ttl, runner or terms', () => {
+    const other = { ...runner, id: 'other' }
+    const differing = [{}, { wait: false }, { ttlMs: 2000 }, { runner: other }, { priority: 1 }, { graceMs: 5 }]
+    const requests = differing.map((changes, index) => claim(String(index), changes))
+    expect(encodeBatch(requests, sender).values[5]).toBe('6')
+  })
+
+  test('tells ids apart that differ in length, or in bytes', () => {
+    expect(encodeBatch([claim('a'), claim('bc')], sender).values.slice(-2)).toEqual(['0', '["a","bc"]'])
+    expect(encodeBatch([claim('ä')], sender).values.slice(-2)).toEqual(['0', '["ä"]'])
+  })
+
+  test('of more kinds than one character can number', () => {
+    const requests = Array.from({ length: 200 }, (_, index) => claim(String(index), { ttlMs: 1000 + index }))
+    const { values } = encodeBatch(requests, sender)
+    expect(values[5]).toBe('200')
+    expect(values[4]?.match(/../gs)?.at(-1)).toBe('#4')
+    expect(new Set(values[4]?.match(/../gs)).size).toBe(200)
+  })
+})
+
+describe('a reply', () => {
+  test('is read line by line', () => {
+    const after = { how: 'expired', fence: 3, runner }
+    const lines = [
+      '1700000000000000',
+      'g 2',
+      'h 1700000000000005 900',
+      `h 7 1 {"leaving":"preempted","after":${JSON.stringify(after)}}`,
+      'w 3 500 20',
+      'a refused',
+      String.raw`a evicted "by\nhand"`,
+      'x foreign',
+    ]
+    const requests = lines.slice(1).map((_, index) => claim(String(index)))
+    const standings = decodeReply(lines.join('\n'), requests)
+    expect(standings.slice(0, 6)).toEqual([
+      { state: 'held', fence: 1_700_000_000_000_002, ttlMs: 1000 },
+      { state: 'held', fence: 1_700_000_000_000_005, ttlMs: 900 },
+      { state: 'held', fence: 7, ttlMs: 1, leaving: 'preempted', after },
+      { state: 'waiting', ahead: 3, ttlMs: 500, againMs: 20 },
+      { state: 'absent', reason: 'refused' },
+      { state: 'absent', reason: 'evicted', detail: 'by\nhand' },
+    ])
+    expect(standings[6]).toMatchObject({ state: 'unknown', error: { code: 'UNAVAILABLE', reason: 'foreign' } })
+  })
+
+  test('that makes no sense is an error', () => {
+    expect(() => decodeReply(7, [])).toThrow(/INVALID/)
+    expect(() => decodeReply('1\nz', [claim('a')])).toThrow(/INVALID/)
+    expect(() => decodeReply('1', [claim('a')])).toThrow(/INVALID/)
+  })
+})
+
+describe('news', () => {
+  test('names standing, claim and key, whatever the key holds', () => {
+    expect(decodeNews('h 5 100\nid\nkey\nwith lines')).toEqual({
+      key: 'key\nwith lines',
+      id: 'id',
+      standing: { state: 'held', fence: 5, ttlMs: 100 },
+    })
+  })
+
+  test('from somebody else is not heard', () => {
+    for (const message of ['', 'hello', 'a\nb', 'zzz\nid\nkey', 'h 1 2 {\nid\nkey']) {
+      expect(decodeNews(message)).toBeUndefined()
+    }
+  })
+})
+
+describe('what Redis complains about', () => {
+  test.each([
+    ['WRONGPASS invalid username-password pair', 'auth'],
+    ['NOAUTH Authentication required.', 'auth'],
+    ["NOPERM this user has no permissions to run the 'evalsha' command", 'auth'],
+    ["READONLY You can't write against a read only replica.", 'read-only'],
+    ["OOM command not allowed when used memory > 'maxmemory'.", 'full'],
+    ['MISCONF Redis is configured to save RDB snapshots', 'full'],
+    ['LOADING Redis is loading the dataset in memory', 'loading'],
+    ['BUSY Redis is busy running a script.', 'busy'],
+    ['CLUSTERDOWN The cluster is down', 'cluster'],
+    ['connect ECONNREFUSED 127.0.0.1:6379', 'network'],
+    ['Connection is closed.', 'network'],
+    ['ERR Error running script', 'script'],
+  ])('%s: %s', (message, reason) => {
+    expect(faultOf(new Error(message))).toMatchObject({ code: 'UNAVAILABLE', reason })
+  })
+
+  test('only what was never sent counts as not sent', () => {
+    expect(isUnsent(new Error("Stream isn't writeable and enableOfflineQueue options is false"))).toBe(true)
+    expect(isUnsent(new Error('Connection is closed.'))).toBe(false)
+    expect(isUnsent(new Error('read ECONNRESET'))).toBe(false)
+  })
+})

@@ -1,0 +1,39 @@
+import { expect, test } from 'vitest'
+import { findDeadlocks, standingInBoth } from '../../src/core/wait-for-graph.ts'
+import { Crowd } from './wait-for/crowd.ts'
+
+const runs = 10_000
+
+test(`in ${runs} random runs nobody is told of a deadlock who would have got on, and every deadlock is found`, () => {
+  let deadlocked = 0
+  let free = 0
+  let alarms = 0
+  for (let seed = 1; seed <= runs; seed += 1) {
+    const crowd = new Crowd(seed)
+    // Two looks at odd moments, while everybody goes on.
+    for (let steps = Math.floor(crowd.random() * 20); steps > 0; steps -= 1) crowd.step()
+    const first = crowd.read(9)
+    for (let steps = Math.floor(crowd.random() * 3); steps > 0; steps -= 1) crowd.step()
+    const second = crowd.read(9)
+    const told = findDeadlocks({ now: crowd.now, keys: standingInBoth(first, second) })
+    while (crowd.step());
+    for (const { candidates } of told) {
+      alarms += 1
+      for (const { claim } of candidates) expect(crowd.isWaiting(claim.id), `seed ${seed}: a false alarm`).toBe(true)
+    }
+    if (crowd.waiting > 0) deadlocked += 1
+    else free += 1
+    // Nobody can move now. Whoever waits is in a deadlock or behind one, and giving way resolves all of them.
+    for (let rounds = 0; crowd.waiting > 0; rounds += 1) {
+      const found = findDeadlocks({ now: crowd.now, keys: crowd.read(0) })
+      expect(found.length, `seed ${seed}: a deadlock was not found`).toBeGreaterThan(0)
+      expect(rounds).toBeLessThan(20)
+      for (const { candidates } of found) crowd.giveWay(candidates[0]?.claim.id)
+      while (crowd.step());
+    }
+  }
+  // The runs are of both kinds, and the looks came at moments that matter.
+  expect(deadlocked).toBeGreaterThan(runs / 10)
+  expect(free).toBeGreaterThan(runs / 10)
+  expect(alarms).toBeGreaterThan(runs / 50)
+})
