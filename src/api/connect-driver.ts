@@ -13,6 +13,15 @@ export async function driverFor(url: string): Promise<LockDriver> {
       const { sqlite } = await import('../drivers/sqlite.ts')
       return sqlite(rest === '' ? {} : { file: rest })
     }
+    case 'postgres':
+    case 'postgresql': {
+      const { postgres } = await import('../drivers/postgres.ts')
+      return postgres(url)
+    }
+    case 'postgres-advisory': {
+      const { postgresAdvisory } = await import('../drivers/postgres-advisory.ts')
+      return postgresAdvisory(`postgres:${rest}`)
+    }
     case 'redis':
     case 'rediss':
     case 'redis+unix':
@@ -27,7 +36,8 @@ export async function driverFor(url: string): Promise<LockDriver> {
     default:
       throw new LeaseholdError(
         'INVALID',
-        `There is no store for '${scheme}:'. Use memory:, sqlite:FILE, redis://HOST or quorum:URL,URL,URL.`,
+        `There is no store for '${scheme}:'. ` +
+          'Use memory:, sqlite:FILE, redis://HOST, postgres://HOST, postgres-advisory://HOST or quorum:URL,URL,URL.',
       )
   }
 }

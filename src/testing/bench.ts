@@ -26,6 +26,8 @@ export interface Harness {
   readonly toleranceMs?: number
   /** How long pushed news may take. Default: 1000. */
   readonly newsWithinMs?: number
+  /** Titles of facts that cannot hold for this store, for reasons that its page gives. Default: none. */
+  readonly except?: readonly string[]
 }
 
 /** The harness with its defaults filled in. */

@@ -15,7 +15,7 @@
  * })
  * ```
  */
-import { describe, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import type { Supports } from '../core/driver.ts'
 import type { Harness } from './bench.ts'
 import { batches } from './conformance/batches.ts'
@@ -52,15 +52,21 @@ const promises: Readonly<Record<string, (fact: Fact) => void>> = {
 export function conformance(name: string, harness: Harness): void {
   describe(`${name} keeps the contract`, async () => {
     const { supports, can } = await look(harness)
-    for (const [promise, facts] of Object.entries(promises)) {
-      const tests: (() => void)[] = []
-      facts((title, needs, body) => {
-        if (!needs.every((need) => isMet(need, supports, can))) return
-        tests.push(() => test(title, () => onStage(harness, body)))
+    const exceptions = new Set(harness.except)
+    for (const [promise, tell] of Object.entries(promises)) {
+      const facts: Parameters<Fact>[] = []
+      tell((...fact) => facts.push(fact))
+      const met = facts.filter(([title, needs]) => {
+        const excepted = exceptions.delete(title)
+        return !excepted && needs.every((need) => isMet(need, supports, can))
       })
       // A store without a queue has no order to keep, and a heading without tests is an error.
-      if (tests.length > 0) describe(promise, () => tests.forEach((register) => register()))
+      if (met.length === 0) continue
+      describe(promise, () => {
+        for (const [title, , body] of met) test(title, () => onStage(harness, body))
+      })
     }
+    test('what is excepted is a fact of the suite', () => expect([...exceptions]).toEqual([]))
   })
 }
 

@@ -44,7 +44,6 @@ export class PostgresServer {
   /** A standby that follows this server. */
   async startStandby(): Promise<PostgresServer> {
     const standby = await PostgresServer.#prepare({})
-    rmSync(standby.directory, { recursive: true })
     const source = ['-h', '127.0.0.1', '-p', String(this.port), '-U', 'postgres']
     asPostgres('pg_basebackup', [...source, '-D', standby.directory, '-R', '-X', 'stream', '--no-sync', '-c', 'fast'])
     await standby.resume()

@@ -69,7 +69,7 @@ export function batches(fact: Fact): void {
     const standings = await stage.first.send(claims.map((claim): Request => ({ op: 'claim', claim })))
     expect(new Set(standings.map(summary))).toEqual(new Set(['held']))
     const releases = claims.map(({ key, id }): Request => ({ op: 'release', key, id }))
-    expect(new Set((await stage.second.send(releases)).map(summary))).toEqual(new Set(['released']))
+    expect(new Set((await stage.first.send(releases)).map(summary))).toEqual(new Set(['released']))
   })
 }
 

@@ -1,0 +1,106 @@
+/** PostgreSQL, fifty waiters in five processes on one lock: how long a hand-over takes, and whether turns are fair. */
+import { execFile } from 'node:child_process'
+import { fileURLToPath } from 'node:url'
+import { promisify } from 'node:util'
+import { Client } from 'pg'
+import { monotonicMs } from '../src/core/environment.ts'
+import { PostgresServer } from '../test/support/postgres-server.ts'
+import type { PostgresTurnsOrder, Turn } from './children/postgres-turns.ts'
+import { median, percentile, report } from './report.ts'
+
+const rounds = 5
+const roundMs = 3000
+const processes = 5
+const waitersPerProcess = 10
+const holdMs = 1
+const notifiesPerRound = 300
+
+const run = promisify(execFile)
+const child = fileURLToPath(new URL('children/postgres-turns.js', import.meta.url))
+const server = await PostgresServer.start({ durable: true })
+
+// The floor: a durable update with a NOTIFY, from its sending to its arrival at somebody who listens.
+const [sender, listener] = [new Client(server.url), new Client(server.url)]
+await Promise.all([sender.connect(), listener.connect()])
+await sender.query(
+  'create table floor (one integer primary key, count integer not null); insert into floor values (1, 0)',
+)
+await listener.query('listen floor')
+let arrived: () => void = () => {}
+listener.on('notification', () => arrived())
+
+async function notifyMs(): Promise<number> {
+  const heard = new Promise<void>((resolve) => (arrived = resolve))
+  const startedAt = performance.now()
+  const text = `with changed as (update floor set count = count + 1 where one = 1 returning count)
+                select pg_notify('floor', count::text) from changed`
+  await Promise.all([sender.query({ name: 'floor', text }), heard])
+  return performance.now() - startedAt
+}
+
+async function floorMs(): Promise<number> {
+  const times: number[] = []
+  for (let turn = 0; turn < notifiesPerRound; turn += 1) times.push(await notifyMs())
+  return percentile(times, 0.5)
+}
+
+async function takeTurns(): Promise<readonly (readonly Turn[])[]> {
+  const startAt = monotonicMs() + 1500
+  const order: PostgresTurnsOrder = {
+    url: `${server.url}?poolSize=2`,
+    waiters: waitersPerProcess,
+    startAt,
+    endAt: startAt + roundMs,
+    holdMs,
+  }
+  const children = Array.from({ length: processes }, () =>
+    run(process.execPath, [child, JSON.stringify(order)], { timeout: 60_000, maxBuffer: 1e8 }),
+  )
+  return (await Promise.all(children)).map(({ stdout }) => JSON.parse(stdout) as Turn[])
+}
+
+function unfairnessOf(logs: readonly (readonly Turn[])[]): number {
+  const counts = logs.flatMap((log) =>
+    Array.from({ length: waitersPerProcess }, (_, waiter) => log.filter((turn) => turn[2] === waiter).length),
+  )
+  return Math.max(...counts) - Math.min(...counts)
+}
+
+const floors: number[] = []
+const ratios: number[] = []
+const handOvers: number[] = []
+let unfairness = 0
+let overlaps = 0
+let disorder = 0
+for (let round = 0; round < rounds; round += 1) {
+  const before = await floorMs()
+  const logs = await takeTurns()
+  const floor = (before + (await floorMs())) / 2
+  const turns = logs.flat().toSorted((one, other) => one[0] - other[0])
+  const gaps = turns.slice(1).map((turn, index) => turn[0] - (turns[index] as Turn)[1])
+  overlaps += gaps.filter((gap) => gap < 0).length
+  disorder += turns.slice(1).filter((turn, index) => turn[3] <= (turns[index] as Turn)[3]).length
+  floors.push(floor)
+  ratios.push(percentile(gaps, 0.5) / floor)
+  handOvers.push(...gaps)
+  unfairness = Math.max(unfairness, unfairnessOf(logs))
+}
+await Promise.all([sender.end(), listener.end()])
+await server.destroy()
+
+report({
+  name: 'postgres-contention',
+  figures: {
+    turns: handOvers.length + rounds,
+    handOverP50Ms: percentile(handOvers, 0.5),
+    handOverP99Ms: percentile(handOvers, 0.99),
+    updateAndNotifyP50Ms: median(floors),
+  },
+  bars: {
+    'hand-over over a durable update and NOTIFY, p50': { actual: median(ratios), atMost: 2 },
+    'overlapping holds': { actual: overlaps, atMost: 0 },
+    'fences out of order': { actual: disorder, atMost: 0 },
+    // In a fair queue nobody is ahead of anybody by more than the turn under way when it began and when it ended.
+    'turns of waiters, most less fewest': { actual: unfairness, atMost: 2 },
+  },
+})

@@ -1,0 +1,261 @@
+/**
+ * Locks in tables of a PostgreSQL database, 13 or newer.
+ *
+ * Every `send` is one call of one function, and so one round trip and one commit: a copy of the rule of `admission.ts`
+ * runs beside the data (`postgres/functions.sql`). Time is the database's. Grants are pushed by NOTIFY to the one client
+ * they concern; where LISTEN does not work, claims that wait are told to ask.
+ */
+import { randomBytes } from 'node:crypto'
+import { setTimeout as pause } from 'node:timers/promises'
+import { keyOf } from '../core/batcher.ts'
+import type { Heard, KeyPage, ListQuery, LockDriver, Request, Standing, Supports } from '../core/driver.ts'
+import { LeaseholdError } from '../core/errors.ts'
+import { pageLimit } from '../core/paging.ts'
+import { readAnswer, readNotice, readPage, type Notice } from './postgres/answer.ts'
+import { connectionsTo, type Connections, type PostgresSource } from './postgres/connections.ts'
+import { changedNothing, faultOf, isSchemaMissing, isWorthRepeating } from './postgres/faults.ts'
+import { Listener } from './postgres/listener.ts'
+import { batchOf } from './postgres/batch.ts'
+import { inSchema, makeSchema, type SchemaOptions } from './postgres/schema.ts'
+import { urlOptions } from './postgres/url.ts'
+import { WaitingRoom } from './postgres/waiting-room.ts'
+
+export { postgresSchema, type SchemaOptions } from './postgres/schema.ts'
+export type { PostgresSource } from './postgres/connections.ts'
+export type { PgClient, PgPool } from './postgres/pg-connections.ts'
+export type { PostgresJs } from './postgres/postgres-js-connections.ts'
+
+export interface PostgresOptions extends SchemaOptions {
+  /** With a URL: connections for requests, beside the one that listens. 4 unless told. */
+  readonly poolSize?: number
+  /** False: ask instead of listening, and spare the connection. True unless told. */
+  readonly listen?: boolean
+  /** How long one `send` may take, retries included. 5 s unless told. */
+  readonly patienceMs?: number
+}
+
+const supports: Supports = {
+  shared: true,
+  limit: true,
+  range: true,
+  queue: true,
+  push: true,
+  priority: true,
+  convert: true,
+  evict: ['stale', 'lower-priority', 'same-runner', 'all'],
+  grace: true,
+  maxHold: true,
+  fence: true,
+  ttlMinMs: 1,
+  // A year: times must stay whole numbers that JavaScript can add up.
+  ttlMaxMs: 31_536_000_000,
+}
+
+const poolSizeDefault = 4
+const patienceDefaultMs = 5000
+/** How often a driver that is in use forgets keys that are not, and how many at once. */
+const tidyEveryMs = 600_000
+const keysPerTidying = 10_000
+
+/** A lock store in a PostgreSQL database: a URL, a Pool or Client of `pg`, or an instance of `postgres`. */
+export function postgres(source: PostgresSource, options: PostgresOptions = {}): LockDriver {
+  return new PostgresDriver(source, options)
+}
+
+class PostgresDriver implements LockDriver {
+  readonly name = 'postgres'
+  readonly supports = supports
+  readonly #source: PostgresSource
+  readonly #options: PostgresOptions
+  readonly #patienceMs: number
+  /** Where this driver listens. Also its name on every claim it makes. */
+  readonly #channel = `leasehold_${randomBytes(12).toString('hex')}`
+  readonly #sendSql: string
+  readonly #sendOneSql: string
+  readonly #listeners = new Set<Heard>()
+  readonly #waiting: WaitingRoom
+  #connections: Connections | undefined
+  #listener: Listener | undefined
+  #opening: Promise<Connections> | undefined
+  #opened = false
+  #closed = false
+  #tidiedAt = -Infinity
+
+  constructor(source: PostgresSource, options: PostgresOptions) {
+    const fromUrl = typeof source === 'string' ? urlOptions(source) : undefined
+    this.#source = fromUrl?.url ?? source
+    this.#options = { ...optionsOf(fromUrl?.options), ...options }
+    this.#patienceMs = options.patienceMs ?? patienceDefaultMs
+    this.#sendSql = this.#inSchema('select leasehold.send($1::text::json, $2, $3, $4, $5, $6, $7)::text as answer')
+    const one = 'leasehold.send_one($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11::text::json, $12)'
+    this.#sendOneSql = this.#inSchema(`select ${one}::text as answer`)
+    this.#waiting = new WaitingRoom(
+      () => this.#listener?.hears !== true,
+      (key, id) => this.#tell({ key, id }),
+    )
+  }
+
+  async open(): Promise<void> {
+    this.#refuseIfClosed()
+    await this.#ready()
+  }
+
+  async send(requests: readonly Request[]): Promise<readonly Standing[]> {
+    this.#refuseIfClosed()
+    if (requests.length === 0) return []
+    const batch = batchOf(requests, this.#channel)
+    let text: string
+    try {
+      text = await this.#persist(requests.length === 1 ? this.#sendOneSql : this.#sendSql, batch.values)
+    } catch (error) {
+      const fault = faultOf(error)
+      if (error instanceof LeaseholdError || changedNothing(error)) throw fault
+      return requests.map(() => ({ state: 'unknown', error: fault }))
+    }
+    const { standings, news } = readAnswer(text, batch)
+    this.#keepTrack(requests, standings)
+    if (news.length > 0) queueMicrotask(() => news.forEach((notice) => this.#tell(notice)))
+    this.#tidyNowAndThen()
+    return standings
+  }
+
+  async list(query: ListQuery): Promise<KeyPage> {
+    this.#refuseIfClosed()
+    const limit = pageLimit(query)
+    const sql = this.#inSchema('select leasehold.page($1::text, $2::text, $3::text, $4::integer)::text as answer')
+    try {
+      const values = [query.key ?? null, query.prefix ?? '', query.after ?? '', limit + 1]
+      return readPage(await this.#persist(sql, values), limit)
+    } catch (error) {
+      throw faultOf(error)
+    }
+  }
+
+  listen(heard: Heard): Disposable {
+    this.#listeners.add(heard)
+    return { [Symbol.dispose]: () => void this.#listeners.delete(heard) }
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true
+    this.#listeners.clear()
+    this.#waiting.close()
+    const { connections, listener } = { connections: this.#connections, listener: this.#listener }
+    this.#connections = undefined
+    this.#listener = undefined
+    await this.#opening?.catch(() => {})
+    await listener?.close()
+    await connections?.close()
+  }
+
+  // ---- the way to the database
+
+  async #ready(): Promise<Connections> {
+    if (this.#connections !== undefined && this.#opened) return this.#connections
+    this.#opening ??= this.#open().finally(() => {
+      this.#opening = undefined
+    })
+    return this.#opening
+  }
+
+  async #open(): Promise<Connections> {
+    const poolSize = this.#options.poolSize ?? poolSizeDefault
+    const connections = (this.#connections ??= await connectionsTo(this.#source, poolSize))
+    try {
+      await makeSchema(connections, this.#options, this.#patienceMs)
+    } catch (error) {
+      throw faultOf(error)
+    }
+    if (this.#options.listen !== false && this.#listener === undefined) {
+      this.#listener = new Listener({
+        connections,
+        channel: this.#channel,
+        heard: (payload) => this.#hear(payload),
+        regained: () => this.#waiting.askAll(),
+      })
+      await this.#listener.start()
+    }
+    this.#opened = true
+    return connections
+  }
+
+  /** Runs a function of ours and gives its answer, again if the database says it was only busy. */
+  async #persist(sql: string, values: readonly unknown[]): Promise<string> {
+    const startedAt = performance.now()
+    let remade = false
+    for (let tries = 1; ; tries += 1) {
+      const leftMs = this.#patienceMs - (performance.now() - startedAt)
+      try {
+        const connections = await this.#ready()
+        this.#refuseIfClosed()
+        const [row] = await connections.query(sql, values, Math.max(1, leftMs))
+        return row?.['answer'] as string
+      } catch (error) {
+        if (isSchemaMissing(error) && !remade) {
+          // Somebody dropped the schema: make it anew.
+          remade = true
+          this.#opened = false
+        } else if (!isWorthRepeating(error) || leftMs < this.#patienceMs / 2) {
+          throw error
+        }
+      }
+      // Those who got in each other's way must not do so again.
+      await pause(Math.random() * Math.min(100, 5 * 2 ** tries))
+    }
+  }
+
+  /** Lets go of names that are no longer used. Can wait for a quieter moment. */
+  #tidyNowAndThen(): void {
+    const now = performance.now()
+    if (now - this.#tidiedAt < tidyEveryMs) return
+    this.#tidiedAt = now
+    const sql = this.#inSchema('select leasehold.tidy($1::integer)')
+    void this.#connections?.query(sql, [keysPerTidying], this.#patienceMs).catch(() => {})
+  }
+
+  #inSchema(sql: string): string {
+    return inSchema(sql, this.#options.schema ?? 'leasehold')
+  }
+
+  // ---- news
+
+  #keepTrack(requests: readonly Request[], standings: readonly Standing[]): void {
+    for (const [index, request] of requests.entries()) {
+      if (request.op === 'evict') continue
+      const id = request.op === 'claim' ? request.claim.id : request.id
+      const state = standings[index]?.state
+      if (state === 'waiting') this.#waiting.add(keyOf(request), id)
+      else if (state !== 'unknown') this.#waiting.delete(id)
+    }
+    if (!this.#waiting.isEmpty) this.#listener?.check()
+  }
+
+  #hear(payload: string): void {
+    try {
+      this.#tell(readNotice(JSON.parse(payload) as Notice))
+    } catch {
+      // Not from us: anybody may send to a channel.
+    }
+  }
+
+  #tell({ key, id, standing }: Notice): void {
+    if (standing !== undefined) this.#waiting.delete(id)
+    for (const heard of this.#listeners) heard(key, id, standing ?? 'ask')
+  }
+
+  #refuseIfClosed(): void {
+    if (this.#closed) throw new LeaseholdError('CLOSED', 'This PostgreSQL store has been closed.')
+  }
+}
+
+/** What a URL may say: `?schema=locks&poolSize=2&unlogged=true`. */
+function optionsOf(parameters: ReadonlyMap<string, string> | undefined): PostgresOptions {
+  const schema = parameters?.get('schema')
+  const poolSize = parameters?.get('poolSize')
+  const unlogged = parameters?.get('unlogged')
+  return {
+    ...(schema !== undefined && { schema }),
+    ...(poolSize !== undefined && { poolSize: Number(poolSize) }),
+    ...(unlogged !== undefined && { unlogged: unlogged === 'true' }),
+  }
+}

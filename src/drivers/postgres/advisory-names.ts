@@ -1,0 +1,38 @@
+import type { Request, Standing } from '../../core/driver.ts'
+import { advisoryKey } from './advisory-key.ts'
+import { collision } from './advisory-refusals.ts'
+import type { AdvisorySession } from './advisory-session.ts'
+
+/** How long a name is taken for noted: the database forgets it an hour after it was. */
+const notedForMs = 600_000
+const notedMax = 50_000
+
+/** Which names are written down in the database beside their keys. Most claims are for names that are. */
+export class NotedNames {
+  readonly #notedAt = new Map<string, number>()
+
+  /** Notes the names of claims where that has not been done, and answers claims whose key means another name. */
+  async note(
+    session: AdvisorySession,
+    requests: readonly Request[],
+    standings: Map<Request, Standing>,
+    withinMs: number,
+  ): Promise<void> {
+    const now = performance.now()
+    const names = new Map<string, string>()
+    for (const request of requests) {
+      if (request.op !== 'claim') continue
+      const { key } = request.claim
+      if (now - (this.#notedAt.get(key) ?? -Infinity) > notedForMs) names.set(advisoryKey(key), key)
+    }
+    if (names.size === 0) return
+    const taken = await session.noteNames(names, withinMs)
+    if (this.#notedAt.size > notedMax) this.#notedAt.clear()
+    for (const [hash, key] of names) if (!taken.has(hash)) this.#notedAt.set(key, now)
+    for (const request of requests) {
+      if (request.op !== 'claim') continue
+      const other = taken.get(advisoryKey(request.claim.key))
+      if (other !== undefined) standings.set(request, collision(request.claim, other))
+    }
+  }
+}

@@ -1,0 +1,168 @@
+import { randomBytes } from 'node:crypto'
+import { LeaseholdError } from '../../core/errors.ts'
+import { NoAnswer } from './bounds.ts'
+import type { Connections, Pinned, Row } from './connections.ts'
+import { inSchema } from './schema.ts'
+
+/** What can be done with a lock: try for it, give it back, or draw one more fence while having it. */
+export type StepKind = 'lock' | 'lock shared' | 'unlock' | 'unlock shared' | 'draw'
+
+export interface SessionStep {
+  readonly kind: StepKind
+  readonly hash: string
+}
+
+const kindNumbers: Readonly<Record<StepKind, number>> = {
+  lock: 1,
+  'lock shared': 2,
+  unlock: 3,
+  'unlock shared': 4,
+  draw: 5,
+}
+
+/** How often to look for a pooler, which may by chance give us the same session twice. */
+const poolerProbes = 3
+const poolerProbeMs = 2000
+
+/** The steps in order; a lock that is had draws a fence. Nothing is done if the session is not the one we began. */
+const stepsSql = `
+  select current_setting('leasehold.session', true) is not distinct from $1 as ours, (
+    select array_agg(case u.step
+        when 1 then case when pg_try_advisory_lock(u.hash) then nextval('leasehold.advisory_fences') else 0 end
+        when 2 then case when pg_try_advisory_lock_shared(u.hash) then nextval('leasehold.advisory_fences') else 0 end
+        when 3 then pg_advisory_unlock(u.hash)::integer
+        when 4 then pg_advisory_unlock_shared(u.hash)::integer
+        else nextval('leasehold.advisory_fences')
+      end)::text[]
+      -- Shared with all who draw, not with who lifts the sequence.
+      from (select pg_advisory_xact_lock_shared(7240618953042) where current_setting('leasehold.session', true) = $1) as guard,
+           unnest($2::text::integer[], $3::text::bigint[]) as u (step, hash)
+  ) as results`
+
+/** One session of the server that is surely ours alone. Its locks are gone when it is. */
+export class AdvisorySession {
+  /** The server's process. */
+  readonly processId: number
+  readonly #pinned: Pinned
+  readonly #schema: string
+  readonly #nonce: string
+  readonly #steps: string
+
+  private constructor(pinned: Pinned, processId: number, schema: string, nonce: string) {
+    this.processId = processId
+    this.#pinned = pinned
+    this.#schema = schema
+    this.#nonce = nonce
+    this.#steps = inSchema(stepsSql, schema)
+  }
+
+  /** Begins a session that the server ends after `ttlMs` of silence. `lost` is called when it has ended by itself. */
+  static async begin(
+    connections: Connections,
+    options: { readonly schema: string; readonly ttlMs: number; readonly withinMs: number },
+    lost: () => void,
+  ): Promise<AdvisorySession> {
+    const { schema, ttlMs, withinMs } = options
+    let begun = false
+    const pinned = await connections.pin(() => begun && lost())
+    try {
+      await refusePooler(connections, pinned)
+      const nonce = randomBytes(16).toString('hex')
+      const sql = inSchema('select leasehold.advisory_begin($1::text, $2::bigint)', schema)
+      await pinned.query(sql, [nonce, ttlMs], withinMs)
+      const session = new AdvisorySession(pinned, await sessionOf(pinned), schema, nonce)
+      begun = true
+      return session
+    } catch (error) {
+      await pinned.close().catch(() => {})
+      throw error
+    }
+  }
+
+  /** Carries out the steps in order: for a try the fence, or 0 if somebody else has the lock. */
+  async carryOut(steps: readonly SessionStep[], withinMs: number): Promise<readonly number[]> {
+    const numbers = `{${steps.map(({ kind }) => kindNumbers[kind]).join(',')}}`
+    const hashes = `{${steps.map(({ hash }) => hash).join(',')}}`
+    const [row] = await this.#pinned.query(this.#steps, [this.#nonce, numbers, hashes], withinMs)
+    if (row?.['ours'] !== true) throw new Error('The session is not the one that was begun')
+    return ((row['results'] ?? []) as readonly string[]).map(Number)
+  }
+
+  /** Lifts this and all later fences. */
+  async lift(atLeast: number, withinMs: number): Promise<void> {
+    const sql = inSchema('select leasehold.advisory_lift($1::bigint)', this.#schema)
+    await this.#pinned.query(sql, [atLeast], withinMs)
+  }
+
+  /**
+   * Gives back whatever of these steps may have been done before the server refused the rest: a lock of the session
+   * outlives the transaction that took it.
+   */
+  async undo(steps: readonly SessionStep[], withinMs: number): Promise<void> {
+    const unlocks = steps
+      .filter(({ kind }) => kind !== 'draw')
+      .map(({ kind, hash }): SessionStep => ({ kind: kind.endsWith('shared') ? 'unlock shared' : 'unlock', hash }))
+    await this.carryOut(unlocks, withinMs)
+  }
+
+  /** Notes who is behind this session. */
+  async introduce(runner: string, withinMs: number): Promise<void> {
+    const sql = `
+      insert into leasehold.advisory_sessions (process_id, started_at, runner)
+      select pid, backend_start, $1 from pg_stat_activity where pid = pg_backend_pid()
+          on conflict do nothing`
+    await this.#pinned.query(inSchema(sql, this.#schema), [runner], withinMs)
+  }
+
+  /** Notes which names the keys stand for. Answers with the names that other keys have, by key. */
+  async noteNames(names: ReadonlyMap<string, string>, withinMs: number): Promise<ReadonlyMap<string, string>> {
+    const sql = `
+      insert into leasehold.advisory_names as n (hash, key)
+      select hash::bigint, key from json_to_recordset($1::text::json) as noted (hash text, key text) order by hash
+          on conflict (hash) do update set seen_at = case when n.key = excluded.key then now() else n.seen_at end
+      returning hash::text as hash, key`
+    const noted = JSON.stringify([...names].map(([hash, key]) => ({ hash, key })))
+    const rows = await this.#pinned.query(inSchema(sql, this.#schema), [noted], withinMs)
+    const known = (row: Row): [string, string] => [row['hash'] as string, row['key'] as string]
+    return new Map(rows.map(known).filter(([hash, key]) => names.get(hash) !== key))
+  }
+
+  close(): Promise<void> {
+    return this.#pinned.close()
+  }
+}
+
+/**
+ * Behind a pooler in transaction mode every statement may run in another session, and a lock would be stranded in one
+ * that is not ours. A second connection that keeps a transaction open shows it: it would get our session, or we another.
+ */
+async function refusePooler(connections: Connections, pinned: Pinned): Promise<void> {
+  const other = await connections.pin(() => {})
+  try {
+    for (let probe = 0; probe < poolerProbes; probe += 1) {
+      const before = await sessionOf(pinned)
+      await other.query('begin', [], poolerProbeMs)
+      const others = await sessionOf(other)
+      const after = await sessionOf(pinned)
+      await other.query('rollback', [], poolerProbeMs)
+      if (before !== after || before === others) throw pooled()
+    }
+  } catch (error) {
+    // Not answered: the pooler has no second session to give.
+    throw error instanceof NoAnswer ? pooled() : error
+  } finally {
+    await other.close().catch(() => {})
+  }
+}
+
+async function sessionOf(pinned: Pinned): Promise<number> {
+  const [row] = await pinned.query('select pg_backend_pid() as process_id', [], poolerProbeMs)
+  return row?.['process_id'] as number
+}
+
+function pooled(): LeaseholdError {
+  const what = 'Session locks cannot be held through a pooler in transaction mode.'
+  return new LeaseholdError('UNAVAILABLE', `${what} Connect to the server itself, or use leasehold/postgres.`, {
+    reason: 'configuration',
+  })
+}

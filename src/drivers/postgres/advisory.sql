@@ -1,0 +1,54 @@
+-- What advisory locks need beside themselves, format 1. "leasehold." stands for the schema's name. Safe to run again.
+-- The locks are the server's own and survive nothing, so neither do these tables: unlogged.
+
+create schema if not exists leasehold;
+
+-- Every grant draws its fence here, while it holds. Whoever connects lifts it to the wall clock in microseconds: a crash
+-- may have lost the last ones drawn, and ended every session.
+create sequence if not exists leasehold.advisory_fences;
+
+-- Which name a 64-bit key stands for, to tell two names with one key apart, and for people.
+create unlogged table if not exists leasehold.advisory_names (
+  hash    bigint primary key,
+  key     text collate "C" not null,
+  seen_at timestamptz not null default now()
+);
+
+-- Who is behind a session, for people.
+create unlogged table if not exists leasehold.advisory_sessions (
+  process_id integer     not null,
+  started_at timestamptz not null,
+  runner     text        not null,
+  primary key (process_id, started_at)
+);
+
+-- Lifts the sequence of fences to at least a number. Nobody draws meanwhile: see `advisory-session.ts`.
+create or replace function leasehold.advisory_lift(at_least bigint) returns void language plpgsql as $$
+begin
+  -- Told to others on the strength of this: it must outlive a crash.
+  perform set_config('synchronous_commit', 'on', true);
+  perform pg_advisory_xact_lock(7240618953042);
+  if (select last_value < at_least from leasehold.advisory_fences) then
+    perform setval('leasehold.advisory_fences', at_least);
+  end if;
+end
+$$;
+
+-- Makes this session ours: known by `nonce`, ended by the server after `idle_ms` of silence, and with fences above all
+-- that were drawn before. Forgets what is no longer true.
+create or replace function leasehold.advisory_begin(nonce text, idle_ms bigint) returns void language plpgsql as $$
+begin
+  perform set_config('leasehold.session', nonce, false);
+  perform set_config('synchronous_commit', 'off', false);
+  if current_setting('server_version_num')::integer >= 140000 then
+    perform set_config('idle_session_timeout', idle_ms::text, false);
+  end if;
+  perform leasehold.advisory_lift((extract(epoch from clock_timestamp()) * 1000000)::bigint);
+  delete from leasehold.advisory_sessions s
+   where not exists (select from pg_stat_activity a where a.pid = s.process_id and a.backend_start = s.started_at);
+  delete from leasehold.advisory_names n
+   where n.seen_at < now() - interval '1 hour' and not exists (
+     select from pg_locks l where l.locktype = 'advisory' and l.objsubid = 1
+        and (l.classid::bigint << 32 | l.objid::bigint) = n.hash);
+end
+$$;

@@ -1,0 +1,26 @@
+/** The statement never reached the server. */
+export class NotSent extends Error {
+  constructor(cause: unknown) {
+    super(cause instanceof Error ? cause.message : String(cause), { cause })
+  }
+}
+
+/** The statement was sent, and the server has not answered in time. */
+export class NoAnswer extends Error {
+  constructor(withinMs: number) {
+    super(`The database did not answer within ${Math.round(withinMs)} ms`)
+  }
+}
+
+/** What `work` resolves to, unless it takes longer than that: then rejects with {@link NoAnswer}. */
+export async function within<Result>(work: PromiseLike<Result>, withinMs: number): Promise<Result> {
+  let timer: NodeJS.Timeout | undefined
+  const timeout = new Promise<never>((_, reject) => {
+    timer = setTimeout(() => reject(new NoAnswer(withinMs)), withinMs)
+  })
+  try {
+    return await Promise.race([work, timeout])
+  } finally {
+    clearTimeout(timer)
+  }
+}

@@ -1,0 +1,46 @@
+import { LeaseholdError } from '../../core/errors.ts'
+import { isPgClient, isPgPool, PgConnections, type PgClient, type PgPool } from './pg-connections.ts'
+import { isPostgresJs, PostgresJsConnections, type PostgresJs } from './postgres-js-connections.ts'
+import { openUrl } from './url.ts'
+
+/** One row of an answer. */
+export type Row = Readonly<Record<string, unknown>>
+
+/** A connection on which notifications arrive, for as long as it lasts. */
+export interface Ear {
+  close(): Promise<void>
+}
+
+/** A connection of our own: what is done on it belongs to one session of the server. */
+export interface Pinned {
+  query(text: string, values: readonly unknown[], withinMs: number): Promise<readonly Row[]>
+  close(): Promise<void>
+}
+
+/** The way to a database, whichever client package makes it. Errors are what that package throws. */
+export interface Connections {
+  /**
+   * Runs one statement, which is a transaction of its own, on any connection. Throws {@link NotSent} if it surely never
+   * reached the server, {@link NoAnswer} when `withinMs` have passed.
+   */
+  query(text: string, values: readonly unknown[], withinMs: number): Promise<readonly Row[]>
+  /** Runs several statements without values, all or none of them. */
+  script(text: string, withinMs: number): Promise<void>
+  /** Listens on a connection that no query waits for. `lost` is called once it has ended by itself. */
+  listen(channel: string, heard: (payload: string) => void, lost: () => void): Promise<Ear>
+  /** A connection of our own. `lost` is called once it has ended by itself. */
+  pin(lost: () => void): Promise<Pinned>
+  /** Closes what was opened here. A pool or client that was handed in stays open. */
+  close(): Promise<void>
+}
+
+/** What a user may hand in: a URL, a `pg` Pool or Client, or a `postgres` instance. */
+export type PostgresSource = string | PgPool | PgClient | PostgresJs
+
+/** The way to the database of a source. Nothing is connected yet. */
+export async function connectionsTo(source: PostgresSource, poolSize: number): Promise<Connections> {
+  if (typeof source === 'string') return openUrl(source, poolSize)
+  if (isPostgresJs(source)) return new PostgresJsConnections(source, false)
+  if (isPgPool(source) || isPgClient(source)) return new PgConnections(source, false)
+  throw new LeaseholdError('INVALID', 'Hand in a URL, a Pool or Client of pg, or an instance of postgres.')
+}

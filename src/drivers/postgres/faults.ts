@@ -1,0 +1,89 @@
+import { LeaseholdError, messageOf } from '../../core/errors.ts'
+import { NoAnswer, NotSent } from './bounds.ts'
+
+/** The five characters by which the server names an error. Undefined: it was not the server that complained. */
+function sqlState(error: unknown): string | undefined {
+  const { code } = (causeOf(error) ?? {}) as { code?: unknown }
+  return typeof code === 'string' && /^[0-9A-Z]{5}$/.test(code) && /\d/.test(code) ? code : undefined
+}
+
+function causeOf(error: unknown): unknown {
+  return error instanceof NotSent ? error.cause : error
+}
+
+/** Whether the server itself refused, and the connection is as good as before. */
+export function isServerError(error: unknown): boolean {
+  const state = sqlState(error)
+  return state !== undefined && !endsConnection(state)
+}
+
+/** Shut down, crashed, terminated, silent for too long, or a broken connection. */
+function endsConnection(state: string): boolean {
+  return state.startsWith('08') || state.startsWith('57P')
+}
+
+/** Whether the statement surely changed nothing: it never left, or the server rolled it back. */
+export function changedNothing(error: unknown): boolean {
+  // Who terminates a backend may do so after its commit and before its answer.
+  return error instanceof NotSent || isServerError(error)
+}
+
+/** Serialization failure, deadlock, a lock or a statement that took too long: the same statement may pass next time. */
+export function isWorthRepeating(error: unknown): boolean {
+  const state = sqlState(error)
+  return state === '40001' || state === '40P01' || state === '55P03' || state === '57014' || state === '53300'
+}
+
+/** Whether the tables or functions are missing. */
+export function isSchemaMissing(error: unknown): boolean {
+  const state = sqlState(error)
+  return state === '3F000' || state === '42P01' || state === '42883' || state === '42704'
+}
+
+/** The error a user sees for whatever went wrong: what happened, and what to do. */
+export function faultOf(error: unknown): LeaseholdError {
+  if (error instanceof LeaseholdError) return error
+  const { reason, advice } = explain(error)
+  return new LeaseholdError('UNAVAILABLE', `PostgreSQL: ${messageOf(error)}. ${advice}`, {
+    reason,
+    cause: causeOf(error),
+  })
+}
+
+interface Explanation {
+  readonly reason: string
+  readonly advice: string
+}
+
+function explain(error: unknown): Explanation {
+  if (error instanceof NoAnswer) return noAnswer
+  if (causeOf(error) instanceof NoAnswer) return { reason: 'busy', advice: 'No connection of the pool came free.' }
+  const state = sqlState(error)
+  if (state === undefined) return network
+  return byState[state] ?? byClass[state.slice(0, 2)] ?? other
+}
+
+const network: Explanation = { reason: 'network', advice: 'Locks that are held live on until their ttl ends.' }
+const noAnswer: Explanation = { reason: 'no-answer', advice: 'What was asked may or may not have been done.' }
+const other: Explanation = { reason: 'postgres', advice: 'Nothing was changed.' }
+const busy: Explanation = { reason: 'busy', advice: 'The database is busy; try again.' }
+
+/** What the server calls it, where the class alone does not say enough. */
+const byState: Readonly<Record<string, Explanation>> = {
+  '25006': { reason: 'read-only', advice: 'This is a standby or read-only: connect to the primary.' },
+  '42501': { reason: 'auth', advice: 'Grant this user the rights on the schema, or run the DDL as its owner.' },
+  '3D000': { reason: 'configuration', advice: 'There is no such database.' },
+  '53100': { reason: 'full', advice: 'The disk is full. Make room; locks that are held live on until their ttl ends.' },
+  '53200': busy,
+  '53300': { reason: 'busy', advice: 'The server takes no more connections; raise max_connections or use a pooler.' },
+  '55P03': busy,
+  '57014': { reason: 'busy', advice: 'The statement took longer than statement_timeout allows, or was cancelled.' },
+}
+
+const byClass: Readonly<Record<string, Explanation>> = {
+  '08': network,
+  '28': { reason: 'auth', advice: 'The server did not accept the user or password.' },
+  '40': busy,
+  '57': network,
+  '58': { reason: 'io', advice: 'The server could not read or write its files.' },
+}

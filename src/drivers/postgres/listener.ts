@@ -1,0 +1,132 @@
+import type { Connections, Ear } from './connections.ts'
+
+export interface ListenerOptions {
+  readonly connections: Connections
+  readonly channel: string
+  /** Passes on what arrived, except our own probes. */
+  readonly heard: (payload: string) => void
+  /** Listening works again after it did not: news in between was missed. */
+  readonly regained: () => void
+}
+
+/** How long a probe may take before we count as deaf. */
+const probeMs = 1000
+/** How often to make sure, while somebody waits for news. */
+const probeEveryMs = 10_000
+const retryMinMs = 250
+const retryMaxMs = 30_000
+
+const probe = 'probe'
+
+/**
+ * Hears what is sent to one channel, and knows whether it does: a notification of its own must come back. Behind a pooler
+ * in transaction mode none ever does; a connection may die without a word. It then tries again by and by.
+ */
+export class Listener {
+  readonly #options: ListenerOptions
+  #ear: Ear | undefined
+  #hears = false
+  #closed = false
+  #retryMs = retryMinMs
+  #retry: NodeJS.Timeout | undefined
+  #probeHeard: (() => void) | undefined
+  #provenAt = 0
+
+  constructor(options: ListenerOptions) {
+    this.#options = options
+  }
+
+  /** Whether news arrives, as far as is known. */
+  get hears(): boolean {
+    return this.#hears
+  }
+
+  /** Begins to listen. Resolves, whether that works or not, within a few seconds. */
+  async start(): Promise<void> {
+    const { connections, channel, heard } = this.#options
+    try {
+      const ear = await connections.listen(
+        channel,
+        (payload) => (payload === probe ? this.#probeHeard?.() : heard(payload)),
+        () => this.#lost(ear),
+      )
+      this.#ear = ear
+      if (this.#closed) return await this.#shut()
+      this.#hears = await this.#probe()
+    } catch {
+      this.#hears = false
+    }
+    if (this.#closed) return
+    if (this.#hears) this.#retryMs = retryMinMs
+    else await this.#giveUpForNow()
+  }
+
+  /** Makes sure now and then that news still arrives. Cheap enough to be called with every send. */
+  check(): void {
+    if (!this.#hears || performance.now() - this.#provenAt < probeEveryMs) return
+    this.#provenAt = performance.now()
+    void this.#makeSure()
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true
+    this.#hears = false
+    this.#probeHeard?.()
+    clearTimeout(this.#retry)
+    await this.#shut()
+  }
+
+  async #makeSure(): Promise<void> {
+    const hears = await this.#probe()
+    if (!hears && !this.#closed && this.#hears) await this.#giveUpForNow()
+  }
+
+  /** Sends a notification to ourselves and waits for it. */
+  async #probe(): Promise<boolean> {
+    const { connections, channel } = this.#options
+    let timer: NodeJS.Timeout | undefined
+    const heard = new Promise<boolean>((resolve) => {
+      this.#probeHeard = () => resolve(true)
+      timer = setTimeout(() => resolve(false), probeMs).unref()
+    })
+    try {
+      await connections.query('select pg_notify($1, $2)', [channel, probe], probeMs)
+      return await heard
+    } catch {
+      return false
+    } finally {
+      clearTimeout(timer)
+      this.#probeHeard = undefined
+      this.#provenAt = performance.now()
+    }
+  }
+
+  #lost(ear: Ear | undefined): void {
+    if (this.#closed || ear === undefined || this.#ear !== ear) return
+    this.#ear = undefined
+    void this.#giveUpForNow()
+  }
+
+  async #giveUpForNow(): Promise<void> {
+    this.#hears = false
+    clearTimeout(this.#retry)
+    this.#retry = setTimeout(() => void this.#startAgain(), this.#retryMs).unref()
+    this.#retryMs = Math.min(this.#retryMs * 2, retryMaxMs)
+    await this.#shut()
+  }
+
+  async #startAgain(): Promise<void> {
+    await this.start()
+    if (this.#hears) this.#options.regained()
+  }
+
+  async #shut(): Promise<void> {
+    const ear = this.#ear
+    this.#ear = undefined
+    try {
+      await ear?.close()
+    } catch {
+      // It was gone already.
+    }
+  }
+}

@@ -1,0 +1,76 @@
+import { NoAnswer, NotSent, within } from './bounds.ts'
+import type { Connections, Ear, Pinned, Row } from './connections.ts'
+
+type Pending = Promise<readonly Row[]> & { cancel(): void }
+
+/** What we use of an instance of `postgres`. */
+export interface PostgresJs {
+  unsafe(text: string, values?: never[], options?: { prepare?: boolean }): PromiseLike<readonly Row[]>
+  listen(channel: string, heard: (payload: string) => void): Promise<{ readonly unlisten: () => Promise<void> }>
+  end(options?: { timeout?: number }): Promise<void>
+  readonly options: { readonly prepare: boolean }
+}
+
+export function isPostgresJs(source: unknown): source is PostgresJs {
+  return typeof source === 'function' && 'unsafe' in source && 'listen' in source
+}
+
+/** Codes of `postgres` for connections that were never made. */
+const neverConnected = new Set(['CONNECT_TIMEOUT', 'CONNECTION_ENDED', 'ECONNREFUSED', 'ENOTFOUND', 'EAI_AGAIN'])
+
+/** Connections made by `postgres` (postgres.js). */
+export class PostgresJsConnections implements Connections {
+  readonly #sql: PostgresJs
+  readonly #owned: boolean
+
+  constructor(sql: PostgresJs, owned: boolean) {
+    this.#sql = sql
+    this.#owned = owned
+  }
+
+  query(text: string, values: readonly unknown[], withinMs: number): Promise<readonly Row[]> {
+    return run(this.#sql, text, values, withinMs, this.#sql.options.prepare)
+  }
+
+  async script(text: string, withinMs: number): Promise<void> {
+    await run(this.#sql, text, [], withinMs, false)
+  }
+
+  async listen(channel: string, heard: (payload: string) => void): Promise<Ear> {
+    // It has a connection of its own for all listeners, and makes it anew when it is lost. The probe tells if it fails.
+    const { unlisten } = await this.#sql.listen(channel, heard)
+    return { close: unlisten }
+  }
+
+  async pin(lost: () => void): Promise<Pinned> {
+    // A reserved connection does not outlive its end in peace; an instance of one connection does, and tells of it.
+    const { default: postgres } = await import('postgres')
+    const options = { ...this.#sql.options, max: 1, idle_timeout: null, max_lifetime: null, onclose: lost }
+    const sql = postgres(options as object) as unknown as PostgresJs
+    return {
+      query: (text, values, withinMs) => run(sql, text, values, withinMs, false),
+      close: () => sql.end({ timeout: 0 }),
+    }
+  }
+
+  async close(): Promise<void> {
+    if (this.#owned) await this.#sql.end({ timeout: 1 })
+  }
+}
+
+async function run(
+  sql: PostgresJs,
+  text: string,
+  values: readonly unknown[],
+  withinMs: number,
+  prepare: boolean,
+): Promise<readonly Row[]> {
+  const pending = sql.unsafe(text, values as never[], { prepare }) as Pending
+  try {
+    return await within(pending, withinMs)
+  } catch (error) {
+    if (error instanceof NoAnswer) pending.cancel()
+    const { code } = error as { code?: unknown }
+    throw typeof code === 'string' && neverConnected.has(code) ? new NotSent(error) : error
+  }
+}

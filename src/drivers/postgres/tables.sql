@@ -1,0 +1,78 @@
+-- The tables of a Leasehold schema, format 1. "leasehold." stands for the schema's name, @table@ for table or
+-- unlogged table. Safe to run again. Times are whole milliseconds since 1970 by the database's clock.
+
+create schema if not exists leasehold;
+
+-- One row. `tables` is the format of the data, `functions` the revision of the code beside it.
+create table if not exists leasehold.format (
+  one       boolean primary key default true check (one),
+  tables    integer not null,
+  functions integer not null
+);
+
+-- One row a key in use, locked by whoever works on the key. Kept for an hour after its last fence, then tidied away.
+-- A holder without company lives in the row itself, so that a lock nobody else wants costs one update in place.
+create @table@ if not exists leasehold.keys (
+  key            text collate "C" primary key,
+  -- Also the fence of the holder below.
+  last_fence     bigint  not null default 0,
+  -- True: the claims of this key are rows of `claims`.
+  crowded        boolean not null default false,
+  -- How the last unclean end came about: id, how, detail, fence, runner, until, told.
+  ended          jsonb,
+  -- The lone holder; id is null if there is none.
+  id             text,
+  -- Where its driver listens: a channel, or empty.
+  owner          text,
+  ttl_ms         bigint,
+  acquired_at    bigint,
+  last_heartbeat bigint,
+  renewal_count  bigint,
+  expires_at     bigint,
+  runner         text,
+  -- What it asked for beyond the ordinary, in the names of the columns of `claims`.
+  claim          json
+) with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0);
+
+-- Arrivals are numbered across all keys.
+create sequence if not exists leasehold.arrivals;
+
+-- Holders and waiters of keys that more than one claim has asked for.
+create @table@ if not exists leasehold.claims (
+  key            text collate "C" not null,
+  id             text collate "C" not null,
+  held           boolean not null,
+  -- Conversions first, then higher priority: lower goes first, and within a band the earlier arrival.
+  band           integer not null,
+  arrival        bigint  not null,
+  -- 0 while waiting, like acquired_at.
+  fence          bigint  not null,
+  owner          text    not null,
+  -- The ttl in force.
+  ttl_ms         bigint  not null,
+  entered_at     bigint  not null,
+  acquired_at    bigint  not null,
+  last_heartbeat bigint  not null,
+  renewal_count  bigint  not null,
+  expires_at     bigint  not null,
+  leaving        text,
+  -- Whom it took over from: how, fence, runner.
+  after          jsonb,
+  -- As it was asked for.
+  exclusive      boolean not null,
+  share_limit    bigint,
+  range_start    bigint,
+  range_end      bigint,
+  replaces       text,
+  priority       integer not null,
+  waits          boolean not null,
+  evict          text,
+  stale_ms       bigint,
+  grace_ms       bigint  not null,
+  max_hold_ms    bigint,
+  -- JSON, of which only the id matters here.
+  runner         text    not null,
+  primary key (key, id)
+) with (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0);
+
+create unique index if not exists claims_by_rank on leasehold.claims (key, held, band, arrival);

@@ -1,0 +1,198 @@
+import { randomBytes } from 'node:crypto'
+import { Pool } from 'pg'
+import postgresJs from 'postgres'
+import { afterAll, afterEach, describe, expect, test } from 'vitest'
+import { createLocks } from '../../src/index.ts'
+import type { LockDriver, Standing } from '../../src/core/driver.ts'
+import {
+  postgresAdvisory,
+  type PostgresAdvisoryOptions,
+  type PostgresSource,
+} from '../../src/drivers/postgres-advisory.ts'
+import { advisoryKey } from '../../src/drivers/postgres/advisory-key.ts'
+import { claim, claimOf, release, renew } from '../sqlite/claims.ts'
+import { eventually } from '../support/eventually.ts'
+import { PgBouncer } from '../support/pgbouncer.ts'
+import { PostgresServer } from '../support/postgres-server.ts'
+import { TcpProxy } from '../support/tcp-proxy.ts'
+
+// Few locks fit into such a server's memory.
+const server = await PostgresServer.start({ settings: { max_connections: 12, max_locks_per_transaction: 10 } })
+const cleanups: (() => Promise<unknown>)[] = []
+afterEach(async () => {
+  for (const cleanup of cleanups.splice(0).toReversed()) await cleanup()
+})
+afterAll(() => server.destroy())
+
+const schema = `advisory_${randomBytes(6).toString('hex')}`
+const ttlMs = 5000
+
+async function open(options: PostgresAdvisoryOptions = {}, source: PostgresSource = server.url): Promise<LockDriver> {
+  const driver = postgresAdvisory(source, { schema, ...options })
+  cleanups.push(() => driver.close())
+  await driver.open()
+  return driver
+}
+
+function wish(key: string) {
+  return claimOf(key, { ttlMs, wait: false })
+}
+
+/** The server's processes that hold advisory locks by name. */
+async function holders(): Promise<number[]> {
+  const rows = await server.sql(`select distinct pid from pg_locks where locktype = 'advisory' and objsubid = 1`)
+  return rows.map((row) => row['pid'] as number)
+}
+
+describe('the pinned connection', () => {
+  test('is terminated: every lease is lost at once, its holder is told, and others may have it', async () => {
+    const [driver, other] = [await open(), await open()]
+    const [one, two] = [wish('a'), wish('b')]
+    const { fence } = (await claim(driver, one)) as { fence: number }
+    await claim(driver, two)
+    const heard: [string, Standing | 'ask'][] = []
+    driver.listen?.((_key, id, news) => heard.push([id, news]))
+    for (const pid of await holders()) await server.sql('select pg_terminate_backend($1)', [pid])
+    await eventually(() => heard.length === 2, 'the news')
+    for (const [, news] of heard) expect(news).toMatchObject({ state: 'absent', reason: 'evicted' })
+    expect(new Set(heard.map(([id]) => id))).toEqual(new Set([one.id, two.id]))
+    const next = await eventually(async () => {
+      const standing = await claim(other, wish('a'))
+      return standing.state === 'held' && standing
+    }, 'the lock')
+    expect(next.fence).toBeGreaterThan(fence)
+    // The driver itself begins a new session.
+    expect(await renew(driver, one)).toEqual({ state: 'absent', reason: 'unknown' })
+    expect(await claim(driver, wish('c'))).toMatchObject({ state: 'held' })
+  })
+
+  test('is terminated: the signal of the lease fires long before its ttl', async () => {
+    const driver = await open()
+    const locks = await createLocks({ driver })
+    cleanups.push(() => locks.close())
+    const lease = await locks.acquire('a', { ttl: ttlMs })
+    const lost = new Promise((resolve) => lease.signal.addEventListener('abort', resolve))
+    const startedAt = performance.now()
+    for (const pid of await holders()) await server.sql('select pg_terminate_backend($1)', [pid])
+    await lost
+    expect(performance.now() - startedAt).toBeLessThan(ttlMs / 2)
+  })
+
+  test('falls silent: the server gives up its locks when the ttl is over', async () => {
+    const proxy = await TcpProxy.start({ port: server.port })
+    cleanups.push(() => proxy.stop())
+    const silent = await open({ ttlMs: 1000, patienceMs: 300 }, `postgres://postgres@127.0.0.1:${proxy.port}/postgres`)
+    const held = claimOf('a', { ttlMs: 1000, wait: false })
+    expect(await claim(silent, held)).toMatchObject({ state: 'held' })
+    const heldAt = performance.now()
+    proxy.pause()
+    const other = await open()
+    expect(await claim(other, wish('a'))).toMatchObject({ state: 'absent', reason: 'refused' })
+    await eventually(async () => (await claim(other, wish('a'))).state === 'held', 'the lock')
+    expect(performance.now() - heldAt).toBeGreaterThan(900)
+    await expect(renew(silent, held)).rejects.toMatchObject({ code: 'UNAVAILABLE' })
+  })
+
+  test('is made anew by a client package behind our back: that is noticed, and nothing is believed held', async () => {
+    const sql = postgresJs(server.url, { max: 4, onnotice: () => {} })
+    cleanups.push(() => sql.end({ timeout: 1 }))
+    const driver = await open({}, sql)
+    const held = wish('a')
+    expect(await claim(driver, held)).toMatchObject({ state: 'held' })
+    for (const pid of await holders()) await server.sql('select pg_terminate_backend($1)', [pid])
+    await eventually(async () => (await holders()).length === 0, 'the end of the session')
+    expect((await renew(driver, held)).state).not.toBe('held')
+    expect((await renew(driver, held)).state).not.toBe('held')
+  })
+})
+
+describe('the server', () => {
+  test('crashes: every lock is gone, and fences go on growing', async () => {
+    const driver = await open()
+    const { fence } = (await claim(driver, wish('a'))) as { fence: number }
+    await server.stop('immediate')
+    await server.resume()
+    const next = (await claim(await open(), wish('a'))) as { fence: number }
+    expect(next.fence).toBeGreaterThan(fence)
+  })
+
+  test('has no room for so many locks: none of the batch is left behind, and what was held stays', async () => {
+    const driver = await open()
+    const kept = wish('kept')
+    await claim(driver, kept)
+    const many = Array.from({ length: 5000 }, (_, index) => wish(`many-${index}`))
+    const standings = await driver.send(many.map((wanted) => ({ op: 'claim' as const, claim: wanted })))
+    expect(standings[0]).toMatchObject({ state: 'unknown', error: { code: 'UNAVAILABLE', reason: 'busy' } })
+    const [row] = await server.sql(
+      `select count(*)::integer as locks from pg_locks where locktype = 'advisory' and objsubid = 1`,
+    )
+    expect(row).toEqual({ locks: 1 })
+    expect(await renew(driver, kept)).toMatchObject({ state: 'held' })
+    expect(await release(driver, kept)).toEqual({ state: 'absent', reason: 'released' })
+    expect(await holders()).toEqual([])
+  })
+
+  test('is behind a pooler in transaction mode: refused with a clear error, and no lock is stranded', async () => {
+    const bouncer = await PgBouncer.start(server.port, 'transaction')
+    cleanups.push(() => bouncer.stop())
+    const driver = postgresAdvisory(bouncer.url, { schema })
+    cleanups.push(() => driver.close())
+    await expect(driver.open()).rejects.toMatchObject({
+      code: 'UNAVAILABLE',
+      reason: 'configuration',
+      message: expect.stringContaining('transaction mode') as string,
+    })
+    await expect(claim(driver, wish('a'))).rejects.toMatchObject({ code: 'UNAVAILABLE' })
+    expect(await holders()).toEqual([])
+  })
+
+  test('is behind a pooler in session mode: that works', async () => {
+    const bouncer = await PgBouncer.start(server.port, 'session')
+    cleanups.push(() => bouncer.stop())
+    const driver = await open({}, bouncer.url)
+    expect(await claim(driver, wish('a'))).toMatchObject({ state: 'held' })
+  })
+})
+
+describe('names', () => {
+  test('with one 64-bit key are told apart: the second is an error, not a grant', async () => {
+    const driver = await open()
+    await server.sql(`insert into ${schema}.advisory_names (hash, key) values ($1, 'planted')`, [advisoryKey('victim')])
+    const [collided, granted] = await driver.send(
+      ['victim', 'other'].map((key) => ({ op: 'claim' as const, claim: wish(key) })),
+    )
+    expect(collided).toMatchObject({ state: 'unknown', error: { code: 'INVALID' } })
+    expect(granted).toMatchObject({ state: 'held' })
+    expect((await holders()).length).toBe(1)
+    await server.sql(`delete from ${schema}.advisory_names where key = 'planted'`)
+  })
+
+  test('are listed with their holders, also those of other processes', async () => {
+    const [driver, other] = [await open(), await open()]
+    await claim(driver, { ...wish('a'), runner: { ...wish('a').runner, id: 'runner-one' } })
+    await claim(other, { ...wish('b'), mode: 'shared', runner: { ...wish('b').runner, id: 'runner-two' } })
+    const { keys } = await driver.list({})
+    expect(keys.map(({ key, claims }) => [key, claims[0]?.runner.id, claims[0]?.mode])).toEqual([
+      ['a', 'runner-one', 'exclusive'],
+      ['b', 'runner-two', 'shared'],
+    ])
+  })
+
+  test('held in one process exclude each other there too', async () => {
+    const pool = new Pool({ connectionString: server.url, max: 1 })
+    cleanups.push(() => pool.end())
+    const driver = await open({}, pool)
+    const first = wish('a')
+    expect(await claim(driver, first)).toMatchObject({ state: 'held' })
+    expect(await claim(driver, wish('a'))).toEqual({ state: 'absent', reason: 'refused' })
+    expect(await claim(driver, { ...wish('a'), mode: 'shared' })).toEqual({ state: 'absent', reason: 'refused' })
+    await release(driver, first)
+    const shared = [wish('a'), wish('a')].map((each) => ({ ...each, mode: 'shared' as const }))
+    for (const each of shared) expect(await claim(driver, each)).toMatchObject({ state: 'held' })
+    const other = await open()
+    await release(driver, shared[0] ?? first)
+    expect(await claim(other, wish('a'))).toEqual({ state: 'absent', reason: 'refused' })
+    await release(driver, shared[1] ?? first)
+    expect(await claim(other, wish('a'))).toMatchObject({ state: 'held' })
+  })
+})

@@ -1,0 +1,71 @@
+import { randomBytes } from 'node:crypto'
+import { Client, Pool } from 'pg'
+import postgresJs from 'postgres'
+import { afterAll, afterEach, describe, expect, test } from 'vitest'
+import { connect, createLocks } from '../../src/index.ts'
+import { postgres, type PostgresSource } from '../../src/drivers/postgres.ts'
+import { eventually } from '../support/eventually.ts'
+import { PostgresServer } from '../support/postgres-server.ts'
+
+const server = await PostgresServer.start()
+const cleanups: (() => Promise<unknown>)[] = []
+afterEach(async () => {
+  for (const cleanup of cleanups.splice(0).toReversed()) await cleanup()
+})
+afterAll(() => server.destroy())
+
+/** What a user may hand in, each with a way to see that we left it open. */
+const sources: Record<string, () => Promise<PostgresSource>> = {
+  async 'a Pool of pg'() {
+    const pool = new Pool({ connectionString: server.url, max: 1 })
+    cleanups.push(() => pool.end())
+    return pool
+  },
+  async 'a Client of pg'() {
+    const client = new Client({ connectionString: server.url })
+    await client.connect()
+    cleanups.push(() => client.end())
+    return client
+  },
+  async 'an instance of postgres'() {
+    const sql = postgresJs(server.url, { max: 1, onnotice: () => {} })
+    cleanups.push(() => sql.end())
+    return sql
+  },
+  async 'a URL'() {
+    return server.url
+  },
+}
+
+describe.each(Object.entries(sources))('%s', (_name, source) => {
+  test('carries locks, their queue and the call to the next in line', async () => {
+    const schema = `clients_${randomBytes(6).toString('hex')}`
+    const driver = postgres(await source(), { schema })
+    const locks = await createLocks({ driver })
+    cleanups.push(() => locks.close())
+    const others = await connect(`${server.url}?schema=${schema}`)
+    cleanups.push(() => others.close())
+
+    const held = await others.acquire('a', { ttl: '60s', metadata: { text: 'quote " \\ and \u0000' } })
+    const waiting = locks.acquire('a', { ttl: '60s' })
+    await eventually(async () => (await driver.list({})).keys[0]?.claims.length === 2, 'the waiter')
+    const releasedAt = performance.now()
+    await held.release()
+    const lease = await waiting
+    // Pushed: by asking alone it would have taken as long as the holder's lease.
+    expect(performance.now() - releasedAt).toBeLessThan(10_000)
+    expect(lease.fence).toBeGreaterThan(held.fence)
+    await lease.renew()
+    await lease.release()
+  })
+})
+
+test('closing the locks leaves what was handed in open', async () => {
+  const pool = new Pool({ connectionString: server.url, max: 2 })
+  cleanups.push(() => pool.end())
+  const locks = await createLocks({ driver: postgres(pool) })
+  await (await locks.acquire('a')).release()
+  await locks.close()
+  expect((await pool.query('select 1 as one')).rows).toEqual([{ one: 1 }])
+  await eventually(() => pool.totalCount === pool.idleCount, 'all connections at home')
+})

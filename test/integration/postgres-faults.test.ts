@@ -1,0 +1,397 @@
+import { randomBytes } from 'node:crypto'
+import { Client } from 'pg'
+import { afterAll, afterEach, describe, expect, test } from 'vitest'
+import { createLocks, type Locks } from '../../src/index.ts'
+import type { LockDriver } from '../../src/core/driver.ts'
+import { postgres, postgresSchema, type PostgresOptions, type PostgresSource } from '../../src/drivers/postgres.ts'
+import { claim, claimOf, release, renew } from '../sqlite/claims.ts'
+import { Child } from '../support/child.ts'
+import { eventually } from '../support/eventually.ts'
+import { PgBouncer } from '../support/pgbouncer.ts'
+import { PostgresServer } from '../support/postgres-server.ts'
+import { TcpProxy } from '../support/tcp-proxy.ts'
+
+const server = await PostgresServer.start({ settings: { max_connections: 60, max_wal_senders: 4 } })
+const cleanups: (() => Promise<unknown>)[] = []
+afterEach(async () => {
+  for (const cleanup of cleanups.splice(0).toReversed()) await cleanup()
+})
+afterAll(() => server.destroy())
+
+/** A schema that nobody else uses. */
+function freshSchema(): string {
+  return `faults_${randomBytes(6).toString('hex')}`
+}
+
+async function open(schema: string, options: PostgresOptions = {}, source: PostgresSource = server.url) {
+  const driver = postgres(source, { schema, ...options })
+  cleanups.push(() => driver.close())
+  await driver.open()
+  return driver
+}
+
+async function locksOn(driver: LockDriver): Promise<Locks> {
+  const locks = await createLocks({ driver })
+  cleanups.push(() => locks.close())
+  return locks
+}
+
+async function proxied(): Promise<{ proxy: TcpProxy; url: string }> {
+  const proxy = await TcpProxy.start({ port: server.port })
+  cleanups.push(() => proxy.stop())
+  return { proxy, url: `postgres://postgres@127.0.0.1:${proxy.port}/postgres` }
+}
+
+describe('the server', () => {
+  test('restarts: what was held is held, by the same fence, through the same driver', async () => {
+    const driver = await open(freshSchema())
+    const held = claimOf('a')
+    const before = await claim(driver, held)
+    const waiting = claimOf('a')
+    await claim(driver, waiting)
+    await server.stop('fast')
+    await expect(renew(driver, held)).rejects.toMatchObject({ code: 'UNAVAILABLE', reason: 'network' })
+    await server.resume()
+    expect(await renew(driver, held)).toMatchObject({ state: 'held', fence: (before as { fence: number }).fence })
+    await release(driver, held)
+    expect(await renew(driver, waiting)).toMatchObject({ state: 'held' })
+  })
+
+  test('crashes with unlogged tables: they come back empty, and fences go on growing', async () => {
+    const driver = await open(freshSchema(), { unlogged: true })
+    const held = claimOf('a')
+    const { fence } = (await claim(driver, held)) as { fence: number }
+    await server.stop('immediate')
+    await server.resume()
+    expect(await renew(driver, held)).toEqual({ state: 'absent', reason: 'unknown' })
+    const next = await claim(driver, claimOf('a'))
+    expect(next).toMatchObject({ state: 'held' })
+    expect((next as { fence: number }).fence).toBeGreaterThan(fence)
+  })
+
+  test('loses a schema that somebody dropped: it is made anew', async () => {
+    const schema = freshSchema()
+    const driver = await open(schema)
+    await claim(driver, claimOf('a'))
+    await server.sql(`drop schema ${schema} cascade`)
+    expect(await claim(driver, claimOf('a'))).toMatchObject({ state: 'held' })
+  })
+
+  test('takes no more connections: busy, and later it works', async () => {
+    const schema = freshSchema()
+    const strangers: Client[] = []
+    const crowd = async (): Promise<void> => {
+      for (;;) {
+        const stranger = new Client({ connectionString: server.url })
+        stranger.on('error', () => {})
+        await stranger.connect()
+        strangers.push(stranger)
+      }
+    }
+    await expect(crowd()).rejects.toMatchObject({ code: '53300' })
+    const driver = postgres(server.url, { schema, patienceMs: 500 })
+    cleanups.push(() => driver.close())
+    try {
+      await expect(driver.open()).rejects.toMatchObject({ code: 'UNAVAILABLE', reason: 'busy' })
+    } finally {
+      await Promise.all(strangers.map((stranger) => stranger.end()))
+    }
+    await eventually(
+      () =>
+        claim(driver, claimOf('a'))
+          .then(({ state }) => state === 'held')
+          .catch(() => false),
+      'a grant',
+    )
+  })
+
+  test('is a standby: read-only is what is told', async () => {
+    const schema = freshSchema()
+    await open(schema)
+    const standby = await server.startStandby()
+    cleanups.push(() => standby.destroy())
+    const driver = postgres(standby.url, { schema })
+    cleanups.push(() => driver.close())
+    const sent = driver.open().then(() => claim(driver, claimOf('a')))
+    await expect(sent).rejects.toMatchObject({ code: 'UNAVAILABLE', reason: 'read-only' })
+  })
+
+  test('does not know the user: auth is what is told', async () => {
+    const driver = postgres(server.url.replace('postgres@', 'nobody@'))
+    cleanups.push(() => driver.close())
+    await expect(driver.open()).rejects.toMatchObject({ code: 'UNAVAILABLE', reason: 'auth' })
+  })
+
+  test('is not there: network is what is told', async () => {
+    const driver = postgres('postgres://postgres@127.0.0.1:1/postgres')
+    cleanups.push(() => driver.close())
+    await expect(driver.open()).rejects.toMatchObject({ code: 'UNAVAILABLE', reason: 'network' })
+  })
+})
+
+describe('a session', () => {
+  test('that is terminated under its holder costs nothing: the lease lives on', async () => {
+    const schema = freshSchema()
+    const locks = await locksOn(await open(schema))
+    const lease = await locks.acquire('a', { ttl: '5s' })
+    await terminateAll()
+    await lease.renew()
+    expect(lease.held).toBe(true)
+    await lease.release()
+  })
+
+  test('that listened is terminated: the waiter is called all the same', async () => {
+    const schema = freshSchema()
+    const holder = await locksOn(await open(schema))
+    const waiter = await locksOn(await open(schema))
+    const lease = await holder.acquire('a', { ttl: '60s' })
+    const waiting = waiter.acquire('a', { ttl: '60s' })
+    await eventually(async () => (await claimsOf(schema)) === 2, 'the waiter')
+    await terminateAll("query like 'listen%'")
+    await lease.release()
+    await (await waiting).release()
+  })
+
+  test('is terminated between commit and answer, a hundred times: nothing is granted twice or left behind', async () => {
+    const schema = freshSchema()
+    const { proxy, url } = await proxied()
+    const driver = await open(schema, { poolSize: 1, listen: false }, url)
+    const direct = await open(schema, { listen: false })
+    let fenceMax = 0
+    for (let turn = 0; turn < 100; turn += 1) {
+      const wanted = claimOf('a')
+      await driver.list({ key: 'a' })
+      const cut = proxy.cutAfterRequest()
+      const standing = await claim(driver, wanted)
+      await cut
+      expect(standing).toMatchObject({ state: 'unknown', error: { code: 'UNAVAILABLE', reason: 'network' } })
+      // It was carried out, and asking again finds it.
+      const again = (await claim(direct, wanted)) as { state: string; fence: number }
+      expect(again.state).toBe('held')
+      expect(again.fence).toBeGreaterThan(fenceMax)
+      fenceMax = again.fence
+      expect(await release(direct, wanted)).toEqual({ state: 'absent', reason: 'released' })
+    }
+    expect(await direct.list({})).toMatchObject({ keys: [] })
+  })
+
+  test('is cut after commit and before the answer: the client leaves no orphan', async () => {
+    const schema = freshSchema()
+    const { proxy, url } = await proxied()
+    const driver = await open(schema, { poolSize: 1, listen: false }, url)
+    const locks = await locksOn(driver)
+    await driver.list({})
+    const cut = proxy.cutAfterRequest()
+    const attempt = locks.tryAcquire('a', { ttl: '60s' }).catch(() => null)
+    await cut
+    const lease = await attempt
+    await lease?.release()
+    const direct = await open(schema, { listen: false })
+    await eventually(async () => (await direct.list({})).keys.length === 0, 'an empty store')
+  })
+
+  test('that does not answer is given up in time, and the outcome is unknown', async () => {
+    const schema = freshSchema()
+    const { proxy, url } = await proxied()
+    const driver = await open(schema, { poolSize: 1, listen: false, patienceMs: 400 }, url)
+    await driver.list({})
+    proxy.dropReplies = true
+    const startedAt = performance.now()
+    const standing = await claim(driver, claimOf('a'))
+    expect(standing).toMatchObject({ state: 'unknown', error: { code: 'UNAVAILABLE', reason: 'no-answer' } })
+    expect(performance.now() - startedAt).toBeLessThan(3000)
+    proxy.dropReplies = false
+    await eventually(() => driver.list({}).catch(() => undefined), 'a fresh connection')
+  })
+})
+
+describe('a statement', () => {
+  test('that takes longer than statement_timeout is busy, and leaves nothing', async () => {
+    const schema = freshSchema()
+    await claim(await open(schema), claimOf('a', { ttlMs: 1 }))
+    const url = `${server.url}?options=${encodeURIComponent('-c statement_timeout=100')}`
+    const driver = await open(schema, { listen: false, patienceMs: 600 }, url)
+    const stranger = await blocking(schema)
+    const sent = claim(driver, claimOf('a'))
+    await expect(sent).rejects.toMatchObject({ code: 'UNAVAILABLE', reason: 'busy' })
+    await stranger.end()
+    expect((await driver.list({ key: 'a' })).keys.flatMap(({ claims }) => claims).length).toBeLessThan(2)
+  })
+
+  test('that waits for a stranger for too long is unknown, in bounded time', async () => {
+    const schema = freshSchema()
+    const driver = await open(schema, { listen: false, patienceMs: 300 })
+    await claim(driver, claimOf('a', { ttlMs: 1 }))
+    const stranger = await blocking(schema)
+    expect(await claim(driver, claimOf('a'))).toMatchObject({ state: 'unknown', error: { reason: 'no-answer' } })
+    await stranger.end()
+  })
+
+  test('that fails to serialize is sent again: every claim of a crowd is answered', async () => {
+    const schema = freshSchema()
+    await open(schema)
+    const url = `${server.url}?options=${encodeURIComponent('-c default_transaction_isolation=serializable')}`
+    const drivers = await Promise.all([1, 2, 3, 4].map(() => open(schema, { listen: false }, url)))
+    const claims = drivers.flatMap((driver) => Array.from({ length: 10 }, () => claim(driver, claimOf('a'))))
+    const standings = await Promise.all(claims)
+    expect(standings.filter(({ state }) => state === 'held')).toHaveLength(1)
+    expect(standings.filter(({ state }) => state === 'waiting')).toHaveLength(39)
+  })
+
+  test('never waits for another in a circle: batches that want each other’s keys all end', async () => {
+    const schema = freshSchema()
+    const [one, other] = [await open(schema), await open(schema)]
+    const startedAt = performance.now()
+    const rounds = async (driver: LockDriver, first: string, second: string): Promise<void> => {
+      for (let round = 0; round < 60; round += 1) {
+        const claims = [claimOf(first, { ttlMs: 60_000 }), claimOf(second, { ttlMs: 60_000 })]
+        await driver.send(claims.map((wanted) => ({ op: 'claim' as const, claim: wanted })))
+        await driver.send(claims.toReversed().map(({ key, id }) => ({ op: 'release' as const, key, id })))
+      }
+    }
+    await Promise.all([rounds(one, 'a', 'b'), rounds(other, 'b', 'a'), rounds(one, 'c', 'a'), rounds(other, 'a', 'c')])
+    const [row] = await server.sql('select deadlocks::integer from pg_stat_database where datname = current_database()')
+    expect(row).toEqual({ deadlocks: 0 })
+    expect(performance.now() - startedAt).toBeLessThan(25_000)
+  })
+})
+
+describe('opening', () => {
+  test('by twenty processes at once makes one schema that all can use', { timeout: 60_000 }, async () => {
+    const schema = freshSchema()
+    const at = Date.now() + 3000
+    const url = `${server.url}?schema=${schema}&poolSize=1`
+    const children = Array.from({ length: 20 }, () => new Child('postgres-open', [url, String(at)]))
+    cleanups.push(() => Promise.all(children.map((child) => child.kill())))
+    const lines = await Promise.all(children.map((child) => child.line(/^fence/)))
+    expect(new Set(lines).size).toBe(20)
+    expect(await Promise.all(children.map((child) => child.ended()))).toEqual(children.map(() => 0))
+  })
+
+  test('needs no rights to make anything where the DDL has been run before', async () => {
+    const schema = freshSchema()
+    const user = `user_${schema}`
+    await server.sql(postgresSchema({ schema }))
+    await server.sql(`
+      create role ${user} login;
+      grant usage on schema ${schema} to ${user};
+      grant select, insert, update, delete on all tables in schema ${schema} to ${user};
+      grant usage on all sequences in schema ${schema} to ${user}`)
+    cleanups.push(() => server.sql(`drop owned by ${user}; drop role ${user}`))
+    const driver = await open(schema, {}, server.url.replace('postgres@', `${user}@`))
+    expect(await claim(driver, claimOf('a'))).toMatchObject({ state: 'held' })
+    expect(await claim(driver, claimOf('a'))).toMatchObject({ state: 'waiting' })
+  })
+
+  test('refuses tables of a newer Leasehold', async () => {
+    const schema = freshSchema()
+    await server.sql(postgresSchema({ schema }))
+    await server.sql(`update ${schema}.format set tables = 2`)
+    await expect(open(schema)).rejects.toMatchObject({ code: 'UNAVAILABLE', reason: 'foreign' })
+  })
+})
+
+describe('a transaction pooler', () => {
+  test('is noticed: waiters poll, and nothing is lost', { timeout: 60_000 }, async () => {
+    const schema = freshSchema()
+    const bouncer = await PgBouncer.start(server.port, 'transaction')
+    cleanups.push(() => bouncer.stop())
+    const [one, other] = await Promise.all([1, 2].map(async () => locksOn(await open(schema, {}, bouncer.url))))
+    let holding = 0
+    let turns = 0
+    const take = async (locks: Locks | undefined): Promise<void> => {
+      for (let turn = 0; turn < 10; turn += 1) {
+        await locks?.run('a', { ttl: '30s' }, async () => {
+          holding += 1
+          expect(holding).toBe(1)
+          await Promise.resolve()
+          holding -= 1
+          turns += 1
+        })
+      }
+    }
+    await Promise.all([take(one), take(other)])
+    expect(turns).toBe(20)
+  })
+})
+
+describe('time and room', () => {
+  test('a thousand waiters share a pool of two, each is served in its turn', { timeout: 60_000 }, async () => {
+    const locks = await locksOn(await open(freshSchema(), { poolSize: 2 }))
+    const order: number[] = []
+    const first = await locks.acquire('a', { ttl: '60s' })
+    const waiting = Array.from({ length: 1000 }, async (_, index) => {
+      const lease = await locks.acquire('a', { ttl: '60s', wait: '55s' })
+      order.push(index)
+      await lease.release()
+    })
+    await first.release()
+    await Promise.all(waiting)
+    expect(order).toEqual(order.map((_, index) => index))
+  })
+
+  test('a clock set back does not stretch a lease beyond its ttl', async () => {
+    const schema = freshSchema()
+    const driver = await open(schema)
+    await movableClock(schema)
+    await claim(driver, claimOf('a', { ttlMs: 10_000 }))
+    const waiting = claimOf('a', { ttlMs: 60_000 })
+    await claim(driver, waiting)
+    await server.sql(`update ${schema}.hands set time = time - interval '1 hour'`)
+    expect(await renew(driver, waiting)).toMatchObject({ state: 'waiting', againMs: 10_000 })
+    await server.sql(`update ${schema}.hands set time = time + interval '10 seconds'`)
+    expect(await renew(driver, waiting)).toMatchObject({ state: 'held', after: { how: 'expired' } })
+  })
+
+  test('names used once take no room an hour later, and their fences still grow', async () => {
+    const schema = freshSchema()
+    const driver = await open(schema)
+    await movableClock(schema)
+    const names = Array.from({ length: 300 }, (_, index) => claimOf(`once-${index}`))
+    const standings = await driver.send(names.map((wanted) => ({ op: 'claim' as const, claim: wanted })))
+    const last = Math.max(...standings.map((standing) => (standing.state === 'held' ? standing.fence : 0)))
+    // One is crowded, one is held on; the others are given back.
+    await claim(driver, claimOf('once-0'))
+    const kept = claimOf('kept', { ttlMs: 3 * 3_600_000 })
+    await claim(driver, kept)
+    await driver.send(names.slice(1).map(({ key, id }) => ({ op: 'release' as const, key, id })))
+    await server.sql(`select ${schema}.tidy(1000)`)
+    expect(await server.sql(`select count(*)::integer as keys from ${schema}.keys`)).toEqual([{ keys: 301 }])
+    await server.sql(`update ${schema}.hands set time = time + interval '2 hours'`)
+    await server.sql(`select ${schema}.tidy(1000)`)
+    expect(await server.sql(`select key from ${schema}.keys`)).toEqual([{ key: 'kept' }])
+    expect(await server.sql(`select count(*)::integer as claims from ${schema}.claims`)).toEqual([{ claims: 0 }])
+    expect(((await claim(driver, claimOf('once-7'))) as { fence: number }).fence).toBeGreaterThan(last)
+    expect(await renew(driver, kept)).toMatchObject({ state: 'held' })
+  })
+})
+
+/** The test moves this schema's clock from now on. */
+async function movableClock(schema: string): Promise<void> {
+  await server.sql(`
+    create table ${schema}.hands as select date_trunc('milliseconds', now()) as time;
+    create or replace function ${schema}.clock() returns timestamptz language sql volatile as
+      'select time from ${schema}.hands'`)
+}
+
+/** Ends sessions of drivers, and waits until they are gone. */
+async function terminateAll(which = 'true'): Promise<void> {
+  const [row] = await server.sql(`
+    select count(pg_terminate_backend(pid))::integer as ended from pg_stat_activity
+     where backend_type = 'client backend' and pid <> pg_backend_pid() and ${which}`)
+  expect(row?.['ended']).toBeGreaterThan(0)
+}
+
+async function claimsOf(schema: string): Promise<number> {
+  const [row] = await server.sql(`select count(*)::integer as claims from ${schema}.claims`)
+  return row?.['claims'] as number
+}
+
+/** Somebody who keeps the rows of all keys locked. */
+async function blocking(schema: string): Promise<Client> {
+  const stranger = new Client({ connectionString: server.url })
+  await stranger.connect()
+  await stranger.query('begin')
+  await stranger.query(`select from ${schema}.keys for update`)
+  return stranger
+}

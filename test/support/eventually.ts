@@ -1,0 +1,16 @@
+import { setTimeout as pause } from 'node:timers/promises'
+
+/** What `look` finds, as soon as it finds something. Fails after `withinMs`. */
+export async function eventually<Found>(
+  look: () => Found | undefined | false | null | Promise<Found | undefined | false | null>,
+  what: string,
+  withinMs = 10_000,
+): Promise<Found> {
+  const deadline = performance.now() + withinMs
+  for (;;) {
+    const found = await look()
+    if (found !== undefined && found !== false && found !== null) return found
+    if (performance.now() > deadline) throw new Error(`${what} did not come within ${withinMs} ms.`)
+    await pause(10)
+  }
+}
