@@ -16,11 +16,12 @@ import { advisoryKey } from './postgres/advisory-key.ts'
 import { advisoryPage, holdersSql } from './postgres/advisory-listing.ts'
 import { NotedNames } from './postgres/advisory-names.ts'
 import { StepPlan } from './postgres/advisory-plan.ts'
-import { collision, unsupported } from './postgres/advisory-refusals.ts'
+import { collision, connectionLost, refused, released, unknown, unsupported } from './postgres/advisory-answers.ts'
 import { AdvisorySession, type SessionStep } from './postgres/advisory-session.ts'
 import { connectionsTo, type Connections, type PostgresSource } from './postgres/connections.ts'
 import { changedNothing, faultOf } from './postgres/faults.ts'
 import { inSchema, makeAdvisorySchema } from './postgres/schema.ts'
+import { uptimeOf } from './postgres/uptime.ts'
 import { urlOptions } from './postgres/url.ts'
 
 export { postgresAdvisorySchema } from './postgres/schema.ts'
@@ -37,15 +38,6 @@ export interface PostgresAdvisoryOptions {
 
 const ttlDefaultMs = 30_000
 const patienceDefaultMs = 5000
-
-const released: Standing = { state: 'absent', reason: 'released' }
-const refused: Standing = { state: 'absent', reason: 'refused' }
-const unknown: Standing = { state: 'absent', reason: 'unknown' }
-const connectionLost: Standing = {
-  state: 'absent',
-  reason: 'evicted',
-  detail: 'the connection to the database was lost',
-}
 
 /** Session advisory locks of a PostgreSQL database: a URL, a Pool of `pg`, or an instance of `postgres`. */
 export function postgresAdvisory(source: PostgresSource, options: PostgresAdvisoryOptions = {}): LockDriver {
@@ -113,6 +105,16 @@ class PostgresAdvisoryDriver implements LockDriver {
       const sql = inSchema(holdersSql, this.#schema)
       const rows = (await this.#connections?.query(sql, values, this.#patienceMs)) ?? []
       return advisoryPage(rows, query, this.#holdings, processId, this.#ttlMs)
+    } catch (error) {
+      throw faultOf(error)
+    }
+  }
+
+  async uptimeMs(): Promise<number> {
+    this.#refuseIfClosed()
+    try {
+      await this.#inTurn(() => this.#begun())
+      return this.#connections === undefined ? 0 : await uptimeOf(this.#connections, this.#patienceMs)
     } catch (error) {
       throw faultOf(error)
     }

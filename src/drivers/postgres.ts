@@ -17,6 +17,7 @@ import { changedNothing, faultOf, isSchemaMissing, isWorthRepeating } from './po
 import { Listener } from './postgres/listener.ts'
 import { batchOf } from './postgres/batch.ts'
 import { inSchema, makeSchema, type SchemaOptions } from './postgres/schema.ts'
+import { uptimeOf } from './postgres/uptime.ts'
 import { urlOptions } from './postgres/url.ts'
 import { WaitingRoom } from './postgres/waiting-room.ts'
 
@@ -87,7 +88,7 @@ class PostgresDriver implements LockDriver {
     this.#options = { ...optionsOf(fromUrl?.options), ...options }
     this.#patienceMs = options.patienceMs ?? patienceDefaultMs
     this.#sendSql = this.#inSchema('select leasehold.send($1::text::json, $2, $3, $4, $5, $6, $7)::text as answer')
-    const one = 'leasehold.send_one($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11::text::json, $12)'
+    const one = 'leasehold.send_one($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11::text::json, $12, $13)'
     this.#sendOneSql = this.#inSchema(`select ${one}::text as answer`)
     this.#waiting = new WaitingRoom(
       () => this.#listener?.hears !== true,
@@ -126,6 +127,17 @@ class PostgresDriver implements LockDriver {
     try {
       const values = [query.key ?? null, query.prefix ?? '', query.after ?? '', limit + 1]
       return readPage(await this.#persist(sql, values), limit)
+    } catch (error) {
+      throw faultOf(error)
+    }
+  }
+
+  /** A restart loses nothing, unless the tables are unlogged and it was a crash. */
+  async uptimeMs(): Promise<number> {
+    this.#refuseIfClosed()
+    if (this.#options.unlogged !== true) return Infinity
+    try {
+      return await uptimeOf(await this.#ready(), this.#patienceMs)
     } catch (error) {
       throw faultOf(error)
     }

@@ -68,6 +68,8 @@ export class PostgresServer {
     const flags = Object.entries(settings).flatMap(([name, value]) => ['-c', `${name}=${value}`])
     const { file, prefix } = programAsPostgres('postgres')
     this.#process = spawn(file, [...prefix, '-D', this.directory, ...flags], { stdio: 'ignore' })
+    // Whoever started it may end with an error, and must not leave it behind.
+    process.once('exit', this.#quit)
     await this.#isReady()
   }
 
@@ -79,6 +81,7 @@ export class PostgresServer {
     const ended = new Promise((resolve) => child.once('exit', resolve))
     this.#signal(how === 'fast' ? 'SIGINT' : 'SIGQUIT')
     await ended
+    process.removeListener('exit', this.#quit)
     this.#process = undefined
   }
 
@@ -106,6 +109,8 @@ export class PostgresServer {
     this.#client = undefined
     await client?.end().catch(() => {})
   }
+
+  readonly #quit = (): void => void this.#process?.kill('SIGQUIT')
 
   /** The postmaster's own number: the process that was started may only be the one that changed the user. */
   #signal(signal: NodeJS.Signals): void {

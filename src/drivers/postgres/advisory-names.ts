@@ -1,6 +1,6 @@
 import type { Request, Standing } from '../../core/driver.ts'
 import { advisoryKey } from './advisory-key.ts'
-import { collision } from './advisory-refusals.ts'
+import { collision } from './advisory-answers.ts'
 import type { AdvisorySession } from './advisory-session.ts'
 
 /** How long a name is taken for noted: the database forgets it an hour after it was. */

@@ -80,6 +80,8 @@ interface ClaimRow {
   readonly share_limit: number | null
   readonly range_start: number | null
   readonly range_end: number | null
+  readonly replaces: string | null
+  readonly detached: boolean
   readonly priority: number
   readonly grace_ms: number
   readonly max_hold_ms: number | null
@@ -120,6 +122,8 @@ function listedClaim(row: ClaimRow): ListedClaim {
     lastHeartbeat: row.last_heartbeat,
     renewalCount: row.renewal_count,
     expiresAt: row.expires_at,
+    detached: row.detached,
+    converting: !row.held && row.replaces !== null,
     runner: JSON.parse(row.runner) as Runner,
   }
 }

@@ -17,6 +17,7 @@ interface RequestRow {
   readonly max_hold_ms?: number | undefined
   readonly runner?: string | undefined
   readonly claim?: ClaimRow | undefined
+  readonly detached?: boolean | undefined
 }
 
 /** A batch as the function `send` takes it, or `send_one` if it is a single request. */
@@ -48,13 +49,13 @@ export function batchOf(asked: readonly Request[], sender: string): Batch {
 }
 
 function single(request: Request, sender: string): Batch {
-  const { op, key, id, ttl_ms, fence, reason, plain, tries, max_hold_ms, runner, claim } = requestRow(
+  const { op, key, id, ttl_ms, fence, reason, plain, tries, max_hold_ms, runner, claim, detached } = requestRow(
     request,
     true,
     undefined,
   )
   const wanted = claim === undefined ? null : JSON.stringify(claim)
-  const fields = [op, key, id, ttl_ms, fence, reason, plain, tries, max_hold_ms, runner, wanted, sender]
+  const fields = [op, key, id, ttl_ms, fence, reason, plain, tries, max_hold_ms, runner, wanted, detached, sender]
   return { requests: [request], places: undefined, values: fields.map((field) => field ?? null) }
 }
 
@@ -77,8 +78,9 @@ function requestRow(request: Request, alone: boolean, usualRunner: Runner | unde
       }
     }
     case 'renew': {
-      const { key, id, ttlMs, fenceFloor: fence } = request
-      return { op: 'renew', key, id, ttl_ms: whole(ttlMs), fence, plain: fence === undefined ? plain : undefined }
+      const { key, id, ttlMs, fenceFloor: fence, detached } = request
+      const ordinary = fence === undefined && detached === undefined
+      return { op: 'renew', key, id, ttl_ms: whole(ttlMs), fence, detached, plain: ordinary ? plain : undefined }
     }
     case 'release':
       return { op: 'release', key: request.key, id: request.id, plain }
@@ -97,6 +99,7 @@ function beyondTheOrdinary(claim: Claim): ClaimRow | undefined {
     replaces: claim.replaces,
     priority: claim.priority === 0 ? undefined : claim.priority,
     waits: claim.wait ? undefined : false,
+    detached: claim.detached === true ? true : undefined,
     evict: claim.evict,
     stale_ms: whole(claim.staleMs),
     grace_ms: claim.graceMs === 0 ? undefined : whole(claim.graceMs),

@@ -1,5 +1,5 @@
--- The rule of src/core/admission.ts and src/core/admission/ beside the data, revision 1. Whoever changes one changes the
--- other: the model test holds them equal. "leasehold." stands for the schema's name. Safe to run again.
+-- The rule of src/core/admission.ts and src/core/admission/ beside the data, revision 1. Whoever changes one changes
+-- the other: the model test holds them equal. "leasehold." stands for the schema's name. Safe to run again.
 --
 -- `send` carries out a batch in one transaction. A key whose only claim is one holder is dealt with in its row of
 -- `keys`; everything else goes through `carry_out`, which works on the rows of `claims` and keeps what it has decided
@@ -28,7 +28,9 @@ begin
     -- For claim: who asks; null: who asks for most of the batch.
     runner      text,
     -- For claim: what is asked beyond the ordinary, in the names of the columns of `claims`.
-    claim       json
+    claim       json,
+    -- For renew: whether the claim may outlive its process from now on; null: as before.
+    detached    boolean
   );
   create type leasehold.step as (
     key        text,
@@ -81,6 +83,7 @@ begin
   c.exclusive := true;
   c.priority := 0;
   c.waits := true;
+  c.detached := false;
   c.grace_ms := 0;
   return case when claim is null then c else json_populate_record(c, claim) end;
 end
@@ -109,7 +112,8 @@ begin
 end
 $$;
 
--- Whether a claim can join those who hold, some of them left out: room, none, or mismatch (they share by another limit).
+-- Whether a claim can join those who hold, some of them left out: room, none, or mismatch (they share by another
+-- limit).
 create or replace function leasehold.room_for(wanted leasehold.claims, without text[] default '{}') returns text
 language plpgsql as $$
 declare
@@ -516,7 +520,8 @@ begin
 end
 $$;
 
-create or replace function leasehold.renew(step leasehold.step, for_ms bigint, fence_floor bigint) returns leasehold.step
+create or replace function leasehold.renew(step leasehold.step, for_ms bigint, fence_floor bigint,
+                                           outlives boolean) returns leasehold.step
 language plpgsql as $$
 declare
   c leasehold.claims;
@@ -535,19 +540,17 @@ begin
   -- Who was asked to leave keeps what it was promised and gets no more.
   if c.leaving is null then
     c.ttl_ms := for_ms;
+    c.detached := coalesce(outlives, c.detached);
     c.last_heartbeat := step.now_ms;
     c.renewal_count := c.renewal_count + 1;
     c.expires_at := step.now_ms + for_ms;
     if c.held then c.expires_at := least(c.expires_at, c.acquired_at + c.max_hold_ms); end if;
   end if;
-  -- The first since the grant, and less than the margin by which holders stop early: should a crash undo it, they have
-  -- stopped all the same.
-  step.slight := c.held and fence_floor is null and (step.found).last_heartbeat <= c.acquired_at
-             and c.expires_at - (step.found).expires_at <= for_ms / 100;
+  step.slight := fence_floor is null and leasehold.is_slight(step.found, c.expires_at, for_ms);
   c.owner := step.owner;
   update leasehold.claims
-     set fence = c.fence, owner = c.owner, ttl_ms = c.ttl_ms, last_heartbeat = c.last_heartbeat,
-         renewal_count = c.renewal_count, expires_at = c.expires_at
+     set fence = c.fence, owner = c.owner, ttl_ms = c.ttl_ms, detached = c.detached,
+         last_heartbeat = c.last_heartbeat, renewal_count = c.renewal_count, expires_at = c.expires_at
    where key = c.key and id = c.id;
   if c.held then
     step.standing := leasehold.standing_of(step, c);
@@ -593,6 +596,74 @@ begin
 end
 $$;
 
+-- The three requests that come again and again on a key which one holds and others wait for, without the whole rule: the
+-- holder renews, the holder releases to a waiter like itself, a newcomer queues. `standing` is null if it is none of them.
+create or replace function leasehold.take_turns(request leasehold.request, now_ms bigint, now_us bigint, sender text,
+                                                inout last_fence bigint, inout ended jsonb, inout news jsonb[],
+                                                out standing jsonb, out loose boolean)
+language plpgsql as $$
+declare
+  h leasehold.claims;
+  c leasehold.claims;
+  step leasehold.step;
+  ahead bigint;
+begin
+  loose := false;
+  -- Beside a holder of everything there is no other.
+  select * into h from leasehold.claims f
+   where f.key = request.key and f.held and f.exclusive and f.range_start is null;
+  if h.id is null or now_ms >= h.expires_at or h.expires_at - now_ms > h.ttl_ms then return; end if;
+  if request.op = 'renew' and request.id = h.id and request.fence is null and h.leaving is null then
+    update leasehold.claims f
+       set owner = sender, ttl_ms = request.ttl_ms, last_heartbeat = now_ms, renewal_count = f.renewal_count + 1,
+           expires_at = least(now_ms + request.ttl_ms, f.acquired_at + f.max_hold_ms)
+     where f.key = h.key and f.id = h.id returning * into c;
+    loose := leasehold.is_slight(h, c.expires_at, request.ttl_ms);
+    standing := jsonb_build_object('state', 'held', 'fence', c.fence, 'ttlMs', c.expires_at - now_ms);
+    if c.after is not null then standing := standing || jsonb_build_object('after', c.after); end if;
+  elsif request.op = 'release' and request.id = h.id then
+    select * into c from leasehold.claims f
+     where f.key = request.key and not f.held order by f.band, f.arrival limit 1;
+    if c.id is null or not c.exclusive or c.range_start is not null or c.replaces is not null
+       or now_ms >= c.expires_at or c.expires_at - now_ms > c.ttl_ms then return; end if;
+    delete from leasehold.claims f where f.key = h.key and f.id = h.id;
+    step.key := request.key;
+    step.now_ms := now_ms;
+    step.now_us := now_us;
+    step.asked := request.id;
+    step.last_fence := last_fence;
+    step.ended := ended;
+    step.news := news;
+    step := leasehold.let_in(step, c);
+    last_fence := step.last_fence;
+    ended := step.ended;
+    news := step.news;
+    standing := leasehold.absent('released');
+  elsif request.op = 'claim' and request.claim is null and (ended ->> 'id') is distinct from request.id then
+    insert into leasehold.claims (key, id, held, band, arrival, fence, owner, ttl_ms, entered_at, acquired_at,
+                                  last_heartbeat, renewal_count, expires_at, exclusive, priority, waits, detached,
+                                  stale_ms, grace_ms, runner)
+    values (request.key, request.id, false, 5000, nextval('leasehold.arrivals'), 0, sender, request.ttl_ms, now_ms, 0,
+            now_ms, 0, now_ms + request.ttl_ms, true, 0, true, false, request.ttl_ms, 0, request.runner)
+        on conflict do nothing returning * into c;
+    -- Sent twice.
+    if c.id is null then return; end if;
+    select count(*) into ahead from leasehold.claims w
+     where w.key = c.key and not w.held and (w.band, w.arrival) < (c.band, c.arrival);
+    loose := true;
+    standing := jsonb_build_object('state', 'waiting', 'ahead', ahead, 'ttlMs', c.ttl_ms, 'againMs',
+      case when ahead > 0 then c.ttl_ms else greatest(1, least(c.ttl_ms, h.expires_at + h.grace_ms - now_ms)) end);
+  end if;
+end
+$$;
+
+-- Whether a renewal is the first since the grant, and adds less than the margin by which holders stop early: should a
+-- crash undo it, they have stopped all the same.
+create or replace function leasehold.is_slight(before leasehold.claims, ends_at bigint, ttl_ms bigint) returns boolean
+language sql immutable as $$
+  select before.held and before.last_heartbeat <= before.acquired_at and ends_at - before.expires_at <= ttl_ms / 100
+$$;
+
 -- One request by the rows of `claims`, its key locked. Returns its standing, and adds to the news. `loose`: nothing was
 -- promised that a crash must not undo.
 create or replace function leasehold.carry_out(request leasehold.request, sender text, inout news jsonb[],
@@ -622,10 +693,24 @@ begin
   step.last_fence := k.last_fence;
   step.ended := case when step.now_ms < (k.ended ->> 'until')::bigint then k.ended end;
   step.news := news;
+  if request.plain then
+    select t.last_fence, t.ended, t.news, t.standing, t.loose
+      into step.last_fence, step.ended, news, standing, loose
+      from leasehold.take_turns(request, step.now_ms, step.now_us, sender, k.last_fence, step.ended, news) t;
+    if standing is not null then
+      if k.id is not null or step.last_fence <> k.last_fence or step.ended is distinct from k.ended then
+        update leasehold.keys f
+           set last_fence = step.last_fence, ended = step.ended, crowded = true, id = null, owner = null, runner = null,
+               claim = null
+         where f.key = request.key;
+      end if;
+      return;
+    end if;
+  end if;
   step := leasehold.settle(step);
   case request.op
     when 'claim' then step := leasehold.claim(step, request);
-    when 'renew' then step := leasehold.renew(step, request.ttl_ms, request.fence);
+    when 'renew' then step := leasehold.renew(step, request.ttl_ms, request.fence, request.detached);
     when 'release' then step := leasehold.release(step);
     when 'evict' then step := leasehold.evict(step, request.fence, request.reason);
   end case;
@@ -651,7 +736,7 @@ $$;
 -- Returns the `fence` and the time left of a plain one that holds, or `released`; else as `send`.
 create or replace function leasehold.send_one(op text, of_key text, of_id text, for_ms bigint, with_fence bigint,
                                               why text, plain boolean, tries boolean, longest_ms bigint, who text,
-                                              wanted json, sender text)
+                                              wanted json, outlives boolean, sender text)
 returns json language plpgsql as $$
 declare
   -- See `send`.
@@ -683,8 +768,8 @@ begin
     if found then return '{"released": true}'; end if;
   end if;
   if fence is not null then return json_build_object('fence', fence, 'leftMs', left_ms); end if;
-  return leasehold.attend(row(op, of_key, of_id, for_ms, with_fence, why, plain, tries, longest_ms, who, wanted), now_ms,
-                          sender);
+  return leasehold.attend(row(op, of_key, of_id, for_ms, with_fence, why, plain, tries, longest_ms, who, wanted, outlives),
+                          now_ms, sender);
 end
 $$;
 
@@ -795,7 +880,8 @@ end
 $$;
 
 -- Whether a lone holder of everything, whose time is not over, is there: then there is nothing to write.
-create or replace function leasehold.refuses(request leasehold.request, now_ms bigint) returns boolean language plpgsql as $$
+create or replace function leasehold.refuses(request leasehold.request, now_ms bigint) returns boolean
+language plpgsql as $$
 begin
   return exists (
     select from leasehold.keys k
@@ -842,7 +928,8 @@ language sql volatile as $$
     'claims', coalesce((select json_agg(f order by f.key, f.held desc, f.band, f.arrival) from found f), '[]'))
 $$;
 
--- Forgets keys that nobody has asked for since an hour: the clock is then past every fence they minted. Returns how many.
+-- Forgets keys that nobody has asked for since an hour: the clock is then past every fence they minted.
+-- Returns how many.
 create or replace function leasehold.tidy(keys_max integer) returns bigint language plpgsql as $$
 declare
   now_us bigint := extract(epoch from leasehold.clock()) * 1000000;

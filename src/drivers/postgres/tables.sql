@@ -66,6 +66,8 @@ create @table@ if not exists leasehold.claims (
   replaces       text,
   priority       integer not null,
   waits          boolean not null,
+  -- It may outlive its process; a renewal may change that.
+  detached       boolean not null,
   evict          text,
   stale_ms       bigint,
   grace_ms       bigint  not null,

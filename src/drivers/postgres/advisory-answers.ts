@@ -1,6 +1,15 @@
 import type { Claim, Standing } from '../../core/driver.ts'
 import { LeaseholdError } from '../../core/errors.ts'
 
+export const released: Standing = { state: 'absent', reason: 'released' }
+export const refused: Standing = { state: 'absent', reason: 'refused' }
+export const unknown: Standing = { state: 'absent', reason: 'unknown' }
+export const connectionLost: Standing = {
+  state: 'absent',
+  reason: 'evicted',
+  detail: 'the connection to the database was lost',
+}
+
 /** Why a claim asks for more than a session lock can do, if it does. */
 export function unsupported(claim: Claim): LeaseholdError | undefined {
   const { limit, range, replaces, evict, graceMs, maxHoldMs } = claim
