@@ -85,7 +85,6 @@ interface ClaimRow {
   readonly priority: number
   readonly grace_ms: number
   readonly max_hold_ms: number | null
-  readonly replaces: string | null
   readonly runner: string
 }
 
@@ -116,7 +115,6 @@ function listedClaim(row: ClaimRow): ListedClaim {
     graceMs: row.grace_ms,
     maxHoldMs: row.max_hold_ms ?? undefined,
     leaving: row.leaving ?? undefined,
-    converting: !row.held && row.replaces !== null,
     enteredAt: row.entered_at,
     acquiredAt: row.acquired_at,
     lastHeartbeat: row.last_heartbeat,
