@@ -44,8 +44,10 @@ export class Listener {
   /** Begins to listen. Resolves, whether that works or not, within a few seconds. */
   async start(): Promise<void> {
     const { connections, channel, heard } = this.#options
+    // Not known before it listens: a session that ends earlier is found out by the probe.
+    let ear: Ear | undefined
     try {
-      const ear = await connections.listen(
+      ear = await connections.listen(
         channel,
         (payload) => (payload === probe ? this.#probeHeard?.() : heard(payload)),
         () => this.#lost(ear),
