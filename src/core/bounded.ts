@@ -17,3 +17,19 @@ export async function within<Result>(
     timer?.cancel()
   }
 }
+
+/** Settles as `work` does, or rejects with what `late` makes once `milliseconds` have passed. */
+export function inTime<Result>(
+  milliseconds: number,
+  work: PromiseLike<Result>,
+  late: (milliseconds: number) => unknown,
+): Promise<Result> {
+  return new Promise((resolve, reject) => {
+    const timer = setTimeout(() => reject(late(milliseconds)), milliseconds)
+    const settle = (): void => {
+      clearTimeout(timer)
+      resolve(work)
+    }
+    work.then(settle, settle)
+  })
+}

@@ -11,6 +11,7 @@ import type { Heard, KeyPage, ListQuery, LockDriver, Request, Standing, Supports
 import { monotonicMs } from '../core/environment.ts'
 import { LeaseholdError } from '../core/errors.ts'
 import { fenceFloor } from '../core/fence.ts'
+import { fullSupport } from '../core/full-support.ts'
 import { KeyState, type FenceCounter } from '../core/key-state.ts'
 import { pageOf } from '../core/paging.ts'
 
@@ -27,21 +28,7 @@ export interface MemoryOptions {
   readonly clock?: MemoryClock
 }
 
-const supports: Supports = {
-  shared: true,
-  limit: true,
-  range: true,
-  queue: true,
-  push: true,
-  priority: true,
-  convert: true,
-  evict: ['stale', 'lower-priority', 'same-runner', 'all'],
-  grace: true,
-  maxHold: true,
-  fence: true,
-  ttlMinMs: 1,
-  ttlMaxMs: Number.MAX_SAFE_INTEGER,
-}
+const supports: Supports = { ...fullSupport, ttlMaxMs: Number.MAX_SAFE_INTEGER }
 
 const systemClock: MemoryClock = { now: monotonicMs, wall: () => Date.now() }
 

@@ -8,8 +8,9 @@
 import { randomBytes } from 'node:crypto'
 import { setTimeout as pause } from 'node:timers/promises'
 import { keyOf } from '../core/batcher.ts'
-import type { Heard, KeyPage, ListQuery, LockDriver, Request, Standing, Supports } from '../core/driver.ts'
+import type { Heard, KeyPage, ListQuery, LockDriver, Request, Standing } from '../core/driver.ts'
 import { LeaseholdError } from '../core/errors.ts'
+import { fullSupport } from '../core/full-support.ts'
 import { pageLimit } from '../core/paging.ts'
 import { readAnswer, readNotice, readPage, type Notice } from './postgres/answer.ts'
 import { connectionsTo, type Connections, type PostgresSource } from './postgres/connections.ts'
@@ -35,23 +36,6 @@ export interface PostgresOptions extends SchemaOptions {
   readonly patienceMs?: number
 }
 
-const supports: Supports = {
-  shared: true,
-  limit: true,
-  range: true,
-  queue: true,
-  push: true,
-  priority: true,
-  convert: true,
-  evict: ['stale', 'lower-priority', 'same-runner', 'all'],
-  grace: true,
-  maxHold: true,
-  fence: true,
-  ttlMinMs: 1,
-  // A year: times must stay whole numbers that JavaScript can add up.
-  ttlMaxMs: 31_536_000_000,
-}
-
 const poolSizeDefault = 4
 const patienceDefaultMs = 5000
 /** How often a driver that is in use forgets keys that are not, and how many at once. */
@@ -65,7 +49,7 @@ export function postgres(source: PostgresSource, options: PostgresOptions = {}):
 
 class PostgresDriver implements LockDriver {
   readonly name = 'postgres'
-  readonly supports = supports
+  readonly supports = fullSupport
   readonly #source: PostgresSource
   readonly #options: PostgresOptions
   readonly #patienceMs: number

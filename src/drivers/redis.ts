@@ -6,8 +6,10 @@
  */
 import { randomBytes } from 'node:crypto'
 import { keyOf } from '../core/batcher.ts'
-import type { Heard, KeyPage, ListQuery, LockDriver, Request, Standing, Supports } from '../core/driver.ts'
+import { inTime } from '../core/bounded.ts'
+import type { Heard, KeyPage, ListQuery, LockDriver, Request, Standing } from '../core/driver.ts'
 import { LeaseholdError } from '../core/errors.ts'
+import { fullSupport } from '../core/full-support.ts'
 import { parseAddress } from './redis/address.ts'
 import { callsOf, isOneCall } from './redis/calls.ts'
 import { dial } from './redis/dial.ts'
@@ -17,7 +19,6 @@ import { Keyspace } from './redis/keyspace.ts'
 import type { Link } from './redis/link.ts'
 import { listPage } from './redis/listing.ts'
 import { NodeRedisClusterLink, NodeRedisLink, type NodeRedisClient, type NodeRedisCluster } from './redis/node-redis.ts'
-import { within } from './redis/patience.ts'
 import { batchScript, run } from './redis/script.ts'
 import { Uptime } from './redis/uptime.ts'
 import { decodeNews, decodeReply, encodeBatch, type Sender } from './redis/wire.ts'
@@ -41,23 +42,6 @@ export interface RedisOptions {
   readonly clockForTests?: () => number
 }
 
-const supports: Supports = {
-  shared: true,
-  limit: true,
-  range: true,
-  queue: true,
-  push: true,
-  priority: true,
-  convert: true,
-  evict: ['stale', 'lower-priority', 'same-runner', 'all'],
-  grace: true,
-  maxHold: true,
-  fence: true,
-  ttlMinMs: 1,
-  // A year: times must stay whole numbers that a double can add up.
-  ttlMaxMs: 31_536_000_000,
-}
-
 const commandTimeoutDefaultMs = 5000
 const commandTimeoutMinMs = 50
 
@@ -69,7 +53,7 @@ export function redis(from: string | RedisClient | RedisOptions = {}): LockDrive
 
 class RedisDriver implements LockDriver {
   readonly name = 'redis'
-  readonly supports = supports
+  readonly supports = fullSupport
   readonly #options: RedisOptions
   readonly #sender: Sender
   readonly #commandTimeoutMs: number
@@ -109,7 +93,7 @@ class RedisDriver implements LockDriver {
     const link = await this.#connected()
     const { keyspace, clock } = this.#sender
     try {
-      return await within(this.#commandTimeoutMs, listPage({ link, keyspace, clock }, query), overdue)
+      return await inTime(this.#commandTimeoutMs, listPage({ link, keyspace, clock }, query), overdue)
     } catch (error) {
       throw faultOf(error)
     }
@@ -123,7 +107,7 @@ class RedisDriver implements LockDriver {
   async uptimeMs(): Promise<number> {
     const link = await this.#connected()
     try {
-      return await within(this.#commandTimeoutMs, this.#uptime.read(link), overdue)
+      return await inTime(this.#commandTimeoutMs, this.#uptime.read(link), overdue)
     } catch (error) {
       throw faultOf(error)
     }
@@ -155,7 +139,7 @@ class RedisDriver implements LockDriver {
     const { client, url } = this.#options
     const link = client === undefined ? await dial(parseAddress(url ?? 'redis://127.0.0.1')) : linkOver(client)
     try {
-      await within(this.#commandTimeoutMs, this.#prepare(link), overdue)
+      await inTime(this.#commandTimeoutMs, this.#prepare(link), overdue)
       this.#refuseIfClosed()
     } catch (error) {
       await link.close()
@@ -204,7 +188,7 @@ class RedisDriver implements LockDriver {
   async #call(link: Link, requests: readonly Request[]): Promise<readonly Standing[]> {
     const { keys, values } = encodeBatch(requests, this.#sender)
     const timeoutMs = this.#timeoutFor(requests)
-    const reply = await within(timeoutMs, run(link, batchScript, keys, values), (milliseconds) => {
+    const reply = await inTime(timeoutMs, run(link, batchScript, keys, values), (milliseconds) => {
       link.renew()
       return overdue(milliseconds)
     })

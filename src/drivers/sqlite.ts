@@ -7,8 +7,9 @@
 import { statSync } from 'node:fs'
 import path from 'node:path'
 import { keyOf } from '../core/batcher.ts'
-import type { Heard, KeyPage, ListQuery, LockDriver, Request, Standing, Supports } from '../core/driver.ts'
+import type { Heard, KeyPage, ListQuery, LockDriver, Request, Standing } from '../core/driver.ts'
 import { LeaseholdError } from '../core/errors.ts'
+import { fullSupport } from '../core/full-support.ts'
 import { Bell, removeDeadBells, ringBells } from './sqlite/bell.ts'
 import { connect, rollBack, type Connection } from './sqlite/connection.ts'
 import { DeathWatch } from './sqlite/death-watch.ts'
@@ -38,23 +39,6 @@ export interface SqliteOptions {
   readonly surroundings?: Partial<SqliteSurroundings>
 }
 
-const supports: Supports = {
-  shared: true,
-  limit: true,
-  range: true,
-  queue: true,
-  push: true,
-  priority: true,
-  convert: true,
-  evict: ['stale', 'lower-priority', 'same-runner', 'all'],
-  grace: true,
-  maxHold: true,
-  fence: true,
-  ttlMinMs: 1,
-  // A year: times must stay whole numbers that JavaScript can add up.
-  ttlMaxMs: 31_536_000_000,
-}
-
 const patienceDefaultMs = 5000
 /** How often to look whether the file is still the one that was opened. */
 const identityEveryMs = 1000
@@ -68,7 +52,7 @@ export function sqlite(options: SqliteOptions = {}): LockDriver {
 
 class SqliteDriver implements LockDriver {
   readonly name = 'sqlite'
-  readonly supports = supports
+  readonly supports = fullSupport
   readonly #file: string
   readonly #options: SqliteOptions
   readonly #surroundings: SqliteSurroundings

@@ -20,7 +20,7 @@ export class Workshop {
   /** The same on a terminal of its own: what it prints and what it says are one there. */
   atTerminal(...args: string[]): CommandLine {
     const words = [process.execPath, cli, ...args].map((word) => `'${word}'`)
-    return this.#start('script', ['--quiet', '--return', '--command', words.join(' '), '/dev/null'])
+    return this.#start('script', ['--quiet', '--return', '--command', `exec ${words.join(' ')}`, '/dev/null'])
   }
 
   #start(command: string, args: readonly string[]): CommandLine {

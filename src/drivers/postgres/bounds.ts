@@ -1,3 +1,5 @@
+import { inTime } from '../../core/bounded.ts'
+
 /** The statement never reached the server. */
 export class NotSent extends Error {
   constructor(cause: unknown) {
@@ -13,14 +15,6 @@ export class NoAnswer extends Error {
 }
 
 /** What `work` resolves to, unless it takes longer than that: then rejects with {@link NoAnswer}. */
-export async function within<Result>(work: PromiseLike<Result>, withinMs: number): Promise<Result> {
-  let timer: NodeJS.Timeout | undefined
-  const timeout = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => reject(new NoAnswer(withinMs)), withinMs)
-  })
-  try {
-    return await Promise.race([work, timeout])
-  } finally {
-    clearTimeout(timer)
-  }
+export function within<Result>(work: PromiseLike<Result>, withinMs: number): Promise<Result> {
+  return inTime(withinMs, work, (milliseconds) => new NoAnswer(milliseconds))
 }
