@@ -1,4 +1,4 @@
-import { nothing, type Life, type Stepped } from './state.ts'
+import { copyOf, nothing, type Life, type Stepped } from './state.ts'
 
 /** When to renew a lease that was given or renewed at `sentAt`; never, if its holder does that by hand. */
 export function holderBeat(life: Life, sentAt: number, at: number): number {
@@ -19,27 +19,35 @@ export function nextBeat(everyMs: number, spread: number, sentAt: number, at: nu
 
 /** A heartbeat that leaves no room for a failure under the new ttl is quickened. */
 export function withTtl(life: Life, ttlMs: number): Life {
-  const tooSlow = life.heartbeatMs !== Infinity && life.heartbeatMs > ttlMs / 2
-  return { ...life, ttlMs, heartbeatMs: tooSlow ? ttlMs / 3 : life.heartbeatMs }
+  const changed = copyOf(life)
+  changed.ttlMs = ttlMs
+  if (life.heartbeatMs !== Infinity && life.heartbeatMs > ttlMs / 2) changed.heartbeatMs = ttlMs / 3
+  return changed
 }
 
 export function renewNow(life: Life): Stepped {
-  if (life.inFlight) return [{ ...life, askAgain: true }, nothing]
+  const next = copyOf(life)
+  if (life.inFlight) {
+    next.askAgain = true
+    return [next, nothing]
+  }
+  next.inFlight = true
   const { key, id } = life.claim
-  return [{ ...life, inFlight: true }, [{ type: 'send', request: { op: 'renew', key, id, ttlMs: life.ttlMs } }]]
+  return [next, [{ type: 'send', request: { op: 'renew', key, id, ttlMs: life.ttlMs } }]]
 }
 
 /** Sends the claim once more, as it was: its id makes that safe. */
 export function claimAgain(life: Life): Stepped {
-  return [
-    { ...life, inFlight: true, nextAt: Infinity },
-    [{ type: 'send', request: { op: 'claim', claim: life.claim } }],
-  ]
+  const asking = copyOf(life)
+  asking.inFlight = true
+  asking.nextAt = Infinity
+  return [asking, [{ type: 'send', request: { op: 'claim', claim: life.claim } }]]
 }
 
 /** Changes how often a lease is renewed. */
 export function beatEvery(life: Life, everyMs: number, at: number): Stepped {
-  const changed: Life = { ...life, heartbeatMs: everyMs }
-  if (life.phase !== 'held' || life.leaving !== undefined) return [changed, nothing]
-  return [{ ...changed, nextAt: holderBeat(changed, life.sentAt, at) }, nothing]
+  const changed = copyOf(life)
+  changed.heartbeatMs = everyMs
+  if (life.phase === 'held' && life.leaving === undefined) changed.nextAt = holderBeat(changed, life.sentAt, at)
+  return [changed, nothing]
 }

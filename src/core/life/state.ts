@@ -41,6 +41,33 @@ export interface Life {
   readonly converting: 'no' | 'under way' | 'in doubt'
 }
 
+/** A life that nobody has seen yet. */
+export type LifeDraft = { -readonly [Field in keyof Life]: Life[Field] }
+
+/** A copy to change before it is anybody's life. Written out: Node 20 takes twenty times as long to spread it. */
+export function copyOf(life: Life): LifeDraft {
+  return {
+    phase: life.phase,
+    claim: life.claim,
+    ttlMs: life.ttlMs,
+    heartbeatMs: life.heartbeatMs,
+    polling: life.polling,
+    spread: life.spread,
+    fence: life.fence,
+    grantSentAt: life.grantSentAt,
+    sentAt: life.sentAt,
+    deadline: life.deadline,
+    nextAt: life.nextAt,
+    inFlight: life.inFlight,
+    askAgain: life.askAgain,
+    failures: life.failures,
+    lastError: life.lastError,
+    dangerAt: life.dangerAt,
+    leaving: life.leaving,
+    converting: life.converting,
+  }
+}
+
 export type Event =
   /** A claim or renewal sent at `sentAt` was answered. `roll` is a random number from 0 to 1. */
   | {
