@@ -6,6 +6,9 @@ import { holderBeat, renewNow, waiterBeat } from './beat.ts'
 import { clearAway, lose, whyOver } from './ending.ts'
 import { copyOf, nothing, type Effect, type Event, type Life, type LifeDraft, type Stepped } from './state.ts'
 
+/** What there is to do after most renewals. */
+const renewal: readonly Effect[] = [{ type: 'renewed' }]
+
 /** A claim or a renewal was answered. */
 export function answered(life: Life, event: Extract<Event, { type: 'answer' }>): Stepped {
   const { sentAt } = event
@@ -92,7 +95,7 @@ function renewed(life: Life, standing: Extract<Standing, { state: 'held' }>, sen
     next.nextAt = Infinity
   }
   if (at >= next.deadline) return lose(next, whyOver(next), undefined)
-  if (leaving === undefined) return [next, [{ type: 'renewed' }]]
+  if (leaving === undefined) return [next, renewal]
   if (life.leaving !== undefined) return [next, nothing]
   return [next, [{ type: 'leaving', reason: leaving, leftMs: next.deadline - at }]]
 }
