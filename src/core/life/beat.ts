@@ -10,10 +10,15 @@ export function waiterBeat(life: Life, sentAt: number, at: number): number {
   return nextBeat(Math.min(life.heartbeatMs, life.ttlMs / 3), life.spread, sentAt, at)
 }
 
+/** Different for each claim: keeps the heartbeats of leases taken together from staying together. Takes a number below 1. */
+export function spreadOf(roll: number): number {
+  return Math.floor(roll * 101)
+}
+
 /** Renewals fall on a common beat, so that many share a batch, and a little early, each by its own amount. */
 export function nextBeat(everyMs: number, spread: number, sentAt: number, at: number): number {
   const beatMs = Math.min(250, Math.max(1, everyMs / 40))
-  const dueAt = sentAt + everyMs * (0.9 + 0.1 * spread)
+  const dueAt = sentAt + everyMs * (0.9 + 0.001 * spread)
   return Math.max(at, Math.floor(dueAt / beatMs) * beatMs)
 }
 

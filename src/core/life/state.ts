@@ -16,7 +16,7 @@ export interface Life {
   readonly heartbeatMs: number
   /** How to ask while waiting if the store cannot push. */
   readonly polling: Backoff | undefined
-  /** From 0 to 1, different for each claim: keeps heartbeats of leases taken together from staying together. */
+  /** A whole number from 0 to 100, see {@link spreadOf}. A fraction would be an object of its own in every lease. */
   readonly spread: number
   readonly fence: number
   /** When the request was sent that the claim was granted by, or that it last stood waiting by. Its hold is younger. */
