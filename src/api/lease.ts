@@ -47,7 +47,8 @@ export class Lease implements AsyncDisposable, Observer, RosterMember {
     this.tenure = tenure
     this.terms = terms
     this.fence = fence
-    this.#heldSince = heldSince
+    // A whole number: a fraction would be an object of its own.
+    this.#heldSince = Math.ceil(heldSince)
     if (terms.progressMs !== undefined) this.#lastProgress = heldSince
     this.#heartbeatMs = terms.heartbeatMs
     tenure.observer = this
@@ -104,7 +105,7 @@ export class Lease implements AsyncDisposable, Observer, RosterMember {
 
   /** How long the lock has been held. */
   get heldMs(): number {
-    return this.#client.environment.now() - this.#heldSince
+    return Math.max(0, this.#client.environment.now() - this.#heldSince)
   }
 
   /** Whether renewals go out by themselves. */

@@ -9,7 +9,7 @@
  * queue moves on. The parts are in `admission/`: how leases end (`lease-time`), who is let in (`promotion`), and who is
  * turned out (`eviction`).
  */
-import { absentReason, type ClaimRecord } from './claim-record.ts'
+import { absentReason, copyOf, type ClaimRecord } from './claim-record.ts'
 import { overlaps, roomFor } from './conflict.ts'
 import type { Claim, Request, Standing } from './driver.ts'
 import { Draft } from './admission/draft.ts'
@@ -119,14 +119,7 @@ function renew(draft: Draft, request: Extract<Request, { op: 'renew' }>): Standi
   if (record === undefined) return answerAbsent(draft, request.id)
   if (record.state === 'held') return unlessReplaced(draft, request.id, renewHolder(draft, record, request))
   if (request.fenceFloor !== undefined) draft.lastFence = Math.max(draft.lastFence, request.fenceFloor)
-  const renewed: ClaimRecord = {
-    ...record,
-    ttlMs: request.ttlMs,
-    detached: request.detached ?? record.detached,
-    lastHeartbeat: draft.now,
-    renewalCount: record.renewalCount + 1,
-    expiresAt: draft.now + request.ttlMs,
-  }
+  const renewed = renewedRecord(record, request, draft.now)
   draft.subjectBefore = record
   draft.subject = renewed
   const { replaces } = record.claim
@@ -141,22 +134,29 @@ function renewHolder(draft: Draft, record: ClaimRecord, request: Extract<Request
   if (now >= record.expiresAt) return overForOwner(record)
   const fence = Math.max(record.fence, request.fenceFloor ?? 0)
   draft.lastFence = Math.max(draft.lastFence, fence)
-  const renewed: ClaimRecord =
-    record.leaving === undefined
-      ? {
-          ...record,
-          fence,
-          ttlMs: request.ttlMs,
-          detached: request.detached ?? record.detached,
-          lastHeartbeat: now,
-          renewalCount: record.renewalCount + 1,
-          expiresAt: capByMaxHold(now + request.ttlMs, record.acquiredAt, record.claim.maxHoldMs),
-        }
-      : // Who was asked to leave keeps what it was promised and gets no more.
-        { ...record, fence }
+  // Who was asked to leave keeps what it was promised and gets no more.
+  const renewed = record.leaving === undefined ? renewedRecord(record, request, now) : copyOf(record)
+  renewed.fence = fence
   draft.replaceHolder(record, renewed)
   draft.change(record, renewed)
   return draft.standingOf(renewed)
+}
+
+/** With a whole ttl from now on, or what the longest hold leaves of it. */
+function renewedRecord(
+  record: ClaimRecord,
+  request: Extract<Request, { op: 'renew' }>,
+  now: number,
+): ReturnType<typeof copyOf> {
+  const renewed = copyOf(record)
+  const { maxHoldMs } = record.claim
+  renewed.ttlMs = request.ttlMs
+  renewed.detached = request.detached ?? record.detached
+  renewed.lastHeartbeat = now
+  renewed.renewalCount = record.renewalCount + 1
+  const expiresAt = now + request.ttlMs
+  renewed.expiresAt = record.state === 'held' ? capByMaxHold(expiresAt, record.acquiredAt, maxHoldMs) : expiresAt
+  return renewed
 }
 
 // ---- release and evict

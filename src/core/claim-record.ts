@@ -26,6 +26,26 @@ export interface ClaimRecord {
   readonly died?: boolean | undefined
 }
 
+/** A copy to change before anybody sees it. Written out: Node 20 takes many times as long to spread a record. */
+export function copyOf(record: ClaimRecord): { -readonly [Field in keyof ClaimRecord]: ClaimRecord[Field] } {
+  return {
+    claim: record.claim,
+    state: record.state,
+    order: record.order,
+    fence: record.fence,
+    ttlMs: record.ttlMs,
+    detached: record.detached,
+    enteredAt: record.enteredAt,
+    acquiredAt: record.acquiredAt,
+    lastHeartbeat: record.lastHeartbeat,
+    renewalCount: record.renewalCount,
+    expiresAt: record.expiresAt,
+    leaving: record.leaving,
+    after: record.after,
+    died: record.died,
+  }
+}
+
 /** How the last unclean end of a key came about: a hint for its owner and its successor, kept for one ttl. */
 export interface Ended {
   readonly id: string

@@ -1,4 +1,4 @@
-import { compareRank, type ClaimRecord } from '../claim-record.ts'
+import { compareRank, copyOf, type ClaimRecord } from '../claim-record.ts'
 import { holdsUpEverybody, roomFor, standsInTheWay } from '../conflict.ts'
 import type { AbsentReason, Succession } from '../driver.ts'
 import { nextFence } from '../fence.ts'
@@ -18,15 +18,13 @@ export function grant(draft: Draft, waiter: ClaimRecord): void {
   const replaced = replaces === undefined ? undefined : draft.holders.find((holder) => holder.claim.id === replaces)
   if (replaced !== undefined) draft.removeHolder(replaced)
   draft.lastFence = nextFence(draft.lastFence, draft.view.fenceFloor)
-  const granted: ClaimRecord = {
-    ...waiter,
-    state: 'held',
-    fence: draft.lastFence,
-    acquiredAt: now,
-    // Promotion does not restart the lease: a waiter that died must not block for longer than it was told.
-    expiresAt: capByMaxHold(waiter.expiresAt, now, maxHoldMs),
-    after: successionFor(draft, waiter),
-  }
+  const granted = copyOf(waiter)
+  granted.state = 'held'
+  granted.fence = draft.lastFence
+  granted.acquiredAt = now
+  // Promotion does not restart the lease: a waiter that died must not block for longer than it was told.
+  granted.expiresAt = capByMaxHold(waiter.expiresAt, now, maxHoldMs)
+  granted.after = successionFor(draft, waiter)
   draft.holders = draft.holders.length === 0 ? [granted] : [...draft.holders, granted]
   if (draft.subject?.claim.id === waiter.claim.id) {
     draft.subject = granted

@@ -31,7 +31,16 @@ const shared = 'local now, tagEnd, channel, spareMs = call.now, call.tagEnd, cal
 const theRule = [
   'local function theRule(call, fenceToCome, liftFence)',
   shared,
-  ...[record, plain, conflict, key, leaseTime, draft, promotion, eviction, admission, carryOut],
+  record,
+  plain,
+  conflict,
+  key,
+  leaseTime,
+  draft,
+  promotion,
+  eviction,
+  admission,
+  carryOut,
   'end',
 ]
 

@@ -197,9 +197,10 @@ export class Player {
 
   async #compareNews(): Promise<string | undefined> {
     if (!this.#sender(0).supports.push) return undefined
-    const deadline = performance.now() + this.#terms.newsWithinMs
     await Promise.resolve()
-    while (this.#news.unheard(this.#model.news) !== undefined && performance.now() < deadline) await pause(2)
+    // Counted in turns, not by the clock: a process that was held up has not listened meanwhile.
+    let leftMs = this.#terms.newsWithinMs
+    for (; this.#news.unheard(this.#model.news) !== undefined && leftMs > 0; leftMs -= 2) await pause(2)
     const unheard = this.#news.unheard(this.#model.news)
     return unheard ?? this.#news.difference(this.#model.news, (key) => this.#comparison(key))
   }
