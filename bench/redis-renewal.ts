@@ -9,7 +9,7 @@ import { interleave, median, report } from './report.ts'
 const leases = 10_000
 const ttlMs = 10_000
 const refreshMs = 3333
-const measureMs = 2 * refreshMs
+const measureMs = 3 * refreshMs
 const rounds = 3
 
 interface Renewals extends RenewalCost {
