@@ -13,7 +13,9 @@ import { fullSupport } from '../core/full-support.ts'
 import { parseAddress } from './redis/address.ts'
 import { callsOf, isOneCall } from './redis/calls.ts'
 import { dial } from './redis/dial.ts'
-import { faultOf, isUnsent, overdue } from './redis/faults.ts'
+import { faultOf, isHalfMoved, isOverdue, isUnsent, overdue } from './redis/faults.ts'
+import { HalfMoved } from './redis/half-moved.ts'
+import { hashTagOf } from './redis/hash-tags.ts'
 import { IoredisLink, type IoredisClient } from './redis/ioredis.ts'
 import { Keyspace } from './redis/keyspace.ts'
 import type { Link } from './redis/link.ts'
@@ -61,6 +63,7 @@ class RedisDriver implements LockDriver {
   /** Our claims that wait, by id: whoever may have missed news is told to ask. */
   readonly #waiting = new Map<string, string>()
   readonly #uptime = new Uptime()
+  readonly #halfMoved = new HalfMoved()
   #link: Link | undefined
   #opening: Promise<Link> | undefined
   #closed = false
@@ -165,6 +168,7 @@ class RedisDriver implements LockDriver {
     try {
       return await this.#call(link, requests)
     } catch (error) {
+      if (link.cluster && this.#mayBeHalfMoved(requests, error)) return this.#sendCalls(link, requests)
       const fault = faultOf(error)
       if (isUnsent(error)) throw fault
       return requests.map(() => ({ state: 'unknown', error: fault }))
@@ -181,8 +185,20 @@ class RedisDriver implements LockDriver {
       )
       for (const [index, place] of places.entries()) answers[place] = standings[index] as Standing
     }
-    await Promise.all(callsOf(requests, link.cluster).map(sendOne))
+    await Promise.all(callsOf(requests, link.cluster, this.#halfMoved).map(sendOne))
     return answers
+  }
+
+  /**
+   * Whether to send the keys of a call again, each alone, as they are on two nodes. A client library that tries again
+   * by itself may also let the time run out: then they go alone the next time.
+   */
+  #mayBeHalfMoved(requests: readonly Request[], error: unknown): boolean {
+    const [first] = requests.map((request) => keyOf(request))
+    if (first === undefined || requests.every((request) => keyOf(request) === first)) return false
+    const refused = isHalfMoved(error)
+    if (refused || isOverdue(error)) this.#halfMoved.note(hashTagOf(first))
+    return refused
   }
 
   async #call(link: Link, requests: readonly Request[]): Promise<readonly Standing[]> {

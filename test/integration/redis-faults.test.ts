@@ -300,7 +300,8 @@ describe('a Redis that refuses', () => {
 
   test('a replica is told as read-only', async () => {
     const primary = await startServer()
-    const replica = await startServer({ settings: { replicaof: `127.0.0.1 ${primary.port}` } })
+    const replica = await startServer()
+    await replica.cli('REPLICAOF', '127.0.0.1', String(primary.port))
     const driver = await openDriver(replica.url)
     const standing = await untilReason(() => claim(driver, 'holder'), 'read-only')
     expect(standing).toMatchObject({ state: 'unknown', error: { code: 'UNAVAILABLE', reason: 'read-only' } })

@@ -1,6 +1,7 @@
 /** Makes the client for a URL, out of whichever client library is installed. */
 import { LeaseholdError } from '../../core/errors.ts'
 import type { Address } from './address.ts'
+import { replyOf } from './faults.ts'
 import { IoredisLink, reconnectAfterMs, type IoredisClient } from './ioredis.ts'
 import type { Link } from './link.ts'
 import { NodeRedisLink, type NodeRedisClient } from './node-redis.ts'
@@ -49,7 +50,7 @@ function ioredisOptions({ tls, ...address }: Address): object {
     maxRetriesPerRequest: 0,
     retryStrategy: reconnectAfterMs,
     // After a failover the old primary says READONLY: the address may lead to the new one by now.
-    reconnectOnError: (error: Error) => error.message.startsWith('READONLY'),
+    reconnectOnError: (error: Error) => replyOf(error).startsWith('READONLY'),
     connectTimeout: connectTimeoutMs,
     keepAlive: 10_000,
   }

@@ -6,6 +6,7 @@
 import type { KeyPage, ListedClaim, ListedKey, ListQuery, Runner } from '../../core/driver.ts'
 import { LeaseholdError } from '../../core/errors.ts'
 import { pageLimit } from '../../core/paging.ts'
+import { isHalfMoved } from './faults.ts'
 import { hashTagOf } from './hash-tags.ts'
 import type { Keyspace } from './keyspace.ts'
 import type { Link, Shelf } from './link.ts'
@@ -119,25 +120,44 @@ function parseBookmark(after: string): Bookmark {
   throw new LeaseholdError('INVALID', '`after` is not the `next` of a page of this store.')
 }
 
+interface KeysRead {
+  readonly now: number
+  readonly keys: readonly ListedKey[]
+}
+
 /** The keys with these records, in one call; on a cluster one a hash tag. */
-async function read(
-  { link, keyspace, clock }: Lister,
-  names: readonly string[],
-): Promise<{ now: number; keys: readonly ListedKey[] }> {
-  const values = [String(keyspace.tagEnd), '', clock === undefined ? '' : String(clock()), '0']
+async function read(lister: Lister, names: readonly string[]): Promise<KeysRead> {
+  const { link, keyspace } = lister
   const groups = link.cluster && names.length > 0 ? byHashTag(names, keyspace) : [names]
   let now = 0
   const found = new Map<string, ListedKey>()
   for (const group of groups) {
-    const [time, ...answers] = (await run(link, listScript, group, values)) as [string, ...(string[][] | string)[]]
-    now = Number(time)
-    for (const [index, claims] of answers.entries()) {
-      if (typeof claims === 'string') throw foreign()
-      const name = group[index] as string
-      found.set(name, { key: keyspace.keyOf(name), claims: claims.map((texts) => listedClaim(texts)) })
-    }
+    const part = await readGroup(lister, group)
+    now = part.now
+    for (const [index, name] of group.entries()) found.set(name, part.keys[index] as ListedKey)
   }
   return { now, keys: names.map((name) => found.get(name) as ListedKey) }
+}
+
+/** Keys of one hash tag. Those that a cluster is moving from one node to another are read one by one. */
+async function readGroup(lister: Lister, names: readonly string[]): Promise<KeysRead> {
+  try {
+    return await readCall(lister, names)
+  } catch (error) {
+    if (!isHalfMoved(error)) throw error
+    const parts = await Promise.all(names.map((name) => readCall(lister, [name])))
+    return { now: Math.max(...parts.map(({ now }) => now)), keys: parts.flatMap(({ keys }) => keys) }
+  }
+}
+
+async function readCall({ link, keyspace, clock }: Lister, names: readonly string[]): Promise<KeysRead> {
+  const values = [String(keyspace.tagEnd), '', clock === undefined ? '' : String(clock()), '0']
+  const [time, ...answers] = (await run(link, listScript, names, values)) as [string, ...(string[][] | string)[]]
+  const keys = answers.map((claims, index) => {
+    if (typeof claims === 'string') throw foreign()
+    return { key: keyspace.keyOf(names[index] as string), claims: claims.map((texts) => listedClaim(texts)) }
+  })
+  return { now: Number(time), keys }
 }
 
 function byHashTag(names: readonly string[], keyspace: Keyspace): readonly (readonly string[])[] {

@@ -30,7 +30,7 @@ const rule = [record, plain, conflict, key, leaseTime, draft, promotion, evictio
 /** Carries out requests. The rule is made only when a call needs it: to make it takes longer than most calls. */
 export const batchScript = script(
   call,
-  'local function theRule(call, fenceToCome, liftFence)',
+  'local function theRule(call, fenceToCome, liftFence, refuseIfHalfMoved)',
   shared,
   ...rule,
   'end',
