@@ -24,6 +24,8 @@ export async function driverFor(url: string): Promise<LockDriver> {
     }
     case 'redis':
     case 'rediss':
+    case 'redis-cluster':
+    case 'rediss-cluster':
     case 'redis+unix':
     case 'unix': {
       const { redis } = await import('../drivers/redis.ts')
@@ -37,7 +39,8 @@ export async function driverFor(url: string): Promise<LockDriver> {
       throw new LeaseholdError(
         'INVALID',
         `There is no store for '${scheme}:'. ` +
-          'Use memory:, sqlite:FILE, redis://HOST, postgres://HOST, postgres-advisory://HOST or quorum:URL,URL,URL.',
+          'Use memory:, sqlite:FILE, redis://HOST, redis-cluster://HOST,HOST, postgres://HOST, ' +
+          'postgres-advisory://HOST or quorum:URL,URL,URL.',
       )
   }
 }

@@ -32,7 +32,10 @@ export type { NodeRedisClient, NodeRedisCluster } from './redis/node-redis.ts'
 export type RedisClient = IoredisClient | NodeRedisClient | NodeRedisCluster
 
 export interface RedisOptions {
-  /** `redis://user:password@host:6379/0`, `rediss://…` or `redis+unix:///path`. Absent: Redis on this machine. */
+  /**
+   * `redis://user:password@host:6379/0`, `rediss://…`, `redis+unix:///path` or `redis-cluster://host:6379,host:6379`.
+   * Absent: Redis on this machine.
+   */
   readonly url?: string
   /** A client to use instead of a URL. It stays yours: closing the driver leaves it open. */
   readonly client?: RedisClient
@@ -251,5 +254,5 @@ class RedisDriver implements LockDriver {
 /** Clients are told apart by what they have: nothing of theirs is imported. */
 function linkOver(client: RedisClient): Link {
   if ('call' in client) return new IoredisLink(client, false)
-  return 'masters' in client ? new NodeRedisClusterLink(client) : new NodeRedisLink(client, false)
+  return 'masters' in client ? new NodeRedisClusterLink(client, false) : new NodeRedisLink(client, false)
 }

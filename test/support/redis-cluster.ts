@@ -34,6 +34,23 @@ export class RedisCluster {
     return this.servers.map(({ port }) => ({ host: '127.0.0.1', port }))
   }
 
+  async slotOf(name: string): Promise<number> {
+    const [server] = this.servers as [RedisServer]
+    return Number(await server.cli('CLUSTER', 'KEYSLOT', name))
+  }
+
+  async nodes(): Promise<readonly ClusterNode[]> {
+    return Promise.all(this.servers.map((server) => nodeOf(server)))
+  }
+
+  /** The server that answers for a name. */
+  async primaryOf(name: string): Promise<RedisServer> {
+    const slot = await this.slotOf(name)
+    const node = (await this.nodes()).find((each) => each.has(slot))
+    if (node === undefined) throw new Error(`No node has slot ${slot}.`)
+    return node.server
+  }
+
   async empty(): Promise<void> {
     await Promise.all(this.servers.map((server) => server.cli('FLUSHALL')))
   }
@@ -46,4 +63,21 @@ export class RedisCluster {
     const states = await Promise.all(this.servers.map((server) => server.cli('cluster', 'info')))
     return states.every((state) => state.includes('cluster_state:ok'))
   }
+}
+
+/** A node as it sees itself. */
+export interface ClusterNode {
+  readonly server: RedisServer
+  readonly id: string
+  /** Whether it has a slot, as a primary. */
+  has(slot: number): boolean
+}
+
+async function nodeOf(server: RedisServer): Promise<ClusterNode> {
+  const lines = (await server.cli('CLUSTER', 'NODES')).split('\n')
+  const own = lines.find((line) => line.includes('myself')) ?? ''
+  const [id = '', , , , , , , , ...ranges] = own.split(' ')
+  // What is on its way stands in brackets.
+  const slots = ranges.filter((range) => !range.startsWith('[')).map((range) => range.split('-').map(Number))
+  return { server, id, has: (slot) => slots.some(([first = -1, last = first]) => first <= slot && slot <= last) }
 }

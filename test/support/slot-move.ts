@@ -1,5 +1,4 @@
-import type { RedisCluster } from './redis-cluster.ts'
-import type { RedisServer } from './redis-server.ts'
+import type { ClusterNode, RedisCluster } from './redis-cluster.ts'
 
 /** One slot of a cluster on its way from the node that has it to another, key by key, as a resharding does it. */
 export class SlotMove {
@@ -18,15 +17,14 @@ export class SlotMove {
 
   /** From now on nothing new is made on the old node, and the new one has what the old one has not. */
   static async begin(cluster: RedisCluster, name: string): Promise<SlotMove> {
-    const [server] = cluster.servers as [RedisServer]
-    const slot = await server.cli('CLUSTER', 'KEYSLOT', name)
-    const nodes = await Promise.all(cluster.servers.map((each) => nodeOf(each)))
-    const from = nodes.find(({ slots }) => slots.some(([first, last]) => first <= Number(slot) && Number(slot) <= last))
+    const slot = await cluster.slotOf(name)
+    const nodes = await cluster.nodes()
+    const from = nodes.find((node) => node.has(slot))
     const to = nodes.find((node) => node !== from)
     if (from === undefined || to === undefined) throw new Error(`No node has slot ${slot}.`)
-    await to.server.cli('CLUSTER', 'SETSLOT', slot, 'IMPORTING', from.id)
-    await from.server.cli('CLUSTER', 'SETSLOT', slot, 'MIGRATING', to.id)
-    return new SlotMove(cluster, slot, from, to)
+    await to.server.cli('CLUSTER', 'SETSLOT', String(slot), 'IMPORTING', from.id)
+    await from.server.cli('CLUSTER', 'SETSLOT', String(slot), 'MIGRATING', to.id)
+    return new SlotMove(cluster, String(slot), from, to)
   }
 
   /** The names that are still on the old node. */
@@ -52,18 +50,4 @@ export class SlotMove {
     const told = new Set([this.#to.server, this.#from.server, ...this.#cluster.servers])
     for (const server of told) await server.cli('CLUSTER', 'SETSLOT', this.#slot, 'NODE', this.#to.id)
   }
-}
-
-interface ClusterNode {
-  readonly server: RedisServer
-  readonly id: string
-  readonly slots: readonly (readonly [first: number, last: number])[]
-}
-
-async function nodeOf(server: RedisServer): Promise<ClusterNode> {
-  const lines = (await server.cli('CLUSTER', 'NODES')).split('\n')
-  const own = lines.find((line) => line.includes('myself')) ?? ''
-  const [id = '', , , , , , , , ...ranges] = own.split(' ')
-  const slots = ranges.filter((range) => !range.startsWith('[')).map((range) => range.split('-').map(Number))
-  return { server, id, slots: slots.map(([first = -1, last = first]) => [first, last] as const) }
 }

@@ -33,7 +33,12 @@ export function faultOf(error: unknown): LeaseholdError {
 
 /** What Redis said. Redis 6.2 puts before an error in a script where in the script that was. */
 export function replyOf(error: unknown): string {
-  return messageOf(error).replace(/^ERR Error running script \(call to \w+\): (@?user_script: ?\d+: )*-?/, '')
+  return messageOf(sourceOf(error)).replace(/^ERR Error running script \(call to \w+\): (@?user_script: ?\d+: )*-?/, '')
+}
+
+/** ioredis says of a cluster only that it failed, and beside that how its last node did. */
+function sourceOf(error: unknown): unknown {
+  return (error as { lastNodeError?: unknown } | undefined)?.lastNodeError ?? error
 }
 
 /**
@@ -59,7 +64,11 @@ export function isOverdue(error: unknown): boolean {
 export function isUnsent(error: unknown): boolean {
   if (error instanceof LeaseholdError) return error.code === 'CLOSED'
   const { name, message } = error instanceof Error ? error : new Error(String(error))
-  return name === 'ClientClosedError' || name === 'ClientOfflineError' || message.startsWith("Stream isn't writeable")
+  return (
+    name === 'ClientClosedError' ||
+    name === 'ClientOfflineError' ||
+    /^(Stream|Cluster) isn't (writeable|ready)/.test(message)
+  )
 }
 
 function isScriptFault(message: string): boolean {
