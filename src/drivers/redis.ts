@@ -11,7 +11,7 @@ import type { Heard, KeyPage, ListQuery, LockDriver, Request, Standing } from '.
 import { LeaseholdError } from '../core/errors.ts'
 import { fullSupport } from '../core/full-support.ts'
 import { parseAddress } from './redis/address.ts'
-import { callsOf, isOneCall } from './redis/calls.ts'
+import { callsOf, isOneCall, type Call } from './redis/calls.ts'
 import { dial } from './redis/dial.ts'
 import { faultOf, isHalfMoved, isOverdue, isUnsent, overdue } from './redis/faults.ts'
 import { HalfMoved } from './redis/half-moved.ts'
@@ -98,8 +98,10 @@ class RedisDriver implements LockDriver {
   async list(query: ListQuery): Promise<KeyPage> {
     const link = await this.#connected()
     const { keyspace, clock } = this.#sender
+    // Each step in time, not the page: a walk takes as long as there are keys of any kind.
+    const step = <Result>(work: Promise<Result>): Promise<Result> => inTime(this.#commandTimeoutMs, work, overdue)
     try {
-      return await inTime(this.#commandTimeoutMs, listPage({ link, keyspace, clock }, query), overdue)
+      return await listPage({ link, keyspace, clock, step }, query)
     } catch (error) {
       throw faultOf(error)
     }
@@ -174,22 +176,29 @@ class RedisDriver implements LockDriver {
       if (link.cluster && this.#mayBeHalfMoved(requests, error)) return this.#sendCalls(link, requests)
       const fault = faultOf(error)
       if (isUnsent(error)) throw fault
-      return requests.map(() => ({ state: 'unknown', error: fault }))
+      return unknown(requests, fault)
     }
   }
 
-  /** Several calls at once. What one of them could not send is unknown: others were sent. */
+  /** Several calls. What could not be sent is unknown: others were. */
   async #sendCalls(link: Link, requests: readonly Request[]): Promise<readonly Standing[]> {
     const answers: Standing[] = []
-    const sendOne = async (places: readonly number[]): Promise<void> => {
-      const batch = places.map((place) => requests[place] as Request)
-      const standings = await this.#sendCall(link, batch).catch((error: unknown) =>
-        batch.map((): Standing => ({ state: 'unknown', error })),
-      )
-      for (const [index, place] of places.entries()) answers[place] = standings[index] as Standing
+    const sendInTurn = async (calls: readonly Call[]): Promise<void> => {
+      let failure: unknown
+      for (const places of calls) {
+        const batch = places.map((place) => requests[place] as Request)
+        // After one that failed the next would only wait as long again.
+        const standings = failure === undefined ? await this.#sendOrUnknown(link, batch) : unknown(batch, failure)
+        for (const [index, place] of places.entries()) answers[place] = standings[index] as Standing
+        if (standings.every(isUnknown)) failure = standings[0]?.error
+      }
     }
-    await Promise.all(callsOf(requests, link.cluster, this.#halfMoved).map(sendOne))
+    await Promise.all(callsOf(requests, link.cluster, this.#halfMoved).map(sendInTurn))
     return answers
+  }
+
+  #sendOrUnknown(link: Link, requests: readonly Request[]): Promise<readonly Standing[]> {
+    return this.#sendCall(link, requests).catch((error: unknown) => unknown(requests, error))
   }
 
   /**
@@ -231,7 +240,7 @@ class RedisDriver implements LockDriver {
       if (request.op === 'evict' || (state !== 'waiting' && this.#waiting.size === 0)) continue
       const id = request.op === 'claim' ? request.claim.id : request.id
       if (state === 'waiting') this.#waiting.set(id, keyOf(request))
-      else if (state !== 'unknown') this.#waiting.delete(id)
+      else if (state !== 'unknown' || request.op === 'release') this.#waiting.delete(id)
     }
   }
 
@@ -249,6 +258,16 @@ class RedisDriver implements LockDriver {
   #refuseIfClosed(): void {
     if (this.#closed) throw new LeaseholdError('CLOSED', 'This Redis store has been closed.')
   }
+}
+
+type Unknown = Extract<Standing, { state: 'unknown' }>
+
+function unknown(requests: readonly Request[], error: unknown): readonly Unknown[] {
+  return requests.map(() => ({ state: 'unknown', error }))
+}
+
+function isUnknown(standing: Standing): standing is Unknown {
+  return standing.state === 'unknown'
 }
 
 /** Clients are told apart by what they have: nothing of theirs is imported. */

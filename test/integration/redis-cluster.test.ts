@@ -7,6 +7,7 @@ import { redis, type RedisClient } from '../../src/drivers/redis.ts'
 import { createLocks } from '../../src/index.ts'
 import { eventually } from '../support/eventually.ts'
 import { RedisCluster } from '../support/redis-cluster.ts'
+import type { RedisServer } from '../support/redis-server.ts'
 import { SlotMove } from '../support/slot-move.ts'
 
 const cluster = await RedisCluster.start()
@@ -210,6 +211,34 @@ describe.each(libraries)('a closed driver over a Cluster of $library', ({ newCli
     expect(await claim(open, 'holder', keyA)).toMatchObject({ state: 'held' })
     await open.close()
   })
+})
+
+describe('a node of a Cluster that stands still', () => {
+  test('holds up its own locks and no others, and is dialled again', async () => {
+    const url = `redis-cluster://${cluster.startNodes.map(({ host, port }) => `${host}:${port}`).join(',')}`
+    const driver = redis({ url, commandTimeoutMs: 300 })
+    cleanups.push(() => driver.close())
+    await driver.open()
+    const frozen = await cluster.primaryOf(slotName)
+    const elsewhere = await keyOfAnother(frozen)
+    await driver.send([claimOf('a', keyA), claimOf('b', elsewhere)].map((each) => ({ op: 'claim', claim: each })))
+    frozen.freeze()
+    cleanups.push(() => frozen.thaw())
+    for (let beat = 0; beat < 3; beat += 1) {
+      const [held, other] = await renew(driver, { a: keyA, b: elsewhere })
+      expect(held).toMatchObject({ state: 'unknown', error: { reason: 'network' } })
+      expect(other).toMatchObject({ state: 'held' })
+    }
+    frozen.thaw()
+    await eventually(async () => (await renew(driver, { a: keyA }))[0]?.state === 'held', 'The node')
+  })
+
+  async function keyOfAnother(server: RedisServer): Promise<string> {
+    for (const key of ['one', 'two', 'three', 'four', 'five', 'six', 'seven', 'eight']) {
+      if ((await cluster.primaryOf(`{${hashTagOf(key)}}`)) !== server) return key
+    }
+    throw new Error('All keys are on one node.')
+  }
 })
 
 describe('a Cluster that loses a primary', () => {

@@ -6,12 +6,14 @@ import { createClient } from 'redis'
 import { afterAll, afterEach, describe, expect, test } from 'vitest'
 import { connect, createLocks } from '../../src/index.ts'
 import { redis, type RedisClient } from '../../src/drivers/redis.ts'
+import { NodeRedisLink } from '../../src/drivers/redis/node-redis.ts'
 import { Child } from '../support/child.ts'
 import { eventually } from '../support/eventually.ts'
 import { freePort, freePortPair } from '../support/free-port.ts'
 import { makePrivateCa } from '../support/private-ca.ts'
 import { RedisCluster } from '../support/redis-cluster.ts'
 import { RedisServer } from '../support/redis-server.ts'
+import { TcpProxy } from '../support/tcp-proxy.ts'
 
 const folder = mkdtempSync(path.join(tmpdir(), 'leasehold-tls-'))
 const { caFile, certificateFile, keyFile } = makePrivateCa(folder)
@@ -76,6 +78,24 @@ describe.each(['ioredis', 'redis'])('where only %s is installed', (library) => {
     expect(await visit(library, [`redis-cluster://127.0.0.1:${dead},127.0.0.1:${one?.port}`])).toEqual(['held true'])
     const [line] = await visit(library, [`redis-cluster://127.0.0.1:${dead}`])
     expect(line).toMatch(/^UNAVAILABLE: Redis/)
+  })
+})
+
+describe('a connection over node-redis that has fallen silent', () => {
+  test('is given up for a new one', async () => {
+    const proxy = await TcpProxy.start({ port: server.port })
+    cleanups.push(() => proxy.stop())
+    const client = createClient({ url: urls.tcp.replace(String(server.port), String(proxy.port)) })
+    client.on('error', () => {})
+    const link = new NodeRedisLink(client, true)
+    cleanups.push(() => link.close())
+    await link.open()
+    expect(await link.call('PING', [])).toBe('PONG')
+    proxy.silence()
+    const lost = link.call('PING', []).catch((error: unknown) => error)
+    link.renew()
+    expect(await lost).toBeInstanceOf(Error)
+    expect(await link.call('PING', [])).toBe('PONG')
   })
 })
 

@@ -6,16 +6,19 @@ import { hashTagOf } from './hash-tags.ts'
 /** The most requests of one call: a longer script would keep everybody else waiting. */
 const requestsPerCallMax = 1000
 
+/** The places in a batch of the requests of one call. */
+export type Call = readonly number[]
+
 /**
- * Divides a batch into calls: the places in it that go together. Usually all of them; on a cluster those of one hash
- * tag, or of one key while the tag's slot is being moved. Requests of one key stay together and in their order: calls
- * may overtake each other.
+ * Divides a batch into calls. Usually it is one; on a cluster there is one for each hash tag, or for each key while the
+ * tag's slot is being moved. Calls of different groups may be under way together; those of one group go one after the
+ * other, as they may be about the same key.
  */
 export function callsOf(
   requests: readonly Request[],
   cluster: boolean,
   halfMoved: HalfMoved,
-): readonly (readonly number[])[] {
+): readonly (readonly Call[])[] {
   const groups = new Map<string, number[]>()
   for (const [place, request] of requests.entries()) {
     const group = cluster ? groupOf(keyOf(request), halfMoved) : ''
@@ -23,7 +26,7 @@ export function callsOf(
     if (places === undefined) groups.set(group, [place])
     else places.push(place)
   }
-  return [...groups.values()].flatMap((places) => pieces(places, requests))
+  return [...groups.values()].map((places) => pieces(places))
 }
 
 /** Whether a batch is one call as it is. */
@@ -36,19 +39,9 @@ function groupOf(key: string, halfMoved: HalfMoved): string {
   return halfMoved.has(tag) ? `${tag} ${key}` : tag
 }
 
-function pieces(places: number[], requests: readonly Request[]): readonly number[][] {
-  if (places.length <= requestsPerCallMax) return [places]
-  const cut: number[][] = []
-  let latest: number[] = []
-  const pieceOf = new Map<string, number[]>()
-  for (const place of places) {
-    const key = keyOf(requests[place] as Request)
-    let piece = pieceOf.get(key)
-    if (piece === undefined) {
-      if (latest.length === 0 || latest.length >= requestsPerCallMax) cut.push((latest = []))
-      pieceOf.set(key, (piece = latest))
-    }
-    piece.push(place)
-  }
-  return cut
+function pieces(places: Call): readonly Call[] {
+  const count = Math.ceil(places.length / requestsPerCallMax)
+  return Array.from({ length: count }, (_, piece) =>
+    places.slice(piece * requestsPerCallMax, (piece + 1) * requestsPerCallMax),
+  )
 }

@@ -7,6 +7,7 @@ import type { Link } from './link.ts'
 import { NodeRedisClusterLink, NodeRedisLink, type NodeRedisClient, type NodeRedisCluster } from './node-redis.ts'
 
 const connectTimeoutMs = 5000
+const silentNodeMs = 2000
 
 interface Ioredis {
   readonly Redis: new (options: object) => IoredisClient
@@ -61,6 +62,8 @@ function ioredisOptions({ tls, ...address }: Address): object {
     // After a failover the old primary says READONLY: the address may lead to the new one by now.
     reconnectOnError: (error: Error) => replyOf(error).startsWith('READONLY'),
     connectTimeout: connectTimeoutMs,
+    // A connection is given up because nothing comes through it: a farewell would not either.
+    disconnectTimeout: 10,
     keepAlive: 10_000,
   }
 }
@@ -78,6 +81,9 @@ function ioredisClusterOptions({ tls, username, password }: ClusterAddress): obj
       password,
       ...(tls && { tls: {} }),
       connectTimeout: connectTimeoutMs,
+      // A node that is silent has its connection closed, and no other has.
+      socketTimeout: silentNodeMs,
+      disconnectTimeout: 10,
       keepAlive: 10_000,
     },
     // Certificates are for the names that nodes go by, not for what those resolve to.

@@ -16,6 +16,7 @@ const replies: readonly (readonly [begins: RegExp, reason: string, advice: strin
     'cluster',
     'The cluster is being rearranged; try again.',
   ],
+  [/^(ERR )?syntax error/, 'configuration', 'Use Redis 6.2 or newer, or Valkey.'],
   [/LEASEHOLD fence/, 'fence', "A fence has grown beyond 2^53. Check Redis' clock."],
 ]
 

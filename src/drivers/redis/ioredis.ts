@@ -89,7 +89,8 @@ export class IoredisLink implements Link {
   }
 
   renew(): void {
-    if (this.#owned && this.#client.status === 'ready') this.#client.disconnect(true)
+    // A cluster's other nodes may be well: `dial.ts` has its client look after each.
+    if (this.#owned && !this.cluster && this.#client.status === 'ready') this.#client.disconnect(true)
   }
 
   async close(): Promise<void> {

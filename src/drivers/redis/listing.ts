@@ -23,6 +23,8 @@ export interface Lister {
   readonly link: Link
   readonly keyspace: Keyspace
   readonly clock: (() => number) | undefined
+  /** Sees to it that what was asked is answered in bounded time. */
+  readonly step: <Result>(work: Promise<Result>) => Promise<Result>
 }
 
 export async function listPage(lister: Lister, query: ListQuery): Promise<KeyPage> {
@@ -50,20 +52,22 @@ export async function listPage(lister: Lister, query: ListQuery): Promise<KeyPag
 class Walk {
   readonly #shelves: readonly Shelf[]
   readonly #pattern: string
+  readonly #step: Lister['step']
   #at = 0
   #cursor = '0'
   /** This server's keys have been seen to the end. */
   #done = false
   #found: string[] = []
 
-  private constructor(shelves: readonly Shelf[], pattern: string) {
+  private constructor(shelves: readonly Shelf[], pattern: string, step: Lister['step']) {
     this.#shelves = shelves
     this.#pattern = pattern
+    this.#step = step
   }
 
-  static async begin({ link, keyspace }: Lister, query: ListQuery): Promise<Walk> {
-    const shelves = (await link.shelves()).toSorted((one, other) => (one.name < other.name ? -1 : 1))
-    const walk = new Walk(shelves, keyspace.pattern(query.prefix ?? ''))
+  static async begin({ link, keyspace, step }: Lister, query: ListQuery): Promise<Walk> {
+    const shelves = (await step(link.shelves())).toSorted((one, other) => (one.name < other.name ? -1 : 1))
+    const walk = new Walk(shelves, keyspace.pattern(query.prefix ?? ''), step)
     if (query.after !== undefined) walk.#resume(query.after)
     return walk
   }
@@ -91,7 +95,7 @@ class Walk {
 
   async #scan(shelf: Shelf): Promise<void> {
     const args = [this.#cursor, 'MATCH', this.#pattern, 'COUNT', String(scanCount)]
-    const [cursor, names] = (await shelf.call('SCAN', args)) as [string, string[]]
+    const [cursor, names] = (await this.#step(shelf.call('SCAN', args))) as [string, string[]]
     this.#cursor = cursor
     this.#done = this.#cursor === '0'
     // Within one step SCAN may name a key twice.
@@ -150,9 +154,10 @@ async function readGroup(lister: Lister, names: readonly string[]): Promise<Keys
   }
 }
 
-async function readCall({ link, keyspace, clock }: Lister, names: readonly string[]): Promise<KeysRead> {
+async function readCall({ link, keyspace, clock, step }: Lister, names: readonly string[]): Promise<KeysRead> {
   const values = [String(keyspace.tagEnd), '', clock === undefined ? '' : String(clock()), '0']
-  const [time, ...answers] = (await run(link, listScript, names, values)) as [string, ...(string[][] | string)[]]
+  const answer = (await step(run(link, listScript, names, values))) as [string, ...(string[][] | string)[]]
+  const [time, ...answers] = answer
   const keys = answers.map((claims, index) => {
     if (typeof claims === 'string') throw foreign()
     return { key: keyspace.keyOf(names[index] as string), claims: claims.map((texts) => listedClaim(texts)) }

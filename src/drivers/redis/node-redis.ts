@@ -35,8 +35,8 @@ export interface NodeRedisCluster {
 export class NodeRedisLink implements Link {
   readonly cluster = false
   readonly interruptions = undefined
-  readonly #client: NodeRedisClient
   readonly #owned: boolean
+  #client: NodeRedisClient
   #subscriber: NodeRedisClient | undefined
 
   constructor(client: NodeRedisClient, owned: boolean) {
@@ -68,7 +68,15 @@ export class NodeRedisLink implements Link {
     return [{ name: '', call: (command, args) => this.call(command, args) }]
   }
 
-  renew(): void {}
+  renew(): void {
+    const stale = this.#client
+    if (!this.#owned || !stale.isReady) return
+    this.#client = stale.duplicate()
+    // Said by the calls that fail meanwhile; and it dials until it is told to end.
+    this.#client.on('error', () => {})
+    this.#client.connect().catch(() => {})
+    end(stale)
+  }
 
   async close(): Promise<void> {
     if (this.#subscriber !== undefined) end(this.#subscriber)
