@@ -17,6 +17,7 @@ const known = {
   'redis-8.0': { release: 'trixie', packageName: 'redis-server', program: 'redis-server' },
   'valkey-8.0': { release: 'bookworm-backports', packageName: 'valkey-server', program: 'valkey-server' },
   'valkey-8.1': { release: 'trixie', packageName: 'valkey-server', program: 'valkey-server' },
+  'valkey-latest': { release: 'testing', packageName: 'valkey-server', program: 'valkey-server' },
 }
 
 const names = process.argv.slice(2)
