@@ -1,5 +1,5 @@
 // A program out of another release of Debian, unpacked beside the system with all it needs, and nothing installed.
-import { execFileSync } from 'node:child_process'
+import { execFileSync, spawnSync } from 'node:child_process'
 import { chmodSync, existsSync, mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 
@@ -64,9 +64,9 @@ function sourcesOf(release) {
 /** Where this system gets its packages from. */
 function mirror() {
   const format = ['--format', '$(REPO_URI)', 'Created-By: Packages']
-  const places = execFileSync('apt-get', ['indextargets', ...format], { encoding: 'utf8' }).split('\n')
-  const found = places.find((each) => /\/debian\/?$/.test(each))
-  if (found === undefined) throw new Error('apt of this system has no mirror of Debian. Add one to its sources.')
+  const { stdout } = spawnSync('apt-get', ['indextargets', ...format], { encoding: 'utf8' })
+  const found = (stdout ?? '').split('\n').find((each) => /\/debian\/?$/.test(each))
+  if (found === undefined) throw new Error('This needs a system whose apt has a mirror of Debian among its sources.')
   return found
 }
 

@@ -1,3 +1,4 @@
+import { setTimeout as pause } from 'node:timers/promises'
 import { Cluster } from 'ioredis'
 import { createCluster } from 'redis'
 import { afterAll, afterEach, beforeEach, describe, expect, test } from 'vitest'
@@ -268,6 +269,26 @@ describe('a Cluster that loses a primary', () => {
     expect(fenceOf((await renew(driver, { waiter: keyA }))[0])).toBeGreaterThan(fence)
   })
 })
+
+describe.each(libraries)(
+  'leases whose slot stays half way for longer than they last, over $library',
+  ({ newClient }) => {
+    test('are kept by their heartbeats', async () => {
+      const ttl = 1500
+      const locks = await createLocks({ driver: redis(await newClient()) })
+      cleanups.push(() => locks.close())
+      const names = [keyA, keyB].map((key) => key.replace('default/named:', ''))
+      const leases = await Promise.all(names.map((name) => locks.acquire(name, { ttl })))
+      const move = await beginMove(slotName)
+      await move.move(new RegExp(`k:${keyA}$`))
+      await pause(2 * ttl)
+      expect(leases.map(({ held, signal }) => [held, signal.aborted])).toEqual(leases.map(() => [true, false]))
+      await move.end()
+      const verdicts = await Promise.all(leases.map((lease) => lease.release()))
+      expect(verdicts).toMatchObject(leases.map(() => ({ released: true })))
+    })
+  },
+)
 
 describe.each(libraries)('clients at work while slots move, over $library', ({ newClient }) => {
   test('get every lock in the end, one at a time, with fences that grow', async () => {
