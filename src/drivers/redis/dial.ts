@@ -115,7 +115,13 @@ function nodeRedisOptions({ tls, host, port, path, username, password, db }: Add
 function nodeRedisClusterOptions({ nodes, tls, username, password }: ClusterAddress): object {
   return {
     rootNodes: nodes.map((socket) => ({ socket: { ...socket, ...nodeRedisSocket(tls) } })),
-    defaults: { username, password, socket: nodeRedisSocket(tls) },
+    defaults: {
+      username,
+      password,
+      // Closes the connection to a node that does not even answer these.
+      pingInterval: silentNodeMs / 2,
+      socket: { ...nodeRedisSocket(tls), socketTimeout: silentNodeMs },
+    },
   }
 }
 

@@ -61,15 +61,14 @@ export function isOverdue(error: unknown): boolean {
   return error instanceof Overdue
 }
 
-/** Whether the client library says that it has sent nothing at all. */
+/**
+ * Whether the client library says that it has sent nothing at all. Of a cluster it never does: what it says may be of
+ * its second attempt.
+ */
 export function isUnsent(error: unknown): boolean {
   if (error instanceof LeaseholdError) return error.code === 'CLOSED'
   const { name, message } = error instanceof Error ? error : new Error(String(error))
-  return (
-    name === 'ClientClosedError' ||
-    name === 'ClientOfflineError' ||
-    /^(Stream|Cluster) isn't (writeable|ready)/.test(message)
-  )
+  return name === 'ClientClosedError' || name === 'ClientOfflineError' || message.startsWith("Stream isn't writeable")
 }
 
 function isScriptFault(message: string): boolean {
