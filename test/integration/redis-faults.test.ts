@@ -3,6 +3,7 @@ import { Redis } from 'ioredis'
 import { afterEach, describe, expect, test } from 'vitest'
 import type { Claim, LockDriver, Standing } from '../../src/core/driver.ts'
 import { redis, type RedisOptions } from '../../src/drivers/redis.ts'
+import { redisGuard } from '../../src/guards/index.ts'
 import { connect, createLocks } from '../../src/index.ts'
 import { RedisServer, type RedisServerOptions } from '../support/redis-server.ts'
 import { TcpProxy } from '../support/tcp-proxy.ts'
@@ -340,14 +341,12 @@ describe('a failover to a replica that lags behind', () => {
     const fence = fenceOf(await claim(after, 'other'))
 
     expect(fence).toBeGreaterThan(lost)
-    const guarded = { fence: 0, writer: '' }
-    const write = (writer: string, writersFence: number): boolean => {
-      if (writersFence < guarded.fence) return false
-      Object.assign(guarded, { fence: writersFence, writer })
-      return true
-    }
-    expect([write('other', fence), write('holder', lost)]).toEqual([true, false])
-    expect(guarded.writer).toBe('other')
+    const client = new Redis(replica.port)
+    cleanups.push(() => client.disconnect())
+    const guard = redisGuard(client)
+    await guard.set('total', 'by the other', fence)
+    await expect(guard.set('total', 'by the first holder', lost)).rejects.toMatchObject({ code: 'LOST' })
+    expect(await client.get('total')).toBe('by the other')
   })
 })
 
