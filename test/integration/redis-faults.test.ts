@@ -2,6 +2,7 @@ import { setTimeout as pause } from 'node:timers/promises'
 import { Redis } from 'ioredis'
 import { afterEach, describe, expect, test } from 'vitest'
 import type { Claim, LockDriver, Standing } from '../../src/core/driver.ts'
+import { hashTagOf } from '../../src/drivers/redis/hash-tags.ts'
 import { redis, type RedisOptions } from '../../src/drivers/redis.ts'
 import { redisGuard } from '../../src/guards/index.ts'
 import { connect, createLocks } from '../../src/index.ts'
@@ -295,6 +296,18 @@ describe('a Redis that refuses', () => {
     expect(fenceOf(await renew(driver, 'holder'))).toBe(fence)
     await release(driver, 'holder')
     expect(await renew(driver, 'waiter')).toMatchObject({ state: 'held' })
+  })
+
+  test('a fence counter that has run out is told as fence, and is not set back by that', async () => {
+    const server = await startServer()
+    const driver = await openDriver(server.url)
+    const counter = `leasehold:{${hashTagOf(key)}}fence`
+    await server.cli('SET', counter, String(Number.MAX_SAFE_INTEGER))
+    const ranOut = { state: 'unknown', error: { code: 'UNAVAILABLE', reason: 'fence' } }
+    expect(await claim(driver, 'alone')).toMatchObject(ranOut)
+    const both = ['one', 'two'].map((id) => ({ op: 'claim' as const, claim: claimOf(id) }))
+    expect(await driver.send(both)).toMatchObject([ranOut, ranOut])
+    expect(await server.cli('GET', counter)).toBe(String(Number.MAX_SAFE_INTEGER))
   })
 
   test('a replica is told as read-only', async () => {

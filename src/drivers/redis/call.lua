@@ -1,5 +1,4 @@
--- What all parts of one call share: its clock, who calls, and the fences. Functions get it as an argument: a function
--- that refers to variables around it is dear to make, and all are made anew for every call.
+-- What all parts of one call share: its clock, who calls, and the fences.
 -- ARGV: where the hash tag ends in each of KEYS; the caller's channel; a test's clock in ms, or empty; ms to keep keys
 --   beyond their end; …
 
@@ -20,44 +19,4 @@ if ARGV[3] ~= '' then
   call.now = tonumber(ARGV[3])
   call.wallMicroseconds = call.now * 1000
   call.wallText = string.format('%.0f', call.wallMicroseconds)
-end
-
-local function storeFences(call)
-  for tag, fence in pairs(call.fences) do
-    if fence ~= call.storedFences[tag] then redis.call('SET', tag .. 'fence', string.format('%.0f', fence)) end
-  end
-end
-
--- While a cluster moves a slot, what is missing here may be on the other node: made anew, it would be there twice. Redis
--- then refuses a command on two keys of which one is missing. Gives up the call; fences that it gave away stay given.
-local function refuseIfHalfMoved(call, one, other)
-  if type(redis.pcall('EXISTS', one, other)) == 'number' then return end
-  storeFences(call)
-  error('LEASEHOLD half moved')
-end
-
--- Reads the last fence of a hash tag, and lifts it to the wall clock: whatever a crash or a failover has lost, the next
--- fence is past it. Answers with the next fence.
-local function fenceToCome(call, tag)
-  local last = call.fences[tag]
-  if last then return last + 1 end
-  local clock, name = call.wallMicroseconds, tag .. 'fence'
-  local stored = redis.call('SET', name, call.wallText, 'GET')
-  if not stored then
-    -- The first of its tag, or it is still to come.
-    redis.call('DEL', name)
-    refuseIfHalfMoved(call, name, tag .. 'none')
-    redis.call('SET', name, call.wallText)
-  end
-  call.storedFences[tag] = clock
-  call.fences[tag] = math.max(tonumber(stored or '0'), clock - 1)
-  return call.fences[tag] + 1
-end
-
-local function liftFence(call, tag, floor)
-  if floor > 9007199254740991 then
-    storeFences(call)
-    error('LEASEHOLD fence beyond 2^53')
-  end
-  if floor > call.fences[tag] then call.fences[tag] = floor end
 end
