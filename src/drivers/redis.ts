@@ -21,7 +21,7 @@ import { Keyspace } from './redis/keyspace.ts'
 import type { Link } from './redis/link.ts'
 import { listPage } from './redis/listing.ts'
 import { NodeRedisClusterLink, NodeRedisLink, type NodeRedisClient, type NodeRedisCluster } from './redis/node-redis.ts'
-import { batchScript, run, soloScript, type Script } from './redis/script.ts'
+import { clusterScripts, run, scripts, type Script } from './redis/script.ts'
 import { Uptime } from './redis/uptime.ts'
 import { decodeNews, decodeReply, decodeSolo, encodeBatch, encodeSolo, type Batch, type Sender } from './redis/wire.ts'
 
@@ -215,6 +215,7 @@ class RedisDriver implements LockDriver {
 
   async #call(link: Link, requests: readonly Request[]): Promise<readonly Standing[]> {
     const [only] = requests
+    const { batch: batchScript, solo: soloScript } = link.cluster ? clusterScripts : scripts
     const solo = requests.length === 1 && only !== undefined ? encodeSolo(only, this.#sender) : undefined
     if (solo !== undefined) return [decodeSolo(await this.#run(link, soloScript, solo, requests))]
     const batch = encodeBatch(requests, this.#sender)

@@ -44,7 +44,9 @@ end
 local function nameQueue()
   if draft.queueName then return end
   draft.queueName, draft.waitersName = waiterKeys(draft.name)
-  if draft.head[WAITERS_UNTIL] > 0 then refuseIfHalfMoved(call, draft.queueName, draft.waitersName) end
+  if ON_CLUSTER == 1 and draft.head[WAITERS_UNTIL] > 0 then
+    refuseIfHalfMoved(call, draft.queueName, draft.waitersName)
+  end
 end
 
 -- The waiters in the order of their turn, read a few at a time: a release must not decode a thousand.
