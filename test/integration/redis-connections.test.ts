@@ -99,6 +99,33 @@ describe('a connection over node-redis that has fallen silent', () => {
   })
 })
 
+describe('a user with the rights that the page about Redis names, and no more', () => {
+  test('can claim, queue, be told, renew, evict, list and release', async () => {
+    const page = readFileSync('docs/stores/redis.md', 'utf8')
+    const named = page.slice(page.indexOf('An ACL for a client')).matchAll(/`([^`]+)`/g)
+    const rights = [...named].flatMap(([, words = '']) => words.split(' '))
+    expect(rights).toContain('+evalsha')
+    // What ioredis itself sends when it connects.
+    const connecting = ['+hello', '+auth', '+info', '+client', '+select']
+    const cli = (...args: readonly string[]): Promise<string> => server.cli('--no-auth-warning', '-a', 'p@ss', ...args)
+    await cli('ACL', 'SETUSER', 'app', 'reset', 'on', '>secret', ...rights, ...connecting)
+    await cli('ACL', 'LOG', 'RESET')
+    await using locks = await connect(`redis://app:secret@127.0.0.1:${server.port}/0`, { allowForce: true })
+    const lease = await locks.acquire('acl')
+    const waiting = Promise.all([locks.acquire('acl'), locks.readWrite('acl').read({ priority: 'high' })])
+    await eventually(async () => (await locks.inspect('acl'))?.waiters.length === 2, 'Both that wait')
+    expect((await locks.list()).locks.map(({ scope }) => scope)).toContain('acl')
+    await lease.release()
+    await eventually(async () => {
+      for (const { fence } of (await locks.inspect('acl'))?.holders ?? [])
+        await locks.evict('acl', { fence, reason: 'x' })
+      return (await locks.inspect('acl')) === null
+    }, 'The end of all')
+    expect((await waiting).every(({ fence }) => fence > lease.fence)).toBe(true)
+    expect(await cli('ACL', 'LOG')).toBe('')
+  })
+})
+
 describe('one lock', () => {
   const overTls: Record<string, () => RedisClient> = {
     ioredis: () => new Redis({ port: tlsPort, password: 'p@ss', tls: { ca: readFileSync(caFile) }, lazyConnect: true }),
