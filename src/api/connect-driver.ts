@@ -1,5 +1,6 @@
 import type { LockDriver } from '../core/driver.ts'
 import { LeaseholdError } from '../core/errors.ts'
+import { parseQuorum } from './quorum-url.ts'
 
 /** The driver for a URL, not opened yet. A driver's code is loaded only when it is asked for. */
 export async function driverFor(url: string): Promise<LockDriver> {
@@ -24,6 +25,8 @@ export async function driverFor(url: string): Promise<LockDriver> {
     }
     case 'redis':
     case 'rediss':
+    case 'redis-cluster':
+    case 'rediss-cluster':
     case 'redis+unix':
     case 'unix': {
       const { redis } = await import('../drivers/redis.ts')
@@ -31,13 +34,15 @@ export async function driverFor(url: string): Promise<LockDriver> {
     }
     case 'quorum': {
       const { quorum } = await import('../drivers/quorum.ts')
-      return quorum(await Promise.all(urlsOf(rest).map((node) => driverFor(node))))
+      const { urls, options } = parseQuorum(rest)
+      return quorum(await Promise.all(urls.map((node) => driverFor(node))), options)
     }
     default:
       throw new LeaseholdError(
         'INVALID',
         `There is no store for '${scheme}:'. ` +
-          'Use memory:, sqlite:FILE, redis://HOST, postgres://HOST, postgres-advisory://HOST or quorum:URL,URL,URL.',
+          'Use memory:, sqlite:FILE, redis://HOST, redis-cluster://HOST,HOST, postgres://HOST, ' +
+          'postgres-advisory://HOST or quorum:URL,URL,URL.',
       )
   }
 }
@@ -45,16 +50,7 @@ export async function driverFor(url: string): Promise<LockDriver> {
 /** Whether all of a store lives in this thread, where no other can renew. */
 export function livesInThread(url: string): boolean {
   const { scheme, rest } = splitUrl(url)
-  return scheme === 'memory' || (scheme === 'quorum' && urlsOf(rest).some((node) => livesInThread(node)))
-}
-
-/** The URLs of a list. A comma ends one only where the next begins: hosts, files and passwords may have commas too. */
-function urlsOf(list: string): string[] {
-  const urls = list.split(/,(?=(?:memory|sqlite|quorum):|[a-z][a-z0-9+.-]*:\/\/)/)
-  if (urls.some((url) => url.startsWith('quorum:'))) {
-    throw new LeaseholdError('INVALID', 'A quorum cannot be a node of a quorum. Name its stores instead.')
-  }
-  return urls
+  return scheme === 'memory' || (scheme === 'quorum' && parseQuorum(rest).urls.some((node) => livesInThread(node)))
 }
 
 /** The parts of a store's URL. */

@@ -1,6 +1,6 @@
 import { durationMs } from '../core/duration.ts'
 import type { AcquireOptions, ConflictStrategy } from '../index.ts'
-import { commonOptions, durationOption, type Given, type OptionTable } from './arguments.ts'
+import { commonOptions, durationOption, numberOption, type Given, type OptionTable } from './arguments.ts'
 import { UsageError } from './usage-error.ts'
 
 /** What `leasehold run` was asked to do. */
@@ -9,6 +9,10 @@ export interface RunRequest {
   readonly command: string
   readonly commandArguments: readonly string[]
   readonly acquire: AcquireOptions
+  /** Held together with others that share it too. */
+  readonly shared: boolean
+  /** Held by so many at once. */
+  readonly permits: number | undefined
   readonly killAfterMs: number
   readonly quiet: boolean
 }
@@ -21,6 +25,8 @@ export const runOptions = {
   priority: { type: 'string' },
   'max-hold': { type: 'string' },
   'on-conflict': { type: 'string' },
+  shared: { type: 'boolean' },
+  permits: { type: 'string' },
   'kill-after': { type: 'string' },
   quiet: { type: 'boolean', short: 'q' },
 } satisfies OptionTable
@@ -36,6 +42,11 @@ export function readRunRequest(given: Given & { readonly command: readonly strin
   const killAfter = durationOption(given, 'kill-after')
   const priority = given.texts.get('priority')
   const onConflict = given.texts.get('on-conflict')
+  const permits = numberOption(given, 'permits')
+  const shared = given.flags.has('shared')
+  if (shared && permits !== undefined) {
+    throw new UsageError('run takes --shared, for as many as want it, or --permits N, not both.')
+  }
   return {
     name,
     command: command[0] as string,
@@ -47,6 +58,8 @@ export function readRunRequest(given: Given & { readonly command: readonly strin
       ...(priority !== undefined && { priority: readPriority(priority) }),
       ...(onConflict !== undefined && { onConflict: onConflict as ConflictStrategy }),
     },
+    shared,
+    permits,
     killAfterMs: killAfter === undefined ? killAfterDefaultMs : durationMs(killAfter, 'kill-after'),
     quiet: given.flags.has('quiet'),
   }

@@ -19,6 +19,8 @@ const help = `Usage: leasehold run NAME [options] -- COMMAND [ARGUMENT ...]
 Takes the lock NAME, runs COMMAND, and lets the lock go. Waits its turn if somebody else holds it.
 
 Options:
+  --shared            hold it together with others that say --shared; those that do not hold it alone
+  --permits N         hold one of N permits; all that use NAME must say the same N
   --wait DURATION     give up after this time, with exit code 75; else wait as long as it takes
   --no-wait           do not wait at all
   --ttl DURATION      how long the lease lasts unless renewed, 30s; it is renewed while COMMAND runs
@@ -44,6 +46,8 @@ ${exitCodesHelp}
 Examples:
   leasehold run nightly -- ./backup.sh
   leasehold run deploy --wait 10m --max-hold 1h -- make deploy
+  leasehold run website --shared -- ./render.sh
+  leasehold run downloads --permits 3 -- ./download.sh
   leasehold run reindex --no-wait -- ./reindex.sh || echo 'somebody else is at it'
   leasehold run demo -- sh -c 'echo I hold fence $LEASEHOLD_FENCE; sleep 2'
   leasehold run -- -odd-name -- true
@@ -106,11 +110,12 @@ function userName(): { user?: string } {
 
 async function acquire(
   locks: Locks,
-  { name, acquire: options, quiet }: RunRequest,
+  request: RunRequest,
   { messages }: Surroundings,
   { signal }: Interruption,
 ): Promise<Lease> {
-  if (quiet) return locks.acquire(name, { ...options, signal })
+  const { name, quiet } = request
+  if (quiet) return take(locks, request, signal)
   const report = new WaitingReport(locks, name, messages)
   const takeover = locks.on('takeover', ({ after }) => {
     report.granted()
@@ -118,11 +123,19 @@ async function acquire(
     messages.say(`the holder before did not let go (${after.how}): ${who}. Its work may be half done.`)
   })
   try {
-    const lease = await locks.acquire(name, { ...options, signal })
+    const lease = await take(locks, request, signal)
     report.granted()
     return lease
   } finally {
     report[Symbol.dispose]()
     takeover[Symbol.dispose]()
   }
+}
+
+/** Alone, together with others, or as one of so many. */
+function take(locks: Locks, request: RunRequest, signal: AbortSignal): Promise<Lease> {
+  const { name, shared, permits } = request
+  const options = { ...request.acquire, signal }
+  if (permits !== undefined) return locks.semaphore(name, permits).acquire(options)
+  return shared ? locks.readWrite(name).read(options) : locks.acquire(name, options)
 }

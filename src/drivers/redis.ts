@@ -11,15 +11,17 @@ import type { Heard, KeyPage, ListQuery, LockDriver, Request, Standing } from '.
 import { LeaseholdError } from '../core/errors.ts'
 import { fullSupport } from '../core/full-support.ts'
 import { parseAddress } from './redis/address.ts'
-import { callsOf, isOneCall } from './redis/calls.ts'
+import { callsOf, isOneCall, type Call } from './redis/calls.ts'
 import { dial } from './redis/dial.ts'
-import { faultOf, isUnsent, overdue } from './redis/faults.ts'
+import { faultOf, isHalfMoved, isOverdue, isUnsent, overdue } from './redis/faults.ts'
+import { HalfMoved } from './redis/half-moved.ts'
+import { hashTagOf } from './redis/hash-tags.ts'
 import { IoredisLink, type IoredisClient } from './redis/ioredis.ts'
 import { Keyspace } from './redis/keyspace.ts'
 import type { Link } from './redis/link.ts'
 import { listPage } from './redis/listing.ts'
 import { NodeRedisClusterLink, NodeRedisLink, type NodeRedisClient, type NodeRedisCluster } from './redis/node-redis.ts'
-import { batchScript, run, soloScript, type Script } from './redis/script.ts'
+import { clusterScripts, run, scripts, type Script } from './redis/script.ts'
 import { Uptime } from './redis/uptime.ts'
 import { decodeNews, decodeReply, decodeSolo, encodeBatch, encodeSolo, type Batch, type Sender } from './redis/wire.ts'
 
@@ -30,7 +32,10 @@ export type { NodeRedisClient, NodeRedisCluster } from './redis/node-redis.ts'
 export type RedisClient = IoredisClient | NodeRedisClient | NodeRedisCluster
 
 export interface RedisOptions {
-  /** `redis://user:password@host:6379/0`, `rediss://…` or `redis+unix:///path`. Absent: Redis on this machine. */
+  /**
+   * `redis://user:password@host:6379/0`, `rediss://…`, `redis+unix:///path` or `redis-cluster://host:6379,host:6379`.
+   * Absent: Redis on this machine.
+   */
   readonly url?: string
   /** A client to use instead of a URL. It stays yours: closing the driver leaves it open. */
   readonly client?: RedisClient
@@ -61,6 +66,7 @@ class RedisDriver implements LockDriver {
   /** Our claims that wait, by id: whoever may have missed news is told to ask. */
   readonly #waiting = new Map<string, string>()
   readonly #uptime = new Uptime()
+  readonly #halfMoved = new HalfMoved()
   #link: Link | undefined
   #opening: Promise<Link> | undefined
   #closed = false
@@ -92,8 +98,10 @@ class RedisDriver implements LockDriver {
   async list(query: ListQuery): Promise<KeyPage> {
     const link = await this.#connected()
     const { keyspace, clock } = this.#sender
+    // Each step in time, not the page: a walk takes as long as there are keys of any kind.
+    const step = <Result>(work: Promise<Result>): Promise<Result> => inTime(this.#commandTimeoutMs, work, overdue)
     try {
-      return await inTime(this.#commandTimeoutMs, listPage({ link, keyspace, clock }, query), overdue)
+      return await listPage({ link, keyspace, clock, step }, query)
     } catch (error) {
       throw faultOf(error)
     }
@@ -165,28 +173,49 @@ class RedisDriver implements LockDriver {
     try {
       return await this.#call(link, requests)
     } catch (error) {
+      if (link.cluster && this.#mayBeHalfMoved(requests, error)) return this.#sendCalls(link, requests)
       const fault = faultOf(error)
       if (isUnsent(error)) throw fault
-      return requests.map(() => ({ state: 'unknown', error: fault }))
+      return unknown(requests, fault)
     }
   }
 
-  /** Several calls at once. What one of them could not send is unknown: others were sent. */
+  /** Several calls. What could not be sent is unknown: others were. */
   async #sendCalls(link: Link, requests: readonly Request[]): Promise<readonly Standing[]> {
     const answers: Standing[] = []
-    const sendOne = async (places: readonly number[]): Promise<void> => {
-      const batch = places.map((place) => requests[place] as Request)
-      const standings = await this.#sendCall(link, batch).catch((error: unknown) =>
-        batch.map((): Standing => ({ state: 'unknown', error })),
-      )
-      for (const [index, place] of places.entries()) answers[place] = standings[index] as Standing
+    const sendInTurn = async (calls: readonly Call[]): Promise<void> => {
+      let failure: unknown
+      for (const places of calls) {
+        const batch = places.map((place) => requests[place] as Request)
+        // After one that failed the next would only wait as long again.
+        const standings = failure === undefined ? await this.#sendOrUnknown(link, batch) : unknown(batch, failure)
+        for (const [index, place] of places.entries()) answers[place] = standings[index] as Standing
+        if (standings.every(isUnknown)) failure = standings[0]?.error
+      }
     }
-    await Promise.all(callsOf(requests, link.cluster).map(sendOne))
+    await Promise.all(callsOf(requests, link.cluster, this.#halfMoved).map(sendInTurn))
     return answers
+  }
+
+  #sendOrUnknown(link: Link, requests: readonly Request[]): Promise<readonly Standing[]> {
+    return this.#sendCall(link, requests).catch((error: unknown) => unknown(requests, error))
+  }
+
+  /**
+   * Whether to send the keys of a call again, each alone, as they are on two nodes. A client library that tries again
+   * by itself may also let the time run out: then they go alone the next time.
+   */
+  #mayBeHalfMoved(requests: readonly Request[], error: unknown): boolean {
+    const [first] = requests.map((request) => keyOf(request))
+    if (first === undefined || requests.every((request) => keyOf(request) === first)) return false
+    const refused = isHalfMoved(error)
+    if (refused || isOverdue(error)) this.#halfMoved.note(hashTagOf(first))
+    return refused
   }
 
   async #call(link: Link, requests: readonly Request[]): Promise<readonly Standing[]> {
     const [only] = requests
+    const { batch: batchScript, solo: soloScript } = link.cluster ? clusterScripts : scripts
     const solo = requests.length === 1 && only !== undefined ? encodeSolo(only, this.#sender) : undefined
     if (solo !== undefined) return [decodeSolo(await this.#run(link, soloScript, solo, requests))]
     const batch = encodeBatch(requests, this.#sender)
@@ -217,7 +246,7 @@ class RedisDriver implements LockDriver {
       if (request.op === 'evict' || (state !== 'waiting' && this.#waiting.size === 0)) continue
       const id = request.op === 'claim' ? request.claim.id : request.id
       if (state === 'waiting') this.#waiting.set(id, keyOf(request))
-      else if (state !== 'unknown') this.#waiting.delete(id)
+      else if (state !== 'unknown' || request.op === 'release') this.#waiting.delete(id)
     }
   }
 
@@ -237,8 +266,18 @@ class RedisDriver implements LockDriver {
   }
 }
 
+type Unknown = Extract<Standing, { state: 'unknown' }>
+
+function unknown(requests: readonly Request[], error: unknown): readonly Unknown[] {
+  return requests.map(() => ({ state: 'unknown', error }))
+}
+
+function isUnknown(standing: Standing): standing is Unknown {
+  return standing.state === 'unknown'
+}
+
 /** Clients are told apart by what they have: nothing of theirs is imported. */
 function linkOver(client: RedisClient): Link {
   if ('call' in client) return new IoredisLink(client, false)
-  return 'masters' in client ? new NodeRedisClusterLink(client) : new NodeRedisLink(client, false)
+  return 'masters' in client ? new NodeRedisClusterLink(client, false) : new NodeRedisLink(client, false)
 }

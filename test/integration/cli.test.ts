@@ -63,6 +63,48 @@ describe('a command', () => {
   })
 })
 
+describe('a lock that is shared', () => {
+  const hold = (mark: string, ...options: string[]) =>
+    leasehold('run', 'demo', ...options, '--', 'sh', '-c', `echo $LEASEHOLD_FENCE > ${mark}; read line`)
+
+  test('is held by all that say --shared, and waits for those that do not', async () => {
+    const [one, two] = [hold('one', '--shared'), hold('two', '--shared')]
+    const fences = [await workshop.written('one'), await workshop.written('two')]
+    expect(new Set(fences).size).toBe(2)
+    expect((await workshop.lock('demo')).holders).toMatchObject([{ mode: 'shared' }, { mode: 'shared' }])
+    const alone = leasehold('run', 'demo', '--', 'true')
+    await alone.says(/waiting for "demo", next in line; held by .* and 1 more since/)
+    // Nobody barges: the next to share waits behind the one that does not.
+    const late = leasehold('run', 'demo', '--shared', '--no-wait', '--', 'true')
+    expect((await late.ended()).code).toBe(75)
+    one.type('done\n')
+    two.type('done\n')
+    expect((await alone.ended()).code).toBe(0)
+  })
+
+  test('with permits is held by so many, and the next waits for a permit', async () => {
+    const [one, two] = [hold('one', '--permits', '2'), hold('two', '--permits', '2')]
+    await Promise.all([workshop.written('one'), workshop.written('two')])
+    expect((await workshop.lock('demo')).holders).toMatchObject([{ limit: 2 }, { limit: 2 }])
+    expect((await leasehold('run', 'demo', '--permits', '2', '--no-wait', '--', 'true').ended()).code).toBe(75)
+    const third = leasehold('run', 'demo', '--permits', '2', '--', 'true')
+    await third.says(/waiting for "demo", next in line/)
+    one.type('done\n')
+    expect((await third.ended()).code).toBe(0)
+    two.type('done\n')
+    await Promise.all([one.ended(), two.ended()])
+  })
+
+  test('has one number of permits, at least one', async () => {
+    hold('one', '--permits', '2')
+    await workshop.written('one')
+    const other = await leasehold('run', 'demo', '--permits', '3', '--no-wait', '--', 'true').ended()
+    expect(other).toMatchObject({ code: 75 })
+    expect(other.errors).toMatch(/permits|limit/)
+    expect(await leasehold('run', 'demo', '--permits', '0', '--', 'true').ended()).toMatchObject({ code: 64 })
+  })
+})
+
 describe('contention', () => {
   test('a second one waits visibly, then runs with a higher fence', async () => {
     const first = leasehold('run', 'demo', '--', 'sh', '-c', 'echo $LEASEHOLD_FENCE; touch held; read line')

@@ -8,7 +8,8 @@ import { pauseHolder } from '../guards/pause.ts'
 import { Child } from '../support/child.ts'
 import { MariadbServer } from '../support/mariadb-server.ts'
 import { PostgresServer } from '../support/postgres-server.ts'
-import { RedisCluster, RedisServer } from '../support/redis-server.ts'
+import { RedisCluster } from '../support/redis-cluster.ts'
+import { RedisServer } from '../support/redis-server.ts'
 
 // Each guard is proven by the thing it is there for: a process that holds a lock, is stopped past its lease (SIGSTOP)
 // right after it has looked at the lease, and writes when it goes on. Without the guard its write must do harm, or the

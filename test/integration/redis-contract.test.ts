@@ -1,10 +1,11 @@
 import { Cluster } from 'ioredis'
-import { createClient } from 'redis'
+import { createClient, createCluster } from 'redis'
 import { afterAll, describe, expect, test } from 'vitest'
 import type { LockDriver } from '../../src/core/driver.ts'
 import { redis, type RedisOptions } from '../../src/drivers/redis.ts'
 import { compareWithModel, conformance, type Bench, type Harness } from '../../src/testing/index.ts'
-import { RedisCluster, RedisServer } from '../support/redis-server.ts'
+import { RedisCluster } from '../support/redis-cluster.ts'
+import { RedisServer } from '../support/redis-server.ts'
 
 // A restart must find what was answered: that is what appendfsync always is for.
 const server = await RedisServer.start({ settings: { appendonly: 'yes', appendfsync: 'always' } })
@@ -62,19 +63,35 @@ const overNodeRedis: Harness = {
 
 const overCluster: Harness = {
   async open() {
-    const empty = async (): Promise<void> => {
-      await Promise.all(cluster.servers.map((node) => node.cli('FLUSHALL')))
-    }
-    await empty()
+    await cluster.empty()
     const client = new Cluster(cluster.startNodes)
     const close = async (): Promise<void> => client.disconnect()
-    return benchOf(() => ({ client }), empty, { close })
+    return benchOf(
+      () => ({ client }),
+      () => cluster.empty(),
+      { close },
+    )
+  },
+}
+
+const overNodeRedisCluster: Harness = {
+  async open() {
+    await cluster.empty()
+    const client = createCluster({ rootNodes: cluster.startNodes.map((socket) => ({ socket })) })
+    await client.connect()
+    const close = async (): Promise<void> => client.destroy()
+    return benchOf(
+      () => ({ client }),
+      () => cluster.empty(),
+      { close },
+    )
   },
 }
 
 conformance('redis', overUrl)
 conformance('redis over node-redis', overNodeRedis)
 conformance('a redis cluster', overCluster)
+conformance('a redis cluster over node-redis', overNodeRedisCluster)
 
 describe('the rule in Lua', () => {
   test('answers as the rule does on twenty thousand random commands', { timeout: 180_000 }, async () => {

@@ -2,7 +2,9 @@ import { setTimeout as pause } from 'node:timers/promises'
 import { Redis } from 'ioredis'
 import { afterEach, describe, expect, test } from 'vitest'
 import type { Claim, LockDriver, Standing } from '../../src/core/driver.ts'
+import { hashTagOf } from '../../src/drivers/redis/hash-tags.ts'
 import { redis, type RedisOptions } from '../../src/drivers/redis.ts'
+import { redisGuard } from '../../src/guards/index.ts'
 import { connect, createLocks } from '../../src/index.ts'
 import { RedisServer, type RedisServerOptions } from '../support/redis-server.ts'
 import { TcpProxy } from '../support/tcp-proxy.ts'
@@ -194,10 +196,8 @@ describe('a connection that breaks', () => {
     const proxy = await startProxy(server)
     const driver = await openDriver({ url: `redis://127.0.0.1:${proxy.port}`, commandTimeoutMs: 200 })
     await claim(driver, 'holder')
-    proxy.pause()
+    proxy.silence()
     expect(await renew(driver, 'holder')).toMatchObject({ state: 'unknown', error: { reason: 'network' } })
-    proxy.cut()
-    proxy.resume()
     expect(await untilAnswered(() => renew(driver, 'holder'))).toMatchObject({ state: 'held' })
   })
 })
@@ -298,9 +298,22 @@ describe('a Redis that refuses', () => {
     expect(await renew(driver, 'waiter')).toMatchObject({ state: 'held' })
   })
 
+  test('a fence counter that has run out is told as fence, and is not set back by that', async () => {
+    const server = await startServer()
+    const driver = await openDriver(server.url)
+    const counter = `leasehold:{${hashTagOf(key)}}fence`
+    await server.cli('SET', counter, String(Number.MAX_SAFE_INTEGER))
+    const ranOut = { state: 'unknown', error: { code: 'UNAVAILABLE', reason: 'fence' } }
+    expect(await claim(driver, 'alone')).toMatchObject(ranOut)
+    const both = ['one', 'two'].map((id) => ({ op: 'claim' as const, claim: claimOf(id) }))
+    expect(await driver.send(both)).toMatchObject([ranOut, ranOut])
+    expect(await server.cli('GET', counter)).toBe(String(Number.MAX_SAFE_INTEGER))
+  })
+
   test('a replica is told as read-only', async () => {
     const primary = await startServer()
-    const replica = await startServer({ settings: { replicaof: `127.0.0.1 ${primary.port}` } })
+    const replica = await startServer()
+    await replica.cli('REPLICAOF', '127.0.0.1', String(primary.port))
     const driver = await openDriver(replica.url)
     const standing = await untilReason(() => claim(driver, 'holder'), 'read-only')
     expect(standing).toMatchObject({ state: 'unknown', error: { code: 'UNAVAILABLE', reason: 'read-only' } })
@@ -341,14 +354,12 @@ describe('a failover to a replica that lags behind', () => {
     const fence = fenceOf(await claim(after, 'other'))
 
     expect(fence).toBeGreaterThan(lost)
-    const guarded = { fence: 0, writer: '' }
-    const write = (writer: string, writersFence: number): boolean => {
-      if (writersFence < guarded.fence) return false
-      Object.assign(guarded, { fence: writersFence, writer })
-      return true
-    }
-    expect([write('other', fence), write('holder', lost)]).toEqual([true, false])
-    expect(guarded.writer).toBe('other')
+    const client = new Redis(replica.port)
+    cleanups.push(() => client.disconnect())
+    const guard = redisGuard(client)
+    await guard.set('total', 'by the other', fence)
+    await expect(guard.set('total', 'by the first holder', lost)).rejects.toMatchObject({ code: 'LOST' })
+    expect(await client.get('total')).toBe('by the other')
   })
 })
 

@@ -13,6 +13,15 @@ export async function freePort(): Promise<number> {
   throw new Error(`No free port was found between ${firstPort} and ${lastPort}.`)
 }
 
+/** The same, with a second port `apart` above it: what a Redis cluster's nodes talk to each other through. */
+export async function freePortPair(apart: number): Promise<number> {
+  for (let attempt = 0; attempt < 200; attempt += 1) {
+    const port = firstPort + Math.floor(Math.random() * (lastPort - apart - firstPort))
+    if ((await isFree(port)) && (await isFree(port + apart))) return port
+  }
+  throw new Error(`No two free ports ${apart} apart were found between ${firstPort} and ${lastPort}.`)
+}
+
 function isFree(port: number): Promise<boolean> {
   return new Promise((resolve) => {
     const server = createServer()

@@ -13,8 +13,8 @@ import { freePort } from './free-port.ts'
 export interface RedisServerOptions {
   /** Lines of redis.conf, by name. */
   readonly settings?: Readonly<Record<string, string>>
-  /** The program, if not `redis-server`: another version, or Valkey. */
-  readonly program?: string
+  /** Below 32768, unless told. */
+  readonly port?: number
 }
 
 const startedWithinMs = 10_000
@@ -33,7 +33,7 @@ export class RedisServer {
   }
 
   static async start(options: RedisServerOptions = {}): Promise<RedisServer> {
-    const server = new RedisServer(await freePort(), options)
+    const server = new RedisServer(options.port ?? (await freePort()), options)
     await server.start()
     return server
   }
@@ -48,7 +48,8 @@ export class RedisServer {
 
   /** Starts again after `kill`, on the same port and with what is on disk. */
   async start(): Promise<void> {
-    const program = this.#options.program ?? needProgram('redis-server', ['redis-server'])
+    // Named by `npm run test:redis-versions`.
+    const program = process.env['REDIS_SERVER'] ?? needProgram('redis-server', ['redis-server'])
     const settings = {
       port: String(this.port),
       bind: '127.0.0.1',
@@ -108,51 +109,4 @@ export class RedisServer {
       })
     })
   }
-}
-
-/** A cluster of three primaries, without replicas. */
-export class RedisCluster {
-  readonly servers: readonly RedisServer[]
-
-  private constructor(servers: readonly RedisServer[]) {
-    this.servers = servers
-  }
-
-  static async start(): Promise<RedisCluster> {
-    const settings = { 'cluster-enabled': 'yes', 'cluster-node-timeout': '1000' }
-    const servers: RedisServer[] = []
-    for (let node = 0; node < 3; node += 1) {
-      const port = await portWithBus()
-      servers.push(await RedisServer.start({ settings: { ...settings, 'cluster-port': String(port) } }))
-    }
-    const [first] = servers as [RedisServer]
-    const addresses = servers.map(({ port }) => `127.0.0.1:${port}`)
-    await first.cli('--cluster', 'create', ...addresses, '--cluster-replicas', '0', '--cluster-yes')
-    const cluster = new RedisCluster(servers)
-    const deadline = Date.now() + startedWithinMs
-    while (!(await cluster.#agrees())) {
-      if (Date.now() > deadline) throw new Error('The cluster did not agree in time.')
-      await pause(50)
-    }
-    return cluster
-  }
-
-  /** Where clients may begin. */
-  get startNodes(): { host: string; port: number }[] {
-    return this.servers.map(({ port }) => ({ host: '127.0.0.1', port }))
-  }
-
-  async stop(): Promise<void> {
-    await Promise.all(this.servers.map((server) => server.stop()))
-  }
-
-  async #agrees(): Promise<boolean> {
-    const states = await Promise.all(this.servers.map((server) => server.cli('cluster', 'info')))
-    return states.every((state) => state.includes('cluster_state:ok'))
-  }
-}
-
-/** The cluster bus listens on a port of its own. */
-function portWithBus(): Promise<number> {
-  return freePort()
 }

@@ -66,6 +66,11 @@ export class TcpProxy {
   /** Half-open: connections stay, new ones are accepted, nothing is passed on in either direction. */
   pause(): void {
     this.#paused = true
+    this.silence()
+  }
+
+  /** Half-open for good: the connections there are stay, and pass nothing on any more. New ones do. */
+  silence(): void {
     for (const { client, target } of this.#links) for (const socket of [client, target]) socket.pause()
   }
 

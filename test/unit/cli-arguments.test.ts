@@ -57,6 +57,14 @@ describe('options', () => {
 })
 
 describe('run', () => {
+  test('takes a lock alone unless told how to share it', () => {
+    expect(readRun(['demo'])).toMatchObject({ shared: false, permits: undefined })
+    expect(readRun(['demo', '--shared'])).toMatchObject({ shared: true, permits: undefined })
+    expect(readRun(['demo', '--permits', '3'])).toMatchObject({ shared: false, permits: 3 })
+    expect(() => readRun(['demo', '--permits', 'many'])).toThrow('not a whole number')
+    expect(() => readRun(['demo', '--permits', '3', '--shared'])).toThrow('not both')
+  })
+
   test('takes a name, options, and a command with its own options', () => {
     const request = readRun(['demo', '--wait', '5s', '--priority', '-3', '--kill-after', '2s'], ['sh', '-c', 'true'])
     expect(request).toMatchObject({ name: 'demo', command: 'sh', commandArguments: ['-c', 'true'], killAfterMs: 2000 })

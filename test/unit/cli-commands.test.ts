@@ -1,3 +1,4 @@
+import { readFileSync } from 'node:fs'
 import { describe, expect, test } from 'vitest'
 import { runCommandLine } from '../../src/cli/command-line.ts'
 import type { Surroundings } from '../../src/cli/command.ts'
@@ -33,6 +34,19 @@ describe('help', () => {
     const { leasehold, shown } = desk()
     expect(await leasehold('--help')).toBe(0)
     expect(shown.output).toMatch(/Commands:\n {2}run .*\n {2}ls .*\n {2}explain .*\n {2}watch .*\n {2}evict .*\n/)
+  })
+
+  test('the page about the command line has every command, option and variable that help shows', async () => {
+    const page = readFileSync('docs/cli.md', 'utf8')
+    const { leasehold, shown } = desk()
+    await leasehold('--help')
+    const commands = [...shown.output.matchAll(/^ {2}(\w+) {2,}\w/gm)].map(([, command = '']) => command)
+    expect(commands).toContain('run')
+    for (const command of commands) await leasehold(command, '--help')
+    const options = [...shown.output.matchAll(/^ {2}(?:-\w, )?(--[a-z-]+)/gm)].map(([, option = '']) => option)
+    const variables = shown.output.match(/LEASEHOLD_[A-Z_]+/g) ?? []
+    const words = [...commands.map((command) => `leasehold ${command} `), ...options, ...variables]
+    expect(words.filter((word) => !page.includes(word))).toEqual([])
   })
 
   test('a wrong command or option exits with 64 and a suggestion', async () => {

@@ -69,6 +69,11 @@ describe('a URL', () => {
     ['quorum:memory:a,memory:b', 'two stores'],
     ['quorum:memory:a,memory:b,quorum:memory:c', 'a quorum in a quorum'],
     ['quorum:', 'nothing'],
+    ['quorum:memory:a,memory:b,memory:c,?votesafter=0', 'an option that does not exist'],
+    ['quorum:memory:a,memory:b,memory:c,?votesAfter=soon', 'an option that makes no sense'],
+    ['quorum:memory:a,memory:b,memory:c,?drift=', 'an option without a value'],
+    ['quorum:memory:a,memory:b,memory:c,?drift=0.1&drift=0.2', 'an option that is there twice'],
+    ['quorum:memory:a,memory:b,memory:c,?environment=mine', 'an option that is for programs'],
     ['quorum:memory:a,memory:b,nosuch://c', 'a store that does not exist'],
   ])('%s is refused: %s', async (url) => {
     await expect(connect(url)).rejects.toMatchObject({ code: 'INVALID' })

@@ -83,8 +83,24 @@ describe('an address', () => {
     expect(signedIn).toMatchObject({ path: '/run/redis.sock', username: 'me', password: 'a@b' })
   })
 
+  test('may be some nodes of a Cluster', () => {
+    expect(parseAddress('redis-cluster://a:7000,b,[::1]:7002')).toEqual({
+      nodes: [
+        { host: 'a', port: 7000 },
+        { host: 'b', port: 6379 },
+        { host: '::1', port: 7002 },
+      ],
+      tls: false,
+    })
+    const signedIn = { nodes: [{ host: 'a', port: 6379 }], tls: true, username: 'me', password: 'a@b,c/d' }
+    expect(parseAddress('rediss-cluster://me:a%40b%2Cc%2Fd@a/0')).toEqual(signedIn)
+    expect(() => parseAddress('redis-cluster://a,b/1')).toThrow('A Redis Cluster has only database 0.')
+  })
+
   test('that makes no sense is refused without repeating its password', () => {
-    for (const url of ['redis://:secret@host/x', 'http://:secret@host', 'secret']) {
+    const cluster = ['', ',', 'a,', 'a:b', 'a:99999', 'a?b', 'a/b'].map((rest) => `redis-cluster://:secret@${rest}`)
+    const single = ['redis://:secret@host/x', 'redis://:secret%@host', 'http://:secret@host', 'secret']
+    for (const url of [...single, ...cluster]) {
       expect(() => redis(url)).toThrow(expect.objectContaining({ code: 'INVALID' }))
       expect(() => redis(url)).not.toThrow(/secret/)
       expect(() => redis(url)).not.toThrow(expect.objectContaining({ cause: expect.anything() }))

@@ -30,7 +30,7 @@ for index, name in ipairs(KEYS) do
   local kind = kinds[(high - 33) * 90 + low - 32]
   local line = kind.quick and #id < 256 and kind.quick(call, name, id, kind)
   if not line then
-    byTheRule = byTheRule or theRule(call, fenceToCome, liftFence)
+    byTheRule = byTheRule or theRule(call, fenceToCome, liftFence, refuseIfHalfMoved)
     local news
     line, news = byTheRule(name, id, kind)
     for _, one in ipairs(news) do

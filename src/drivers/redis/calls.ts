@@ -1,23 +1,32 @@
 import { keyOf } from '../../core/batcher.ts'
 import type { Request } from '../../core/driver.ts'
+import type { HalfMoved } from './half-moved.ts'
 import { hashTagOf } from './hash-tags.ts'
 
 /** The most requests of one call: a longer script would keep everybody else waiting. */
 const requestsPerCallMax = 1000
 
+/** The places in a batch of the requests of one call. */
+export type Call = readonly number[]
+
 /**
- * Divides a batch into calls: the places in it that go together. Usually all of them; on a cluster those of one hash
- * tag. Requests of one key stay in their order.
+ * Divides a batch into calls. Usually it is one; on a cluster there is one for each hash tag, or for each key while the
+ * tag's slot is being moved. Calls of different groups may be under way together; those of one group go one after the
+ * other, as they may be about the same key.
  */
-export function callsOf(requests: readonly Request[], cluster: boolean): readonly (readonly number[])[] {
+export function callsOf(
+  requests: readonly Request[],
+  cluster: boolean,
+  halfMoved: HalfMoved,
+): readonly (readonly Call[])[] {
   const groups = new Map<string, number[]>()
   for (const [place, request] of requests.entries()) {
-    const tag = cluster ? hashTagOf(keyOf(request)) : ''
-    const group = groups.get(tag)
-    if (group === undefined) groups.set(tag, [place])
-    else group.push(place)
+    const group = cluster ? groupOf(keyOf(request), halfMoved) : ''
+    const places = groups.get(group)
+    if (places === undefined) groups.set(group, [place])
+    else places.push(place)
   }
-  return [...groups.values()].flatMap((group) => pieces(group))
+  return [...groups.values()].map((places) => pieces(places))
 }
 
 /** Whether a batch is one call as it is. */
@@ -25,9 +34,14 @@ export function isOneCall(requests: readonly Request[], cluster: boolean): boole
   return requests.length === 1 || (!cluster && requests.length <= requestsPerCallMax)
 }
 
-function pieces(group: readonly number[]): number[][] {
-  const count = Math.ceil(group.length / requestsPerCallMax)
+function groupOf(key: string, halfMoved: HalfMoved): string {
+  const tag = hashTagOf(key)
+  return halfMoved.has(tag) ? `${tag} ${key}` : tag
+}
+
+function pieces(places: Call): readonly Call[] {
+  const count = Math.ceil(places.length / requestsPerCallMax)
   return Array.from({ length: count }, (_, piece) =>
-    group.slice(piece * requestsPerCallMax, (piece + 1) * requestsPerCallMax),
+    places.slice(piece * requestsPerCallMax, (piece + 1) * requestsPerCallMax),
   )
 }

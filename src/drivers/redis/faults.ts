@@ -11,27 +11,60 @@ const replies: readonly (readonly [begins: RegExp, reason: string, advice: strin
   [/^(OOM|MISCONF)/, 'full', 'Redis cannot write. Give it memory or disk; held locks live on until their ttl ends.'],
   [/^(LOADING|MASTERDOWN)/, 'loading', 'Redis is reading its data; try again.'],
   [/^(BUSY)/, 'busy', 'Another script keeps Redis busy; try again.'],
-  [/^(CLUSTERDOWN|TRYAGAIN|MOVED|ASK|CROSSSLOT)/, 'cluster', 'The cluster is being rearranged; try again.'],
+  [
+    /^(CLUSTERDOWN|MOVED|ASK|CROSSSLOT|Too many Cluster redir)|TRYAGAIN|LEASEHOLD half moved|access a non local key/,
+    'cluster',
+    'The cluster is being rearranged; try again.',
+  ],
+  [/^(ERR )?syntax error/, 'configuration', 'Use Redis 6.2 or newer, or Valkey.'],
   [/LEASEHOLD fence/, 'fence', "A fence has grown beyond 2^53. Check Redis' clock."],
 ]
 
 /** The error a user sees for whatever went wrong: what happened, and what to do. */
 export function faultOf(error: unknown): LeaseholdError {
   if (error instanceof LeaseholdError) return error
-  const message = messageOf(error)
+  const message = replyOf(error)
   for (const [begins, reason, advice] of replies) {
     if (begins.test(message)) return unavailable(`${message}. ${advice}`, reason, error)
   }
-  if (isScriptFault(message)) return unavailable(`${message}. This may be a fault of Leasehold.`, 'script', error)
+  if (isScriptFault(messageOf(error)))
+    return unavailable(`${message}. This may be a fault of Leasehold.`, 'script', error)
   return unavailable(`Redis cannot be reached: ${message}.`, 'network', error)
+}
+
+/** What Redis said. Redis 6.2 puts before an error in a script where in the script that was. */
+export function replyOf(error: unknown): string {
+  return messageOf(sourceOf(error)).replace(/^ERR Error running script \(call to \w+\): (@?user_script: ?\d+: )*-?/, '')
+}
+
+/** ioredis says of a cluster only that it failed, and beside that how its last node did. */
+function sourceOf(error: unknown): unknown {
+  return (error as { lastNodeError?: unknown } | undefined)?.lastNodeError ?? error
+}
+
+/**
+ * Whether some keys of a call have moved to another node of the cluster, and others not yet: each alone may be found.
+ * A client library that was sent to and fro gives up with an error of its own.
+ */
+export function isHalfMoved(error: unknown): boolean {
+  return /TRYAGAIN|^Too many Cluster redir/.test(replyOf(error))
 }
 
 /** The error of a reply that is overdue: whether the request was carried out is not known. */
 export function overdue(milliseconds: number): LeaseholdError {
-  return unavailable(`Redis has not answered for ${milliseconds} ms.`, 'network', undefined)
+  return new Overdue('UNAVAILABLE', `Redis has not answered for ${milliseconds} ms.`, { reason: 'network' })
 }
 
-/** Whether the client library says that it has sent nothing at all. */
+class Overdue extends LeaseholdError {}
+
+export function isOverdue(error: unknown): boolean {
+  return error instanceof Overdue
+}
+
+/**
+ * Whether the client library says that it has sent nothing at all. Of a cluster it never does: what it says may be of
+ * its second attempt.
+ */
 export function isUnsent(error: unknown): boolean {
   if (error instanceof LeaseholdError) return error.code === 'CLOSED'
   const { name, message } = error instanceof Error ? error : new Error(String(error))
@@ -43,5 +76,5 @@ function isScriptFault(message: string): boolean {
 }
 
 function unavailable(message: string, reason: string, cause: unknown): LeaseholdError {
-  return new LeaseholdError('UNAVAILABLE', message, { reason, ...(cause !== undefined && { cause }) })
+  return new LeaseholdError('UNAVAILABLE', message, { reason, cause })
 }

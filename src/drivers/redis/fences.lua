@@ -2,25 +2,42 @@
 -- Functions get the call as an argument: one that refers to variables around it is dear to make, and all are made anew
 -- for every call.
 
+local function storeFences(call)
+  for tag, fence in pairs(call.fences) do
+    if fence > call.storedFences[tag] then redis.call('SET', tag .. 'fence', string.format('%.0f', fence)) end
+  end
+end
+
+-- While a cluster moves a slot, what is missing here may be on the other node: made anew, it would be there twice. Redis
+-- then refuses a command on two keys of which one is missing. Gives up the call; fences that it gave away stay given.
+local function refuseIfHalfMoved(call, one, other)
+  if type(redis.pcall('EXISTS', one, other)) == 'number' then return end
+  storeFences(call)
+  error('LEASEHOLD half moved')
+end
+
 -- Reads the last fence of a hash tag, and lifts it to the wall clock: whatever a crash or a failover has lost, the next
 -- fence is past it. Answers with the next fence.
 local function fenceToCome(call, tag)
   local last = call.fences[tag]
   if last then return last + 1 end
-  local clock = call.wallMicroseconds
-  local stored = tonumber(redis.call('SET', tag .. 'fence', call.wallText, 'GET') or '0')
+  local clock, name = call.wallMicroseconds, tag .. 'fence'
+  local stored = redis.call('SET', name, call.wallText, 'GET')
+  if not stored then
+    -- The first of its tag, or it is still to come.
+    redis.call('DEL', name)
+    refuseIfHalfMoved(call, name, tag .. 'none')
+    redis.call('SET', name, call.wallText)
+  end
   call.storedFences[tag] = clock
-  call.fences[tag] = math.max(stored, clock - 1)
+  call.fences[tag] = math.max(tonumber(stored or '0'), clock - 1)
   return call.fences[tag] + 1
 end
 
 local function liftFence(call, tag, floor)
-  if floor > 9007199254740991 then error('LEASEHOLD fence beyond 2^53') end
-  if floor > call.fences[tag] then call.fences[tag] = floor end
-end
-
-local function storeFences(call)
-  for tag, fence in pairs(call.fences) do
-    if fence > call.storedFences[tag] then redis.call('SET', tag .. 'fence', string.format('%.0f', fence)) end
+  if floor > 9007199254740991 then
+    storeFences(call)
+    error('LEASEHOLD fence beyond 2^53')
   end
+  if floor > call.fences[tag] then call.fences[tag] = floor end
 end

@@ -1,4 +1,5 @@
 import { LeaseholdError } from '../../core/errors.ts'
+import { connecting } from './connecting.ts'
 import type { Link, Listener, Shelf, Subscription } from './link.ts'
 
 /** What is used of an ioredis client, a single one or a Cluster, of version 5 or 6. */
@@ -24,6 +25,7 @@ export class IoredisLink implements Link {
   readonly #owned: boolean
   #interruptions = 0
   #subscriber: IoredisClient | undefined
+  #channel: string | undefined
   #unlisten: (() => void) | undefined
 
   constructor(client: IoredisClient, owned: boolean) {
@@ -71,6 +73,7 @@ export class IoredisLink implements Link {
       }
     }
     this.#subscriber = subscriber
+    this.#channel = channel
     if (!this.cluster) await connected(subscriber)
     await subscriber.subscribe(channel)
   }
@@ -86,14 +89,18 @@ export class IoredisLink implements Link {
   }
 
   renew(): void {
-    if (this.#owned && this.#client.status === 'ready') this.#client.disconnect(true)
+    // A cluster's other nodes may be well: `dial.ts` has its client look after each.
+    if (this.#owned && !this.cluster && this.#client.status === 'ready') this.#client.disconnect(true)
   }
 
   async close(): Promise<void> {
     this.#unlisten?.()
     this.#client.off('close', this.#noteClose)
-    if (this.#subscriber !== undefined && this.#subscriber !== this.#client) this.#subscriber.disconnect()
+    const subscriber = this.#subscriber
     if (this.#owned) this.#client.disconnect()
+    if (subscriber === undefined) return
+    if (!this.cluster) subscriber.disconnect()
+    else if (!this.#owned && this.#channel !== undefined) await subscriber.unsubscribe(this.#channel).catch(ignore)
   }
 
   readonly #noteClose = (): void => void (this.#interruptions += 1)
@@ -116,32 +123,8 @@ export function reconnectAfterMs(attempt: number): number {
 /** Resolves once the client can be used; rejects with what kept it from that. */
 async function connected(client: IoredisClient): Promise<void> {
   if (client.status === 'ready') return
-  if (client.status === 'wait' || client.status === 'end') {
-    await connecting(client, client.connect())
-    return
-  }
-  await connecting(
-    client,
-    new Promise<void>((resolve) => {
-      client.on('ready', () => resolve())
-    }),
-  )
-}
-
-/** ioredis tells why only through events. */
-async function connecting(client: IoredisClient, ready: Promise<unknown>): Promise<void> {
-  let onError: (error: unknown) => void = ignore
-  const failed = new Promise<never>((_, reject) => {
-    onError = reject
-  })
-  client.on('error', onError)
-  try {
-    await Promise.race([ready, failed])
-  } finally {
-    client.off('error', onError)
-    failed.catch(ignore)
-    ready.catch(ignore)
-  }
+  const starts = client.status === 'wait' || client.status === 'end'
+  await connecting(client, () => (starts ? client.connect() : undefined))
 }
 
 function nameOf(node: IoredisClient): string {

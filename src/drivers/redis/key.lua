@@ -42,7 +42,11 @@ local function load(recordName)
 end
 
 local function nameQueue()
-  if not draft.queueName then draft.queueName, draft.waitersName = waiterKeys(draft.name) end
+  if draft.queueName then return end
+  draft.queueName, draft.waitersName = waiterKeys(draft.name)
+  if ON_CLUSTER == 1 and draft.head[WAITERS_UNTIL] > 0 then
+    refuseIfHalfMoved(call, draft.queueName, draft.waitersName)
+  end
 end
 
 -- The waiters in the order of their turn, read a few at a time: a release must not decode a thousand.
@@ -114,12 +118,18 @@ local function inPieces(command, key, list)
   end
 end
 
+-- One by one: a node that a slot moves to would refuse both at once.
+local function deleteWaiters()
+  redis.call('DEL', draft.queueName)
+  redis.call('DEL', draft.waitersName)
+end
+
 local function storeWaiters()
   local fields = {}
   local keep = draft.entered ~= false
   if draft.entered then
     -- What was left behind when the key's record was evicted or deleted by hand is nobody's turn.
-    if draft.head[WAITERS_UNTIL] == 0 then redis.call('DEL', draft.queueName, draft.waitersName) end
+    if draft.head[WAITERS_UNTIL] == 0 then deleteWaiters() end
     draft.head[LAST_ORDER] = draft.entered[ORDER]
     draft.headChanged = true
     draft.rewritten[draft.entered[ID]] = draft.entered
@@ -141,10 +151,7 @@ local function storeWaiters()
 end
 
 local function removeWaiters()
-  if draft.head[WAITERS_UNTIL] == 0 then
-    redis.call('DEL', draft.queueName, draft.waitersName)
-    return
-  end
+  if draft.head[WAITERS_UNTIL] == 0 then return deleteWaiters() end
   local ids = {}
   for at, waiter in ipairs(draft.left) do ids[at] = waiter[ID] end
   inPieces('ZREM', draft.queueName, ids)

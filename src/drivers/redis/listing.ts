@@ -6,6 +6,7 @@
 import type { KeyPage, ListedClaim, ListedKey, ListQuery, Runner } from '../../core/driver.ts'
 import { LeaseholdError } from '../../core/errors.ts'
 import { pageLimit } from '../../core/paging.ts'
+import { isHalfMoved } from './faults.ts'
 import { hashTagOf } from './hash-tags.ts'
 import type { Keyspace } from './keyspace.ts'
 import type { Link, Shelf } from './link.ts'
@@ -22,6 +23,8 @@ export interface Lister {
   readonly link: Link
   readonly keyspace: Keyspace
   readonly clock: (() => number) | undefined
+  /** Sees to it that what was asked is answered in bounded time. */
+  readonly step: <Result>(work: Promise<Result>) => Promise<Result>
 }
 
 export async function listPage(lister: Lister, query: ListQuery): Promise<KeyPage> {
@@ -49,20 +52,22 @@ export async function listPage(lister: Lister, query: ListQuery): Promise<KeyPag
 class Walk {
   readonly #shelves: readonly Shelf[]
   readonly #pattern: string
+  readonly #step: Lister['step']
   #at = 0
   #cursor = '0'
   /** This server's keys have been seen to the end. */
   #done = false
   #found: string[] = []
 
-  private constructor(shelves: readonly Shelf[], pattern: string) {
+  private constructor(shelves: readonly Shelf[], pattern: string, step: Lister['step']) {
     this.#shelves = shelves
     this.#pattern = pattern
+    this.#step = step
   }
 
-  static async begin({ link, keyspace }: Lister, query: ListQuery): Promise<Walk> {
-    const shelves = (await link.shelves()).toSorted((one, other) => (one.name < other.name ? -1 : 1))
-    const walk = new Walk(shelves, keyspace.pattern(query.prefix ?? ''))
+  static async begin({ link, keyspace, step }: Lister, query: ListQuery): Promise<Walk> {
+    const shelves = (await step(link.shelves())).toSorted((one, other) => (one.name < other.name ? -1 : 1))
+    const walk = new Walk(shelves, keyspace.pattern(query.prefix ?? ''), step)
     if (query.after !== undefined) walk.#resume(query.after)
     return walk
   }
@@ -90,7 +95,7 @@ class Walk {
 
   async #scan(shelf: Shelf): Promise<void> {
     const args = [this.#cursor, 'MATCH', this.#pattern, 'COUNT', String(scanCount)]
-    const [cursor, names] = (await shelf.call('SCAN', args)) as [string, string[]]
+    const [cursor, names] = (await this.#step(shelf.call('SCAN', args))) as [string, string[]]
     this.#cursor = cursor
     this.#done = this.#cursor === '0'
     // Within one step SCAN may name a key twice.
@@ -119,25 +124,45 @@ function parseBookmark(after: string): Bookmark {
   throw new LeaseholdError('INVALID', '`after` is not the `next` of a page of this store.')
 }
 
+interface KeysRead {
+  readonly now: number
+  readonly keys: readonly ListedKey[]
+}
+
 /** The keys with these records, in one call; on a cluster one a hash tag. */
-async function read(
-  { link, keyspace, clock }: Lister,
-  names: readonly string[],
-): Promise<{ now: number; keys: readonly ListedKey[] }> {
-  const values = [String(keyspace.tagEnd), '', clock === undefined ? '' : String(clock()), '0']
+async function read(lister: Lister, names: readonly string[]): Promise<KeysRead> {
+  const { link, keyspace } = lister
   const groups = link.cluster && names.length > 0 ? byHashTag(names, keyspace) : [names]
   let now = 0
   const found = new Map<string, ListedKey>()
   for (const group of groups) {
-    const [time, ...answers] = (await run(link, listScript, group, values)) as [string, ...(string[][] | string)[]]
-    now = Number(time)
-    for (const [index, claims] of answers.entries()) {
-      if (typeof claims === 'string') throw foreign()
-      const name = group[index] as string
-      found.set(name, { key: keyspace.keyOf(name), claims: claims.map((texts) => listedClaim(texts)) })
-    }
+    const part = await readGroup(lister, group)
+    now = part.now
+    for (const [index, name] of group.entries()) found.set(name, part.keys[index] as ListedKey)
   }
   return { now, keys: names.map((name) => found.get(name) as ListedKey) }
+}
+
+/** Keys of one hash tag. Those that a cluster is moving from one node to another are read one by one. */
+async function readGroup(lister: Lister, names: readonly string[]): Promise<KeysRead> {
+  try {
+    return await readCall(lister, names)
+  } catch (error) {
+    if (!isHalfMoved(error)) throw error
+    const parts = await Promise.all(names.map((name) => readCall(lister, [name])))
+    return { now: Math.max(...parts.map(({ now }) => now)), keys: parts.flatMap(({ keys }) => keys) }
+  }
+}
+
+async function readCall({ link, keyspace, clock, step }: Lister, names: readonly string[]): Promise<KeysRead> {
+  const values = [String(keyspace.tagEnd), '', clock === undefined ? '' : String(clock()), '0']
+  const answer = (await step(run(link, listScript, names, values))) as [string, ...(string[][] | string)[]]
+  const [time, ...answers] = answer
+  const keys = answers.map((claims, index) => {
+    if (typeof claims === 'string') throw foreign()
+    return { key: keyspace.keyOf(names[index] as string), claims: claims.map((texts) => listedClaim(texts)) }
+  })
+  return { now: Number(time), keys }
 }
 
 function byHashTag(names: readonly string[], keyspace: Keyspace): readonly (readonly string[])[] {

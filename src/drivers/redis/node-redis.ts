@@ -1,3 +1,4 @@
+import { connecting } from './connecting.ts'
 import type { Link, Listener, Shelf, Subscription } from './link.ts'
 
 /** What is used of a node-redis client (`redis` 4 and later), a single one. */
@@ -12,7 +13,7 @@ export interface NodeRedisClient {
   on(event: string, listener: Listener): unknown
   off(event: string, listener: Listener): unknown
   destroy?(): void
-  disconnect(): unknown
+  disconnect?(): unknown
 }
 
 /** What is used of a node-redis cluster. */
@@ -24,14 +25,18 @@ export interface NodeRedisCluster {
   nodeClient(node: never): NodeRedisClient | Promise<NodeRedisClient>
   subscribe(channel: string, listener: (message: string) => void): Promise<unknown>
   unsubscribe(channel: string): Promise<unknown>
+  on(event: string, listener: Listener): unknown
+  off(event: string, listener: Listener): unknown
+  destroy?(): void
+  disconnect?(): unknown
 }
 
 /** The driver's link over a node-redis client. `owned`: the driver made the client, and closes it. */
 export class NodeRedisLink implements Link {
   readonly cluster = false
   readonly interruptions = undefined
-  readonly #client: NodeRedisClient
   readonly #owned: boolean
+  #client: NodeRedisClient
   #subscriber: NodeRedisClient | undefined
 
   constructor(client: NodeRedisClient, owned: boolean) {
@@ -40,7 +45,7 @@ export class NodeRedisLink implements Link {
   }
 
   async open(): Promise<void> {
-    if (!this.#client.isOpen) await this.#client.connect()
+    if (!this.#client.isOpen) await connecting(this.#client, () => this.#client.connect())
   }
 
   call(command: string, args: readonly string[]): Promise<unknown> {
@@ -55,7 +60,7 @@ export class NodeRedisLink implements Link {
     subscriber.on('ready', () => {
       if (interruptions > 0) missed()
     })
-    await subscriber.connect()
+    await connecting(subscriber, () => subscriber.connect())
     await subscriber.subscribe(channel, heard)
   }
 
@@ -63,7 +68,15 @@ export class NodeRedisLink implements Link {
     return [{ name: '', call: (command, args) => this.call(command, args) }]
   }
 
-  renew(): void {}
+  renew(): void {
+    const stale = this.#client
+    if (!this.#owned || !stale.isReady) return
+    this.#client = stale.duplicate()
+    // Said by the calls that fail meanwhile; and it dials until it is told to end.
+    this.#client.on('error', () => {})
+    this.#client.connect().catch(() => {})
+    end(stale)
+  }
 
   async close(): Promise<void> {
     if (this.#subscriber !== undefined) end(this.#subscriber)
@@ -71,19 +84,32 @@ export class NodeRedisLink implements Link {
   }
 }
 
-/** The driver's link over a node-redis cluster, which stays its maker's. */
+/** The driver's link over a node-redis cluster. `owned`: as above. */
 export class NodeRedisClusterLink implements Link {
   readonly cluster = true
   readonly interruptions = undefined
   readonly #client: NodeRedisCluster
+  readonly #owned: boolean
   #channel: string | undefined
 
-  constructor(client: NodeRedisCluster) {
+  constructor(client: NodeRedisCluster, owned: boolean) {
     this.#client = client
+    this.#owned = owned
   }
 
   async open(): Promise<void> {
-    if (this.#client.isOpen === false) await this.#client.connect()
+    if (this.#client.isOpen !== false) return
+    // One node after the other is tried, and what each said comes as an event.
+    let told: unknown
+    const onError = (error: unknown): void => void (told = error)
+    this.#client.on('error', onError)
+    try {
+      await this.#client.connect()
+    } catch (error) {
+      throw told ?? error
+    } finally {
+      this.#client.off('error', onError)
+    }
   }
 
   call(command: string, args: readonly string[], key: string | undefined): Promise<unknown> {
@@ -108,6 +134,7 @@ export class NodeRedisClusterLink implements Link {
   renew(): void {}
 
   async close(): Promise<void> {
+    if (this.#owned) return end(this.#client)
     if (this.#channel === undefined) return
     try {
       await this.#client.unsubscribe(this.#channel)
@@ -117,8 +144,9 @@ export class NodeRedisClusterLink implements Link {
   }
 }
 
-function end(client: NodeRedisClient): void {
-  if (!client.isOpen) return
-  if (client.destroy === undefined) void client.disconnect()
+/** Ends a connection at once. Before version 5 that was called otherwise. */
+function end(client: Pick<NodeRedisClient, 'destroy' | 'disconnect'> & { readonly isOpen?: boolean }): void {
+  if (client.isOpen === false) return
+  if (client.destroy === undefined) void client.disconnect?.()
   else client.destroy()
 }

@@ -29,7 +29,7 @@ const shared = 'local now, tagEnd, channel, spareMs = call.now, call.tagEnd, cal
 
 /** The parts of the rule in the order in which they build on each other; made only when a call needs it, which is dear. */
 const theRule = [
-  'local function theRule(call, fenceToCome, liftFence)',
+  'local function theRule(call, fenceToCome, liftFence, refuseIfHalfMoved)',
   shared,
   record,
   plain,
@@ -44,11 +44,24 @@ const theRule = [
   'end',
 ]
 
-/** Carries out any requests. */
-export const batchScript = script(call, fences, ...theRule, quick, batch)
+/** The scripts that carry out requests. */
+export interface Scripts {
+  /** Any requests. */
+  readonly batch: Script
+  /** One plain request. */
+  readonly solo: Script
+}
 
-/** Carries out one plain request. */
-export const soloScript = script(solo, fences, ...theRule, soloRest)
+/** Those for a cluster look out for slots that are being moved. */
+export const scripts: Scripts = requestScripts('local ON_CLUSTER = 0')
+export const clusterScripts: Scripts = requestScripts('local ON_CLUSTER = 1')
+
+function requestScripts(where: string): Scripts {
+  return {
+    batch: script(where, call, fences, ...theRule, quick, batch),
+    solo: script(where, solo, fences, ...theRule, soloRest),
+  }
+}
 
 /** Reads keys whole. */
 export const listScript = script(call, shared, record, plain, list)

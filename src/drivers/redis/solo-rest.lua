@@ -18,7 +18,7 @@ if storedFence then
   call.fences[tag] = math.max(storedFence, call.wallMicroseconds - 1)
 end
 local kind = { op = op, ttl = tonumber(ARGV[7]), runner = ARGV[9], terms = '', life = ARGV[8] }
-local line, news = theRule(call, fenceToCome, liftFence)(name, id, kind)
+local line, news = theRule(call, fenceToCome, liftFence, refuseIfHalfMoved)(name, id, kind)
 storeFences(call)
 for _, one in ipairs(news) do
   redis.call('PUBLISH', one[1], one[2] .. '\n' .. string.sub(name, call.tagEnd + 3))

@@ -26,18 +26,22 @@ elseif op ~= 'r' then
   if ARGV[4] ~= '' then wallText = string.format('%.0f', now * 1000) end
   wallMicroseconds = tonumber(wallText)
   local fenceName = string.sub(name, 1, ARGV[3]) .. 'fence'
-  -- As fenceToCome in call.lua has it.
-  storedFence = tonumber(redis.call('SET', fenceName, wallText, 'GET') or '0')
-  local isAhead = storedFence < wallMicroseconds
-  local fence = isAhead and wallMicroseconds or storedFence + 1
-  if fence > 9007199254740991 then error('LEASEHOLD fence beyond 2^53') end
-  local packed = 'P' .. struct.pack(
-    '>dddddddBc0Bc0I4c0', now + ttl, ttl, now, 0, now, now, fence, #id, id, #channel, channel, #runner, runner
-  )
-  if redis.call('SET', name, packed, 'NX', 'PX', ARGV[8]) then
-    if isAhead then return 'h ' .. wallText .. ' ' .. ARGV[7] end
-    local fenceText = string.format('%.0f', fence)
-    redis.call('SET', fenceName, fenceText)
-    return 'h ' .. fenceText .. ' ' .. ARGV[7]
+  -- As fenceToCome in fences.lua has it, which is left to tell why there is none, or no more.
+  local stored = redis.call('SET', fenceName, wallText, 'GET')
+  storedFence = stored and tonumber(stored)
+  local isAhead = storedFence and storedFence < wallMicroseconds
+  local fence = isAhead and wallMicroseconds or storedFence and storedFence + 1
+  if not fence then
+    redis.call('DEL', fenceName)
+  elseif fence <= 9007199254740991 then
+    local packed = 'P' .. struct.pack(
+      '>dddddddBc0Bc0I4c0', now + ttl, ttl, now, 0, now, now, fence, #id, id, #channel, channel, #runner, runner
+    )
+    if redis.call('SET', name, packed, 'NX', 'PX', ARGV[8]) then
+      if isAhead then return 'h ' .. wallText .. ' ' .. ARGV[7] end
+      local fenceText = string.format('%.0f', fence)
+      redis.call('SET', fenceName, fenceText)
+      return 'h ' .. fenceText .. ' ' .. ARGV[7]
+    end
   end
 end

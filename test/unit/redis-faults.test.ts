@@ -1,0 +1,41 @@
+import { describe, expect, test } from 'vitest'
+import { faultOf, isHalfMoved, isUnsent } from '../../src/drivers/redis/faults.ts'
+
+/** As Redis 6.2 tells of an error in a script. */
+function inScript(message: string): Error {
+  const place = '@user_script:31: @user_script: 31: '
+  return new Error(`ERR Error running script (call to f_ff967d0ae0e68b4f9e360fa91c54598bc25ad9b6): ${place}${message}`)
+}
+
+describe('what Redis says', () => {
+  test.each([
+    ["OOM command not allowed when used memory > 'maxmemory'.", 'full'],
+    ["-READONLY You can't write against a read only replica.", 'read-only'],
+    ['Script attempted to access a non local key in a cluster node', 'cluster'],
+    ['ERR syntax error', 'configuration'],
+    ['Wrong number of args calling Redis command From Lua script', 'script'],
+  ])('in a script is understood wherever it stands: %s', (message, reason) => {
+    expect(faultOf(inScript(message))).toMatchObject({ code: 'UNAVAILABLE', reason })
+  })
+
+  test('by the last node of a cluster is what a cluster that cannot be reached has said', () => {
+    const error = Object.assign(new Error('Failed to refresh slots cache.'), {
+      lastNodeError: new Error('WRONGPASS invalid username-password pair or user is disabled.'),
+    })
+    expect(faultOf(error)).toMatchObject({ code: 'UNAVAILABLE', reason: 'auth' })
+  })
+
+  test('about keys on two nodes is told from what one key alone meets', () => {
+    expect(isHalfMoved(new Error('TRYAGAIN Multiple keys request during rehashing of slot'))).toBe(true)
+    expect(isHalfMoved(new Error('Too many Cluster redirections. Last error: ReplyError: MOVED 1 a:1'))).toBe(true)
+    expect(isHalfMoved(inScript('LEASEHOLD half moved'))).toBe(false)
+    expect(faultOf(inScript('LEASEHOLD half moved'))).toMatchObject({ reason: 'cluster' })
+  })
+
+  test('is nothing at all where nothing was sent', () => {
+    expect(isUnsent(new Error("Stream isn't writeable and enableOfflineQueue options is false"))).toBe(true)
+    expect(isUnsent(new Error('Connection is closed.'))).toBe(false)
+    // May be said of a second attempt.
+    expect(isUnsent(new Error("Cluster isn't ready and enableOfflineQueue options is false"))).toBe(false)
+  })
+})
