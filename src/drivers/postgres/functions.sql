@@ -49,8 +49,6 @@ begin
     taken      boolean,
     -- The answer.
     standing   jsonb,
-    -- The asking claim was renewed, and that made hardly a difference.
-    slight     boolean,
     -- What others should hear: owner, key, id, standing.
     news       jsonb[]
   );
@@ -546,7 +544,6 @@ begin
     c.expires_at := step.now_ms + for_ms;
     if c.held then c.expires_at := least(c.expires_at, c.acquired_at + c.max_hold_ms); end if;
   end if;
-  step.slight := fence_floor is null and leasehold.is_slight(step.found, c.expires_at, for_ms);
   c.owner := step.owner;
   update leasehold.claims
      set fence = c.fence, owner = c.owner, ttl_ms = c.ttl_ms, detached = c.detached,
@@ -596,72 +593,110 @@ begin
 end
 $$;
 
--- The three requests that come again and again on a key which one holds and others wait for, without the whole rule: the
--- holder renews, the holder releases to a waiter like itself, a newcomer queues. `standing` is null if it is none of them.
-create or replace function leasehold.take_turns(request leasehold.request, now_ms bigint, now_us bigint, sender text,
-                                                inout last_fence bigint, inout ended jsonb, inout news jsonb[],
-                                                out standing jsonb, out loose boolean)
-language plpgsql as $$
+-- ---- turns
+
+-- The three requests that come again and again on a key that one claim holds for itself and others wait for, without the
+-- whole rule. Each locks the key, and answers null if it is not as simple as that.
+
+-- The holder releases to a waiter like itself, whose owner is told.
+create or replace function leasehold.hand_over(of_key text, holder text, sender text) returns json language plpgsql as $$
 declare
-  h leasehold.claims;
-  c leasehold.claims;
-  step leasehold.step;
-  ahead bigint;
+  now_us bigint;
+  now_ms bigint;
+  minted bigint;
+  next_id text;
+  next_owner text;
+  ends_at bigint;
+  alike boolean;
+  news json;
 begin
-  loose := false;
-  -- Beside a holder of everything there is no other.
-  select * into h from leasehold.claims f
-   where f.key = request.key and f.held and f.exclusive and f.range_start is null;
-  if h.id is null or now_ms >= h.expires_at or h.expires_at - now_ms > h.ttl_ms then return; end if;
-  if request.op = 'renew' and request.id = h.id and request.fence is null and h.leaving is null then
-    update leasehold.claims f
-       set owner = sender, ttl_ms = request.ttl_ms, last_heartbeat = now_ms, renewal_count = f.renewal_count + 1,
-           expires_at = least(now_ms + request.ttl_ms, f.acquired_at + f.max_hold_ms)
-     where f.key = h.key and f.id = h.id returning * into c;
-    loose := leasehold.is_slight(h, c.expires_at, request.ttl_ms);
-    standing := jsonb_build_object('state', 'held', 'fence', c.fence, 'ttlMs', c.expires_at - now_ms);
-    if c.after is not null then standing := standing || jsonb_build_object('after', c.after); end if;
-  elsif request.op = 'release' and request.id = h.id then
-    select * into c from leasehold.claims f
-     where f.key = request.key and not f.held order by f.band, f.arrival limit 1;
-    if c.id is null or not c.exclusive or c.range_start is not null or c.replaces is not null
-       or now_ms >= c.expires_at or c.expires_at - now_ms > c.ttl_ms then return; end if;
-    delete from leasehold.claims f where f.key = h.key and f.id = h.id;
-    step.key := request.key;
-    step.now_ms := now_ms;
-    step.now_us := now_us;
-    step.asked := request.id;
-    step.last_fence := last_fence;
-    step.ended := ended;
-    step.news := news;
-    step := leasehold.let_in(step, c);
-    last_fence := step.last_fence;
-    ended := step.ended;
-    news := step.news;
-    standing := leasehold.absent('released');
-  elsif request.op = 'claim' and request.claim is null and (ended ->> 'id') is distinct from request.id then
-    insert into leasehold.claims (key, id, held, band, arrival, fence, owner, ttl_ms, entered_at, acquired_at,
-                                  last_heartbeat, renewal_count, expires_at, exclusive, priority, waits, detached,
-                                  stale_ms, grace_ms, runner)
-    values (request.key, request.id, false, 5000, nextval('leasehold.arrivals'), 0, sender, request.ttl_ms, now_ms, 0,
-            now_ms, 0, now_ms + request.ttl_ms, true, 0, true, false, request.ttl_ms, 0, request.runner)
-        on conflict do nothing returning * into c;
-    -- Sent twice.
-    if c.id is null then return; end if;
-    select count(*) into ahead from leasehold.claims w
-     where w.key = c.key and not w.held and (w.band, w.arrival) < (c.band, c.arrival);
-    loose := true;
-    standing := jsonb_build_object('state', 'waiting', 'ahead', ahead, 'ttlMs', c.ttl_ms, 'againMs',
-      case when ahead > 0 then c.ttl_ms else greatest(1, least(c.ttl_ms, h.expires_at + h.grace_ms - now_ms)) end);
-  end if;
+  select k.last_fence + 1 into minted from leasehold.keys k
+   where k.key = of_key and k.crowded and k.ended is null and k.last_fence < 9007199254740990 for no key update;
+  if not found then return null; end if;
+  now_us := extract(epoch from leasehold.clock()) * 1000000;
+  now_ms := now_us / 1000;
+  minted := greatest(minted, now_us);
+  select w.id, w.owner, least(w.expires_at, now_ms + w.max_hold_ms),
+         w.exclusive and w.range_start is null and w.replaces is null
+           and w.expires_at > now_ms and w.expires_at - now_ms <= w.ttl_ms
+    into next_id, next_owner, ends_at, alike
+    from leasehold.claims w where w.key = of_key and not w.held order by w.band, w.arrival limit 1;
+  if alike is not true then return null; end if;
+  delete from leasehold.claims h
+   where h.id = holder and h.key = of_key and h.held and h.exclusive and h.range_start is null
+     and h.expires_at > now_ms and h.expires_at - now_ms <= h.ttl_ms;
+  if not found then return null; end if;
+  update leasehold.claims c set held = true, fence = minted, acquired_at = now_ms, expires_at = ends_at
+   where c.id = next_id and c.key = of_key;
+  update leasehold.keys k set last_fence = minted where k.key = of_key;
+  news := json_build_object('key', of_key, 'id', next_id, 'standing',
+    json_build_object('state', 'held', 'fence', minted, 'ttlMs', ends_at - now_ms));
+  if next_owner = sender then return json_build_object('released', true, 'news', json_build_array(news)); end if;
+  perform leasehold.call(next_owner, news);
+  return '{"released": true}';
 end
 $$;
 
--- Whether a renewal is the first since the grant, and adds less than the margin by which holders stop early: should a
--- crash undo it, they have stopped all the same.
-create or replace function leasehold.is_slight(before leasehold.claims, ends_at bigint, ttl_ms bigint) returns boolean
-language sql immutable as $$
-  select before.held and before.last_heartbeat <= before.acquired_at and ends_at - before.expires_at <= ttl_ms / 100
+-- A newcomer that wants what nearly everybody wants queues. Whoever calls this has tried for the key and so locked it.
+create or replace function leasehold.queue_up(of_key text, of_id text, for_ms bigint, who text, sender text)
+returns json language plpgsql as $$
+declare
+  now_ms bigint := floor(extract(epoch from leasehold.clock()) * 1000);
+  free_at bigint;
+  ahead bigint;
+begin
+  select h.expires_at + h.grace_ms,
+         (select count(*) from leasehold.claims w where w.key = of_key and not w.held and w.band <= 5000)
+    into free_at, ahead
+    from leasehold.keys k join leasehold.claims h on h.key = k.key and h.held
+   where k.key = of_key and k.crowded and (k.ended ->> 'id') is distinct from of_id
+     and h.exclusive and h.range_start is null and h.expires_at > now_ms and h.expires_at - now_ms <= h.ttl_ms;
+  if not found then return null; end if;
+  insert into leasehold.claims (key, id, held, band, arrival, fence, owner, ttl_ms, entered_at, acquired_at,
+                                last_heartbeat, renewal_count, expires_at, exclusive, priority, waits, detached,
+                                stale_ms, grace_ms, runner)
+  values (of_key, of_id, false, 5000, nextval('leasehold.arrivals'), 0, sender, for_ms, now_ms, 0, now_ms, 0,
+          now_ms + for_ms, true, 0, true, false, for_ms, 0, who)
+      on conflict do nothing;
+  -- Sent twice.
+  if not found then return null; end if;
+  return json_build_object('ahead', ahead, 'ttlMs', for_ms, 'againMs',
+    case when ahead > 0 then for_ms else greatest(1, least(for_ms, free_at - now_ms)) end);
+end
+$$;
+
+-- The holder renews.
+create or replace function leasehold.stay(of_key text, holder text, for_ms bigint, sender text) returns json
+language plpgsql as $$
+declare
+  now_ms bigint;
+  fence bigint;
+  left_ms bigint;
+begin
+  perform from leasehold.keys k where k.key = of_key and k.crowded for no key update;
+  if not found then return null; end if;
+  now_ms := floor(extract(epoch from leasehold.clock()) * 1000);
+  update leasehold.claims c
+     set owner = sender, ttl_ms = for_ms, last_heartbeat = now_ms, renewal_count = c.renewal_count + 1,
+         expires_at = least(now_ms + for_ms, c.acquired_at + c.max_hold_ms)
+   where c.key = of_key and c.id = holder and c.held and c.exclusive and c.range_start is null
+     and c.leaving is null and c.after is null and c.expires_at > now_ms and c.expires_at - now_ms <= c.ttl_ms
+  returning c.fence, c.expires_at - now_ms into fence, left_ms;
+  return case when fence is null then null else json_build_object('fence', fence, 'leftMs', left_ms) end;
+end
+$$;
+
+-- One of the three, if the request is one.
+create or replace function leasehold.take_turn(request leasehold.request, sender text) returns json
+language plpgsql as $$
+begin
+  return case
+    when request.op = 'release' then leasehold.hand_over(request.key, request.id, sender)
+    when request.op = 'renew' then leasehold.stay(request.key, request.id, request.ttl_ms, sender)
+    when request.op = 'claim' and request.claim is null
+      then leasehold.queue_up(request.key, request.id, request.ttl_ms, request.runner, sender)
+  end;
+end
 $$;
 
 -- One request by the rows of `claims`, its key locked. Returns its standing, and adds to the news. `loose`: nothing was
@@ -674,14 +709,14 @@ declare
   step leasehold.step;
   occupied boolean;
 begin
-  select * into k from leasehold.keys f where f.key = request.key for update;
+  select * into k from leasehold.keys f where f.key = request.key for no key update;
   loose := false;
   if k.key is null and request.op <> 'claim' then
     standing := leasehold.absent('unknown');
     return;
   elsif k.key is null then
     insert into leasehold.keys (key) values (request.key) on conflict (key) do nothing;
-    select * into k from leasehold.keys f where f.key = request.key for update;
+    select * into k from leasehold.keys f where f.key = request.key for no key update;
   end if;
   if k.id is not null then insert into leasehold.claims select (leasehold.lone(k)).*; end if;
   -- Read the clock once the key is ours: time then never runs backwards from one step to the next.
@@ -693,20 +728,6 @@ begin
   step.last_fence := k.last_fence;
   step.ended := case when step.now_ms < (k.ended ->> 'until')::bigint then k.ended end;
   step.news := news;
-  if request.plain then
-    select t.last_fence, t.ended, t.news, t.standing, t.loose
-      into step.last_fence, step.ended, news, standing, loose
-      from leasehold.take_turns(request, step.now_ms, step.now_us, sender, k.last_fence, step.ended, news) t;
-    if standing is not null then
-      if k.id is not null or step.last_fence <> k.last_fence or step.ended is distinct from k.ended then
-        update leasehold.keys f
-           set last_fence = step.last_fence, ended = step.ended, crowded = true, id = null, owner = null, runner = null,
-               claim = null
-         where f.key = request.key;
-      end if;
-      return;
-    end if;
-  end if;
   step := leasehold.settle(step);
   case request.op
     when 'claim' then step := leasehold.claim(step, request);
@@ -715,11 +736,11 @@ begin
     when 'evict' then step := leasehold.evict(step, request.fence, request.reason);
   end case;
   -- Who waits has been promised nothing: a crash costs it its place.
-  loose := cardinality(step.news) = cardinality(news)
-       and (coalesce(step.slight, false) or (step.standing ->> 'state' = 'waiting' and request.fence is null));
+  loose := cardinality(step.news) = cardinality(news) and step.standing ->> 'state' = 'waiting' and request.fence is null;
   news := step.news;
   standing := step.standing;
-  occupied := exists (select from leasehold.claims c where c.key = request.key);
+  occupied := exists (select from leasehold.claims c where c.key = request.key and c.held)
+           or exists (select from leasehold.claims c where c.key = request.key and not c.held);
   if k.id is not null or occupied <> k.crowded or step.last_fence <> k.last_fence
      or step.ended is distinct from k.ended then
     update leasehold.keys f
@@ -732,48 +753,78 @@ $$;
 
 -- ---- what drivers call
 
--- Carries out a single request, given by the fields of `request`, for the driver that listens on channel `sender`.
--- Returns the `fence` and the time left of a plain one that holds, or `released`; else as `send`.
-create or replace function leasehold.send_one(op text, of_key text, of_id text, for_ms bigint, with_fence bigint,
-                                              why text, plain boolean, tries boolean, longest_ms bigint, who text,
-                                              wanted json, outlives boolean, sender text)
-returns json language plpgsql as $$
+-- A single plain request, for the driver that listens on channel `sender`. Returns `fence` and `leftMs` if it holds now,
+-- `released`, or how many are `ahead`; else as `send`. The settings are for the planner, who knows nothing of tables that
+-- are empty in one moment and full in the next.
+
+create or replace function leasehold.claim_one(of_key text, of_id text, for_ms bigint, who text, sender text, wanted json)
+returns json language plpgsql set enable_seqscan = off as $$
 declare
   -- See `send`.
   now_us bigint := extract(epoch from leasehold.clock()) * 1000000;
   now_ms bigint := now_us / 1000;
-  fence bigint;
+  minted bigint;
   left_ms bigint;
+  answer json;
 begin
-  if plain and op = 'claim' then
-    insert into leasehold.keys as k (key, last_fence, id, owner, ttl_ms, acquired_at, last_heartbeat, renewal_count,
-                                     expires_at, runner, claim)
-    values (of_key, now_us, of_id, sender, for_ms, now_ms, now_ms, 0, now_ms + least(for_ms, longest_ms), who, wanted)
-        on conflict (key) do update
-       set last_fence = greatest(k.last_fence + 1, now_us), ended = null, id = excluded.id, owner = excluded.owner,
-           ttl_ms = excluded.ttl_ms, acquired_at = now_ms, last_heartbeat = now_ms, renewal_count = 0,
-           expires_at = excluded.expires_at, runner = excluded.runner, claim = excluded.claim
-     where k.id is null and not k.crowded and k.last_fence < 9007199254740990
-       and (k.ended is null or (k.ended ->> 'until')::bigint <= now_ms)
-    returning k.last_fence, k.expires_at - now_ms into fence, left_ms;
-  elsif plain and op = 'renew' then
-    update leasehold.keys k
-       set owner = sender, ttl_ms = for_ms, last_heartbeat = now_ms, renewal_count = k.renewal_count + 1,
-           expires_at = least(now_ms + for_ms, k.acquired_at + (k.claim ->> 'max_hold_ms')::bigint)
-     where k.key = of_key and k.id = of_id and k.expires_at > now_ms and k.expires_at - now_ms <= k.ttl_ms
-    returning k.last_fence, k.expires_at - now_ms into fence, left_ms;
-  elsif plain and op = 'release' then
-    update leasehold.keys k set id = null, owner = null, runner = null, claim = null
-     where k.key = of_key and k.id = of_id and k.expires_at > now_ms and k.expires_at - now_ms <= k.ttl_ms;
-    if found then return '{"released": true}'; end if;
+  insert into leasehold.keys as k (key, last_fence, id, owner, ttl_ms, acquired_at, last_heartbeat, renewal_count,
+                                   expires_at, runner, claim)
+  values (of_key, now_us, of_id, sender, for_ms, now_ms, now_ms, 0,
+          now_ms + least(for_ms, (wanted ->> 'max_hold_ms')::bigint), who, wanted)
+      on conflict (key) do update
+     set last_fence = greatest(k.last_fence + 1, now_us), ended = null, id = excluded.id, owner = excluded.owner,
+         ttl_ms = excluded.ttl_ms, acquired_at = now_ms, last_heartbeat = now_ms, renewal_count = 0,
+         expires_at = excluded.expires_at, runner = excluded.runner, claim = excluded.claim
+   where k.id is null and not k.crowded and k.last_fence < 9007199254740990
+     and (k.ended is null or (k.ended ->> 'until')::bigint <= now_ms)
+  returning k.last_fence, k.expires_at - now_ms into minted, left_ms;
+  if minted is not null then return json_build_object('fence', minted, 'leftMs', left_ms); end if;
+  if wanted is null then
+    answer := leasehold.queue_up(of_key, of_id, for_ms, who, sender);
+    if answer is not null then
+      -- Who waits has been promised nothing: a crash costs it its place.
+      perform set_config('synchronous_commit', 'off', true);
+      return answer;
+    end if;
   end if;
-  if fence is not null then return json_build_object('fence', fence, 'leftMs', left_ms); end if;
-  return leasehold.attend(row(op, of_key, of_id, for_ms, with_fence, why, plain, tries, longest_ms, who, wanted, outlives),
-                          now_ms, sender);
+  return leasehold.attend(
+    row('claim', of_key, of_id, for_ms, null, null, true, (wanted ->> 'waits') = 'false' and (wanted ->> 'evict') is null,
+        (wanted ->> 'max_hold_ms')::bigint, who, wanted, null), now_ms, sender);
 end
 $$;
 
--- The answer to a single request that is not dealt with in the row of its key.
+create or replace function leasehold.renew_one(of_key text, of_id text, for_ms bigint, sender text) returns json
+language plpgsql set enable_seqscan = off as $$
+declare
+  now_ms bigint := floor(extract(epoch from leasehold.clock()) * 1000);
+  kept bigint;
+  left_ms bigint;
+begin
+  update leasehold.keys k
+     set owner = sender, ttl_ms = for_ms, last_heartbeat = now_ms, renewal_count = k.renewal_count + 1,
+         expires_at = least(now_ms + for_ms, k.acquired_at + (k.claim ->> 'max_hold_ms')::bigint)
+   where k.key = of_key and k.id = of_id and k.expires_at > now_ms and k.expires_at - now_ms <= k.ttl_ms
+  returning k.last_fence, k.expires_at - now_ms into kept, left_ms;
+  if kept is not null then return json_build_object('fence', kept, 'leftMs', left_ms); end if;
+  return coalesce(leasehold.stay(of_key, of_id, for_ms, sender), leasehold.attend(
+    row('renew', of_key, of_id, for_ms, null, null, true, false, null, null, null, null), now_ms, sender));
+end
+$$;
+
+create or replace function leasehold.release_one(of_key text, of_id text, sender text) returns json
+language plpgsql set enable_seqscan = off as $$
+declare
+  now_ms bigint := floor(extract(epoch from leasehold.clock()) * 1000);
+begin
+  update leasehold.keys k set id = null, owner = null, runner = null, claim = null
+   where k.key = of_key and k.id = of_id and k.expires_at > now_ms and k.expires_at - now_ms <= k.ttl_ms;
+  if found then return '{"released": true}'; end if;
+  return coalesce(leasehold.hand_over(of_key, of_id, sender), leasehold.attend(
+    row('release', of_key, of_id, null, null, null, true, false, null, null, null, null), now_ms, sender));
+end
+$$;
+
+-- The answer to a single request that is none of the simple ones.
 create or replace function leasehold.attend(request leasehold.request, now_ms bigint, sender text) returns json
 language plpgsql as $$
 declare
@@ -795,7 +846,8 @@ $$;
 -- Carries out a batch (an array of `request`, keys in order) in one transaction, for the driver that listens on channel
 -- `sender`. The last four count the requests, and those of them that are plain.
 -- Returns what became of plain requests by their keys: `held` with `fences` and `leftMs`, and `released`; the standings
--- of all others in their order as `rest`; and `news` of the sender's own claims. Other owners are notified.
+-- of all others in their order as `rest`, or what a single request would be told; and `news` of the sender's own claims. Other
+-- owners are notified.
 create or replace function leasehold.send(batch json, usual_runner text, sender text, requests integer,
                                           plain_claims integer, plain_renewals integer, plain_releases integer)
 returns json language plpgsql set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off as $$
@@ -811,14 +863,14 @@ declare
   released text[];
   done text[];
   request leasehold.request;
-  standing jsonb;
+  answer json;
   rest json[] := '{}';
   news jsonb[] := '{}';
 begin
   if requests > 1 and requests > plain_claims then
     -- Keys are locked in one order everywhere, so that no two batches wait for each other.
     perform from rows from (json_to_recordset(batch) as (key text)) with ordinality as r (key, place)
-            join leasehold.keys k on k.key = r.key collate "C" order by r.place for update of k;
+            join leasehold.keys k on k.key = r.key collate "C" order by r.place for no key update of k;
   end if;
   if plain_claims > 0 then
     -- Nobody is here and no unclean end is to be told: granted.
@@ -866,12 +918,13 @@ begin
     for request in select * from json_populate_recordset(null::leasehold.request, batch) r
                     where r.plain is not true or r.key <> all (done) loop
       request.runner := coalesce(request.runner, usual_runner);
-      if request.op = 'claim' and request.tries and leasehold.refuses(request, now_ms) then
-        standing := leasehold.absent('refused');
-      else
-        select c.news, c.standing into news, standing from leasehold.carry_out(request, sender, news) c;
+      answer := case when request.plain then leasehold.take_turn(request, sender) end;
+      if answer is null and request.op = 'claim' and request.tries and leasehold.refuses(request, now_ms) then
+        answer := leasehold.absent('refused');
+      elsif answer is null then
+        select c.news, c.standing into news, answer from leasehold.carry_out(request, sender, news) c;
       end if;
-      rest := array_append(rest, standing::json);
+      rest := array_append(rest, answer);
     end loop;
   end if;
   return json_build_object('held', held, 'fences', fences, 'leftMs', left_ms, 'released', released, 'rest', rest,
@@ -891,6 +944,13 @@ begin
 end
 $$;
 
+-- Sends news of a claim to the channel of its owner. A notification has at most 8000 bytes; without its standing it says:
+-- ask.
+create or replace function leasehold.call(owner text, news json) returns void language sql volatile as $$
+  select pg_notify(owner, case when octet_length(news::text) < 7900 then news
+                               else json_build_object('key', news -> 'key', 'id', news -> 'id') end ::text)
+$$;
+
 -- Sends news to the channels of its owners, and returns what is for the sender itself.
 create or replace function leasehold.spread(news jsonb[], sender text) returns json language plpgsql as $$
 declare
@@ -901,9 +961,7 @@ begin
     if one ->> 'owner' = sender then
       own := array_append(own, (one - 'owner')::json);
     elsif one ->> 'owner' <> '' then
-      -- A notification has at most 8000 bytes; without its standing it says: ask.
-      perform pg_notify(one ->> 'owner', case when octet_length(one::text) < 7900 then one - 'owner'
-                                              else one - 'owner' - 'standing' end ::text);
+      perform leasehold.call(one ->> 'owner', (one - 'owner')::json);
     end if;
   end loop;
   return array_to_json(own);
@@ -921,7 +979,9 @@ language sql volatile as $$
   ), found as (
     select (leasehold.lone(p)).* from page p where p.id is not null
     union all
-    select c.* from page p join leasehold.claims c on c.key = p.key where p.crowded
+    select c.* from page p join leasehold.claims c on c.key = p.key and c.held where p.crowded
+    union all
+    select c.* from page p join leasehold.claims c on c.key = p.key and not c.held where p.crowded
   )
   select json_build_object(
     'now', floor(extract(epoch from leasehold.clock()) * 1000)::bigint,
@@ -940,10 +1000,13 @@ begin
   for abandoned in
     select k.key from leasehold.keys k
      where k.crowded and k.last_fence < hour_ago_us and not exists (
-       select from leasehold.claims c where c.key = k.key and c.expires_at + c.grace_ms > hour_ago_us / 1000)
+       select from leasehold.claims c
+        where c.key = k.key and c.held and c.expires_at + c.grace_ms > hour_ago_us / 1000) and not exists (
+       select from leasehold.claims c where c.key = k.key and not c.held and c.expires_at > hour_ago_us / 1000)
      order by k.key limit keys_max for update skip locked
   loop
-    delete from leasehold.claims c where c.key = abandoned;
+    delete from leasehold.claims c where c.key = abandoned and c.held;
+    delete from leasehold.claims c where c.key = abandoned and not c.held;
     update leasehold.keys k set crowded = false where k.key = abandoned;
   end loop;
   delete from leasehold.keys where key in (

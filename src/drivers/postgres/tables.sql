@@ -74,7 +74,11 @@ create @table@ if not exists leasehold.claims (
   max_hold_ms    bigint,
   -- JSON, of which only the id matters here.
   runner         text    not null,
-  primary key (key, id)
+  -- In this order: no search for the claims of a key must come to use it.
+  primary key (id, key)
 ) with (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0);
 
-create unique index if not exists claims_by_rank on leasehold.claims (key, held, band, arrival);
+-- Two, so that whatever the planner believes of the table, holders are found without their queue, and the head of the
+-- queue without the rest.
+create unique index if not exists claims_held on leasehold.claims (key, fence) where held;
+create unique index if not exists claims_waiting on leasehold.claims (key, band, arrival) where not held;
