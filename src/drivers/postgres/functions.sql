@@ -1,9 +1,9 @@
 -- The rule of src/core/admission.ts and src/core/admission/ beside the data, revision 1. Whoever changes one changes
 -- the other: the model test holds them equal. "leasehold." stands for the schema's name. Safe to run again.
 --
--- `send` carries out a batch in one transaction. A key whose only claim is one holder is dealt with in its row of
--- `keys`; everything else goes through `carry_out`, which works on the rows of `claims` and keeps what it has decided
--- about the key in a `step`.
+-- `send` carries out a batch in one transaction, `claim_one`, `renew_one` and `release_one` a single request. A holder
+-- that has everything is dealt with in the row of its key in `keys`, while others wait in `claims`; everything else goes
+-- through `carry_out`, which works on the rows of `claims` and keeps what it has decided about the key in a `step`.
 
 -- The database's clock. Read after the keys are locked, so that time never runs backwards between two batches.
 create or replace function leasehold.clock() returns timestamptz language sql volatile as
@@ -87,7 +87,7 @@ begin
 end
 $$;
 
--- The lone holder of a key as a row of `claims`.
+-- The holder in the row of a key as a row of `claims`.
 create or replace function leasehold.lone(k leasehold.keys) returns leasehold.claims language plpgsql stable as $$
 declare
   c leasehold.claims := leasehold.asked_for(k.claim);
@@ -100,7 +100,7 @@ begin
   c.fence := k.last_fence;
   c.owner := k.owner;
   c.ttl_ms := k.ttl_ms;
-  c.entered_at := k.acquired_at;
+  c.entered_at := coalesce(k.entered_at, k.acquired_at);
   c.acquired_at := k.acquired_at;
   c.last_heartbeat := k.last_heartbeat;
   c.renewal_count := k.renewal_count;
@@ -595,62 +595,70 @@ $$;
 
 -- ---- turns
 
--- The three requests that come again and again on a key that one claim holds for itself and others wait for, without the
--- whole rule. Each locks the key, and answers null if it is not as simple as that.
+-- The requests that come again and again on a key that one claim holds for itself and others wait for, without the whole
+-- rule: that moves the holder to `claims` and takes long. Each answers null if it is not as simple as that.
 
--- The holder releases to a waiter like itself, whose owner is told.
+-- The holder releases to a waiter that wants what nearly everybody wants, and whose owner is told.
 create or replace function leasehold.hand_over(of_key text, holder text, sender text) returns json language plpgsql as $$
 declare
   now_us bigint;
   now_ms bigint;
   minted bigint;
-  next_id text;
-  next_owner text;
+  in_row text;
   ends_at bigint;
-  alike boolean;
+  lasting_ms bigint;
+  next record;
   news json;
 begin
-  select k.last_fence + 1 into minted from leasehold.keys k
+  select k.last_fence + 1, k.id, k.expires_at, k.ttl_ms into minted, in_row, ends_at, lasting_ms from leasehold.keys k
    where k.key = of_key and k.crowded and k.ended is null and k.last_fence < 9007199254740990 for no key update;
-  if not found then return null; end if;
+  if minted is null then return null; end if;
   now_us := extract(epoch from leasehold.clock()) * 1000000;
   now_ms := now_us / 1000;
   minted := greatest(minted, now_us);
-  select w.id, w.owner, least(w.expires_at, now_ms + w.max_hold_ms),
-         w.exclusive and w.range_start is null and w.replaces is null
-           and w.expires_at > now_ms and w.expires_at - now_ms <= w.ttl_ms
-    into next_id, next_owner, ends_at, alike
-    from leasehold.claims w where w.key = of_key and not w.held order by w.band, w.arrival limit 1;
-  if alike is not true then return null; end if;
-  delete from leasehold.claims h
-   where h.id = holder and h.key = of_key and h.held and h.exclusive and h.range_start is null
-     and h.expires_at > now_ms and h.expires_at - now_ms <= h.ttl_ms;
+  if in_row is null then
+    select h.expires_at, h.ttl_ms into ends_at, lasting_ms from leasehold.claims h
+     where h.id = holder and h.key = of_key and h.held and h.exclusive and h.range_start is null;
+  elsif in_row <> holder then
+    return null;
+  end if;
+  if (ends_at > now_ms and ends_at - now_ms <= lasting_ms) is not true then return null; end if;
+  delete from leasehold.claims w
+   where w.key = of_key and w.id = (select first.id from leasehold.claims first
+                                     where first.key = of_key and not first.held order by first.band, first.arrival limit 1)
+     and w.band = 5000 and w.exclusive and w.range_start is null and w.grace_ms = 0 and w.max_hold_ms is null
+     and w.evict is null and not w.detached and w.expires_at > now_ms and w.expires_at - now_ms <= w.ttl_ms
+  returning w.id, w.owner, w.ttl_ms, w.entered_at, w.last_heartbeat, w.renewal_count, w.expires_at, w.runner into next;
   if not found then return null; end if;
-  update leasehold.claims c set held = true, fence = minted, acquired_at = now_ms, expires_at = ends_at
-   where c.id = next_id and c.key = of_key;
-  update leasehold.keys k set last_fence = minted where k.key = of_key;
-  news := json_build_object('key', of_key, 'id', next_id, 'standing',
-    json_build_object('state', 'held', 'fence', minted, 'ttlMs', ends_at - now_ms));
-  if next_owner = sender then return json_build_object('released', true, 'news', json_build_array(news)); end if;
-  perform leasehold.call(next_owner, news);
+  if in_row is null then delete from leasehold.claims h where h.id = holder and h.key = of_key; end if;
+  update leasehold.keys k
+     set last_fence = minted, id = next.id, owner = next.owner, ttl_ms = next.ttl_ms, entered_at = next.entered_at,
+         acquired_at = now_ms, last_heartbeat = next.last_heartbeat, renewal_count = next.renewal_count,
+         expires_at = next.expires_at, runner = next.runner, claim = null
+   where k.key = of_key;
+  news := json_build_object('key', of_key, 'id', next.id, 'standing',
+    json_build_object('state', 'held', 'fence', minted, 'ttlMs', next.expires_at - now_ms));
+  if next.owner = sender then return json_build_object('released', true, 'news', json_build_array(news)); end if;
+  perform leasehold.call(next.owner, news);
   return '{"released": true}';
 end
 $$;
 
--- A newcomer that wants what nearly everybody wants queues. Whoever calls this has tried for the key and so locked it.
+-- A newcomer that wants what nearly everybody wants queues. Whoever calls this has tried for the key, and so locked it.
 create or replace function leasehold.queue_up(of_key text, of_id text, for_ms bigint, who text, sender text)
 returns json language plpgsql as $$
 declare
   now_ms bigint := floor(extract(epoch from leasehold.clock()) * 1000);
+  was_crowded boolean;
   free_at bigint;
   ahead bigint;
 begin
-  select h.expires_at + h.grace_ms,
+  select k.crowded, k.expires_at + coalesce((k.claim ->> 'grace_ms')::bigint, 0),
          (select count(*) from leasehold.claims w where w.key = of_key and not w.held and w.band <= 5000)
-    into free_at, ahead
-    from leasehold.keys k join leasehold.claims h on h.key = k.key and h.held
-   where k.key = of_key and k.crowded and (k.ended ->> 'id') is distinct from of_id
-     and h.exclusive and h.range_start is null and h.expires_at > now_ms and h.expires_at - now_ms <= h.ttl_ms;
+    into was_crowded, free_at, ahead from leasehold.keys k
+   where k.key = of_key and k.id <> of_id and (k.ended ->> 'id') is distinct from of_id
+     and (k.claim ->> 'exclusive') is null and (k.claim ->> 'range_start') is null
+     and k.expires_at > now_ms and k.expires_at - now_ms <= k.ttl_ms;
   if not found then return null; end if;
   insert into leasehold.claims (key, id, held, band, arrival, fence, owner, ttl_ms, entered_at, acquired_at,
                                 last_heartbeat, renewal_count, expires_at, exclusive, priority, waits, detached,
@@ -660,39 +668,18 @@ begin
       on conflict do nothing;
   -- Sent twice.
   if not found then return null; end if;
+  if not was_crowded then update leasehold.keys k set crowded = true where k.key = of_key; end if;
   return json_build_object('ahead', ahead, 'ttlMs', for_ms, 'againMs',
     case when ahead > 0 then for_ms else greatest(1, least(for_ms, free_at - now_ms)) end);
 end
 $$;
 
--- The holder renews.
-create or replace function leasehold.stay(of_key text, holder text, for_ms bigint, sender text) returns json
-language plpgsql as $$
-declare
-  now_ms bigint;
-  fence bigint;
-  left_ms bigint;
-begin
-  perform from leasehold.keys k where k.key = of_key and k.crowded for no key update;
-  if not found then return null; end if;
-  now_ms := floor(extract(epoch from leasehold.clock()) * 1000);
-  update leasehold.claims c
-     set owner = sender, ttl_ms = for_ms, last_heartbeat = now_ms, renewal_count = c.renewal_count + 1,
-         expires_at = least(now_ms + for_ms, c.acquired_at + c.max_hold_ms)
-   where c.key = of_key and c.id = holder and c.held and c.exclusive and c.range_start is null
-     and c.leaving is null and c.after is null and c.expires_at > now_ms and c.expires_at - now_ms <= c.ttl_ms
-  returning c.fence, c.expires_at - now_ms into fence, left_ms;
-  return case when fence is null then null else json_build_object('fence', fence, 'leftMs', left_ms) end;
-end
-$$;
-
--- One of the three, if the request is one.
+-- One of the two, if the request is one.
 create or replace function leasehold.take_turn(request leasehold.request, sender text) returns json
 language plpgsql as $$
 begin
   return case
     when request.op = 'release' then leasehold.hand_over(request.key, request.id, sender)
-    when request.op = 'renew' then leasehold.stay(request.key, request.id, request.ttl_ms, sender)
     when request.op = 'claim' and request.claim is null
       then leasehold.queue_up(request.key, request.id, request.ttl_ms, request.runner, sender)
   end;
@@ -745,7 +732,7 @@ begin
      or step.ended is distinct from k.ended then
     update leasehold.keys f
        set last_fence = step.last_fence, ended = step.ended, crowded = occupied, id = null, owner = null,
-           runner = null, claim = null
+           entered_at = null, runner = null, claim = null
      where f.key = request.key;
   end if;
 end
@@ -806,8 +793,8 @@ begin
    where k.key = of_key and k.id = of_id and k.expires_at > now_ms and k.expires_at - now_ms <= k.ttl_ms
   returning k.last_fence, k.expires_at - now_ms into kept, left_ms;
   if kept is not null then return json_build_object('fence', kept, 'leftMs', left_ms); end if;
-  return coalesce(leasehold.stay(of_key, of_id, for_ms, sender), leasehold.attend(
-    row('renew', of_key, of_id, for_ms, null, null, true, false, null, null, null, null), now_ms, sender));
+  return leasehold.attend(
+    row('renew', of_key, of_id, for_ms, null, null, true, false, null, null, null, null), now_ms, sender);
 end
 $$;
 
@@ -817,7 +804,8 @@ declare
   now_ms bigint := floor(extract(epoch from leasehold.clock()) * 1000);
 begin
   update leasehold.keys k set id = null, owner = null, runner = null, claim = null
-   where k.key = of_key and k.id = of_id and k.expires_at > now_ms and k.expires_at - now_ms <= k.ttl_ms;
+   where k.key = of_key and k.id = of_id and not k.crowded
+     and k.expires_at > now_ms and k.expires_at - now_ms <= k.ttl_ms;
   if found then return '{"released": true}'; end if;
   return coalesce(leasehold.hand_over(of_key, of_id, sender), leasehold.attend(
     row('release', of_key, of_id, null, null, null, true, false, null, null, null, null), now_ms, sender));
@@ -908,7 +896,7 @@ begin
     with freed as (
       update leasehold.keys k set id = null, owner = null, runner = null, claim = null
         from json_populate_recordset(null::leasehold.request, batch) r
-       where r.plain and r.op = 'release' and k.key = r.key collate "C" and k.id = r.id
+       where r.plain and r.op = 'release' and k.key = r.key collate "C" and k.id = r.id and not k.crowded
          and k.expires_at > now_ms and k.expires_at - now_ms <= k.ttl_ms
       returning k.key
     ) select array_agg(f.key) into released from freed f;
@@ -999,15 +987,17 @@ declare
 begin
   for abandoned in
     select k.key from leasehold.keys k
-     where k.crowded and k.last_fence < hour_ago_us and not exists (
-       select from leasehold.claims c
-        where c.key = k.key and c.held and c.expires_at + c.grace_ms > hour_ago_us / 1000) and not exists (
-       select from leasehold.claims c where c.key = k.key and not c.held and c.expires_at > hour_ago_us / 1000)
+     where k.crowded and k.last_fence < hour_ago_us
+       and (k.id is null or k.expires_at + coalesce((k.claim ->> 'grace_ms')::bigint, 0) < hour_ago_us / 1000)
+       and not exists (select from leasehold.claims c
+                        where c.key = k.key and c.held and c.expires_at + c.grace_ms > hour_ago_us / 1000)
+       and not exists (select from leasehold.claims c
+                        where c.key = k.key and not c.held and c.expires_at > hour_ago_us / 1000)
      order by k.key limit keys_max for update skip locked
   loop
     delete from leasehold.claims c where c.key = abandoned and c.held;
     delete from leasehold.claims c where c.key = abandoned and not c.held;
-    update leasehold.keys k set crowded = false where k.key = abandoned;
+    update leasehold.keys k set crowded = false, id = null, entered_at = null where k.key = abandoned;
   end loop;
   delete from leasehold.keys where key in (
     select k.key from leasehold.keys k
