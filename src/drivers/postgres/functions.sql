@@ -648,7 +648,7 @@ $$;
 create or replace function leasehold.queue_up(of_key text, of_id text, for_ms bigint, who text, sender text)
 returns json language plpgsql as $$
 declare
-  now_ms bigint := floor(extract(epoch from leasehold.clock()) * 1000);
+  now_ms bigint := (extract(epoch from leasehold.clock()) * 1000000)::bigint / 1000;
   was_crowded boolean;
   free_at bigint;
   ahead bigint;
@@ -783,7 +783,7 @@ $$;
 create or replace function leasehold.renew_one(of_key text, of_id text, for_ms bigint, sender text) returns json
 language plpgsql set enable_seqscan = off as $$
 declare
-  now_ms bigint := floor(extract(epoch from leasehold.clock()) * 1000);
+  now_ms bigint := (extract(epoch from leasehold.clock()) * 1000000)::bigint / 1000;
   kept bigint;
   left_ms bigint;
 begin
@@ -801,7 +801,7 @@ $$;
 create or replace function leasehold.release_one(of_key text, of_id text, sender text) returns json
 language plpgsql set enable_seqscan = off as $$
 declare
-  now_ms bigint := floor(extract(epoch from leasehold.clock()) * 1000);
+  now_ms bigint := (extract(epoch from leasehold.clock()) * 1000000)::bigint / 1000;
 begin
   update leasehold.keys k set id = null, owner = null, runner = null, claim = null
    where k.key = of_key and k.id = of_id and not k.crowded
@@ -972,7 +972,7 @@ language sql volatile as $$
     select c.* from page p join leasehold.claims c on c.key = p.key and not c.held where p.crowded
   )
   select json_build_object(
-    'now', floor(extract(epoch from leasehold.clock()) * 1000)::bigint,
+    'now', (extract(epoch from leasehold.clock()) * 1000000)::bigint / 1000,
     'claims', coalesce((select json_agg(f order by f.key, f.held desc, f.band, f.arrival) from found f), '[]'))
 $$;
 

@@ -37,7 +37,8 @@ export function inSchema(sql: string, schema: string): string {
       `The schema ${JSON.stringify(schema)} is not usable. Use up to 48 lower-case letters, digits or '_'.`,
     )
   }
-  return sql.replaceAll(/\bleasehold(?=[.;])/g, schema)
+  // Quoted, for it may be a word of SQL. Not in the name of a setting.
+  return sql.replaceAll(/\bleasehold(?=[.;])(?!\.session)/g, `"${schema}"`)
 }
 
 /** Makes what the schema lacks. Any number of processes may do so at once. */
