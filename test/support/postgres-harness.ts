@@ -24,11 +24,11 @@ export function postgresHarness(
       const closings: (() => Promise<unknown>)[] = []
       return {
         async driver(): Promise<LockDriver> {
-          const { source, close } = hand()
-          const driver = postgres(source, { poolSize: 2, ...options, schema })
+          const handed = hand()
+          const driver = postgres(handed.source, { poolSize: 2, ...options, schema })
           closings.push(async () => {
             await driver.close()
-            await close?.()
+            await handed.close?.()
           })
           await driver.open()
           return driver

@@ -25,8 +25,8 @@ export interface Pinned {
 /** The way to a database, whichever client package makes it. Errors are what that package throws. */
 export interface Connections {
   /**
-   * What a statement answers in the only column, a text, of its only row. It is a transaction of its own, on any
-   * connection. Throws {@link NotSent} if it surely never reached the server, {@link NoAnswer} when `withinMs` have passed.
+   * What a statement answers in the only column, a text, of its only row; empty if there is none. It is a transaction of
+   * its own, on any connection. Throws {@link NotSent} if it surely never reached the server, {@link NoAnswer} when `withinMs` have passed.
    */
   ask(text: string, values: readonly Value[], withinMs: number): Promise<string>
   /** The same for a statement with any rows. */

@@ -98,7 +98,7 @@ async function query(
   name: string | undefined,
 ): Promise<string> {
   const { rows } = await client.query({ text, values: [...values], ...(name !== undefined && { name }) })
-  return Object.values(rows[0] ?? {})[0] as string
+  return (Object.values(rows[0] ?? {})[0] ?? '') as string
 }
 
 /** Not the native binding, nor a client that sends statements before earlier ones are answered. */

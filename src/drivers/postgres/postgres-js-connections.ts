@@ -65,7 +65,7 @@ export class PostgresJsConnections implements Connections {
 
 async function answer(...statement: Parameters<typeof run>): Promise<string> {
   const [row] = await run(...statement)
-  return Object.values(row ?? {})[0] as string
+  return (Object.values(row ?? {})[0] ?? '') as string
 }
 
 async function run(
