@@ -57,6 +57,30 @@ describe('the server', () => {
     expect(await renew(driver, waiting)).toMatchObject({ state: 'held' })
   })
 
+  test('crashes: all that was answered is as it was', async () => {
+    const durable = await PostgresServer.start({ durable: true })
+    cleanups.push(() => durable.destroy())
+    const driver = await open(freshSchema(), { listen: false }, durable.url)
+    const held = claimOf('a')
+    const { fence } = (await claim(driver, held)) as { fence: number }
+    const gone = claimOf('b')
+    await claim(driver, gone)
+    await release(driver, gone)
+    await durable.stop('immediate')
+    await durable.resume()
+    expect(await renew(driver, held)).toMatchObject({ state: 'held', fence })
+    expect(await renew(driver, gone)).toEqual({ state: 'absent', reason: 'unknown' })
+  })
+
+  test('restarts with unlogged tables: what was held is held', async () => {
+    const driver = await open(freshSchema(), { unlogged: true, listen: false })
+    const held = claimOf('a')
+    const { fence } = (await claim(driver, held)) as { fence: number }
+    await server.stop('fast')
+    await server.resume()
+    expect(await renew(driver, held)).toMatchObject({ state: 'held', fence })
+  })
+
   test('crashes with unlogged tables: they come back empty, and fences go on growing', async () => {
     const driver = await open(freshSchema(), { unlogged: true })
     const held = claimOf('a')
