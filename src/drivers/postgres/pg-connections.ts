@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto'
 import { NoAnswer, NotSent, within } from './bounds.ts'
 import type { Connections, Ear, Pinned, Row, Value } from './connections.ts'
 import { eventsOf, ignore, isPgPool, type PgClient, type PgPool } from './pg-client.ts'
@@ -140,9 +141,12 @@ function processIdOf(client: PgClient): number | undefined {
 
 const names = new Map<string, string>()
 
-/** A name for a prepared statement, the same for the same text. */
+/** A name for a prepared statement, made of its text: another copy of this package may use the same connection. */
 function nameOf(text: string): string {
   let name = names.get(text)
-  if (name === undefined) names.set(text, (name = `leasehold_${names.size}`))
+  if (name === undefined) {
+    const digest = createHash('sha256').update(text).digest('hex')
+    names.set(text, (name = `leasehold_${digest.slice(0, 32)}`))
+  }
   return name
 }
