@@ -4,6 +4,7 @@ import type { Connections, Ear, Pinned, Row, Value } from './connections.ts'
 import { eventsOf, ignore, isPgPool, type PgClient, type PgPool } from './pg-client.ts'
 import { PgLoans } from './pg-loans.ts'
 import { ask } from './pg-statement.ts'
+import { PgTurns } from './pg-turns.ts'
 
 /** A `pg` Pool also says how to connect once more, outside of it. */
 interface PoolPlan {
@@ -16,31 +17,34 @@ interface Notification {
   readonly payload?: string
 }
 
+/** How long it may take to begin or end listening on a client that others use too. */
+const listenMs = 5000
+
 /** Connections made by `pg`: a pool, or a single client that the user has connected. */
 export class PgConnections implements Connections {
   readonly #source: PgPool | PgClient
   readonly #owned: boolean
-  readonly #loans: PgLoans | undefined
+  readonly #clients: PgLoans | PgTurns
   /** Statements are prepared by name unless something stands between us and the server that may forget them. */
   #prepares: boolean | undefined
 
   constructor(source: PgPool | PgClient, owned: boolean) {
     this.#source = source
     this.#owned = owned
-    this.#loans = isPgPool(source) ? new PgLoans(source, owned) : undefined
+    this.#clients = isPgPool(source) ? new PgLoans(source, owned) : new PgTurns(source)
     // Without a listener, the end of an idle connection would end the process.
     eventsOf(source).on('error', ignore)
   }
 
   query(text: string, values: readonly Value[], withinMs: number): Promise<readonly Row[]> {
-    return this.#use(withinMs, async (client) => {
+    return this.#clients.use(withinMs, async (client: PgClient) => {
       const name = (await this.#preparesOn(client)) ? nameOf(text) : undefined
       return (await client.query({ text, values: [...values], ...(name !== undefined && { name }) })).rows
     })
   }
 
   ask(text: string, values: readonly Value[], withinMs: number): Promise<string> {
-    return this.#use(withinMs, (client) =>
+    return this.#clients.use(withinMs, (client: PgClient) =>
       this.#prepares === undefined
         ? this.#preparesOn(client).then((prepares) => ask(client, text, values, prepares ? nameOf(text) : undefined))
         : ask(client, text, values, this.#prepares ? nameOf(text) : undefined),
@@ -48,7 +52,7 @@ export class PgConnections implements Connections {
   }
 
   async script(text: string, withinMs: number): Promise<void> {
-    await this.#use(withinMs, (client) => client.query({ text }))
+    await this.#clients.use(withinMs, (client: PgClient) => client.query({ text }))
   }
 
   async listen(channel: string, heard: (payload: string) => void, lost: () => void): Promise<Ear> {
@@ -65,12 +69,12 @@ export class PgConnections implements Connections {
     const events = eventsOf(source)
     events.on('notification', hear)
     events.on('end', lost)
-    await source.query({ text: `listen ${channel}` })
+    await this.script(`listen ${channel}`, listenMs)
     return {
       close: async () => {
         events.removeListener('notification', hear)
         events.removeListener('end', lost)
-        await source.query({ text: `unlisten ${channel}` })
+        await this.script(`unlisten ${channel}`, listenMs)
       },
     }
   }
@@ -98,12 +102,8 @@ export class PgConnections implements Connections {
   }
 
   async close(): Promise<void> {
-    this.#loans?.close()
+    if (this.#clients instanceof PgLoans) this.#clients.close()
     if (this.#owned) await this.#source.end()
-  }
-
-  #use<Result>(withinMs: number, work: (client: PgClient) => Promise<Result>): Promise<Result> {
-    return this.#loans?.use(withinMs, work) ?? within(work(this.#source as PgClient), withinMs)
   }
 
   async #preparesOn(client: PgClient): Promise<boolean> {
