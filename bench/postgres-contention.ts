@@ -31,9 +31,8 @@ async function children<Printed>(name: string, orders: readonly object[]): Promi
 // The floor: a durable update with a NOTIFY, from its sending in one process to its arrival in another, with as many
 // processes that listen and the same pause in between: the server wakes all of them for every notification.
 async function floorBetweenProcessesMs(): Promise<number> {
-  const startAt = monotonicMs() + 1500
   const orders = Array.from({ length: processes }, (_, place): PostgresRingOrder => {
-    return { url: server.url, place, places: processes, startAt, endAt: startAt + floorMs, holdMs }
+    return { url: server.url, place, places: processes, forMs: floorMs, holdMs }
   })
   return percentile((await children<number[]>('postgres-ring', orders)).flat(), 0.5)
 }
@@ -44,7 +43,7 @@ await Promise.all([sender.connect(), listener.connect()])
 await sender.query(
   'create table floor (one integer primary key, count integer not null); insert into floor values (1, 0)',
 )
-await listener.query('listen floor')
+await listener.query('listen one_process')
 let arrived: () => void = () => {}
 listener.on('notification', () => arrived())
 
@@ -52,7 +51,7 @@ async function notifyMs(): Promise<number> {
   const heard = new Promise<void>((resolve) => (arrived = resolve))
   const startedAt = performance.now()
   const text = `with changed as (update floor set count = count + 1 where one = 1 returning count)
-                select pg_notify('floor', count::text) from changed`
+                select pg_notify('one_process', count::text) from changed`
   await Promise.all([sender.query({ name: 'floor', text }), heard])
   return performance.now() - startedAt
 }

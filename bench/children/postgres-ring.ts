@@ -10,36 +10,52 @@ export interface PostgresRingOrder {
   readonly url: string
   readonly place: number
   readonly places: number
-  readonly startAt: number
-  readonly endAt: number
+  /** How long the first one goes on for. */
+  readonly forMs: number
   readonly holdMs: number
 }
 
-const { url, place, places, startAt, endAt, holdMs } = JSON.parse(process.argv[2] ?? '{}') as PostgresRingOrder
+const { url, place, places, forMs, holdMs } = JSON.parse(process.argv[2] ?? '{}') as PostgresRingOrder
 const [sender, listener] = [new Client(url), new Client(url)]
 await Promise.all([sender.connect(), listener.connect()])
 const underWayMs: number[] = []
-const sending: Promise<unknown>[] = []
+let endAt = Infinity
 
 /** The same durable change and notification that a hand-over cannot do without. It says when it was sent. */
-async function passOn(): Promise<void> {
+async function passOn(end: boolean): Promise<void> {
   await sender.query({
     name: 'pass on',
     text: `with changed as (update floor set count = count + 1 where one = 1 returning count)
            select pg_notify($1, $2) from changed`,
-    values: [`floor_${(place + 1) % places}`, String(monotonicMs())],
+    values: [`floor_${(place + 1) % places}`, end ? 'end' : String(monotonicMs())],
   })
 }
 
-listener.on('notification', ({ payload }) => {
-  underWayMs.push(monotonicMs() - Number(payload))
-  if (monotonicMs() < endAt) sending.push(pause(holdMs).then(passOn))
+/** Whether everybody has begun to listen. */
+async function allListen(): Promise<boolean> {
+  const text = `select count(*)::integer as sessions from pg_stat_activity where query like 'listen floor%'`
+  const { rows } = await sender.query<{ sessions: number }>(text)
+  return rows[0]?.sessions === places
+}
+
+const done = new Promise<void>((resolve, reject) => {
+  const hear = async (payload: string): Promise<void> => {
+    if (payload === 'end') {
+      if (place > 0) await passOn(true)
+      return resolve()
+    }
+    underWayMs.push(monotonicMs() - Number(payload))
+    await pause(holdMs)
+    await passOn(monotonicMs() >= endAt)
+  }
+  listener.on('notification', ({ payload = '' }) => void hear(payload).catch(reject))
 })
 await listener.query(`listen floor_${place}`)
-await pause(startAt - monotonicMs())
-if (place === 0) await passOn()
-// Longer than any notification takes: the last one is to be answered too.
-await pause(endAt - monotonicMs() + 500)
-await Promise.all(sending)
+if (place === 0) {
+  while (!(await allListen())) await pause(20)
+  endAt = monotonicMs() + forMs
+  await passOn(false)
+}
+await done
 await Promise.all([sender.end(), listener.end()])
 console.log(JSON.stringify(underWayMs))
