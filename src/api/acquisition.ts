@@ -1,6 +1,6 @@
 import { adaptivePolling } from '../core/backoff.ts'
 import type { AbsentReason, Claim, Mode } from '../core/driver.ts'
-import type { LifeTerms } from '../core/life.ts'
+import { spreadOf, type LifeTerms } from '../core/life.ts'
 import { claimant } from '../core/runner.ts'
 import { storeKey, type Scope } from '../core/scope.ts'
 import type { Tenure } from '../core/tenure.ts'
@@ -92,7 +92,7 @@ class Acquisition extends Waiter {
     this.terms = {
       heartbeatMs: client.ownHeartbeatMs(terms.heartbeatMs, terms.ttlMs),
       polling: driver.supports.push ? undefined : adaptivePolling,
-      spread: environment.random(),
+      spread: spreadOf(environment.random()),
     }
   }
 

@@ -118,18 +118,18 @@ export class Client {
   ): void {
     const { key, fence } = lease
     this.counters.count(name, key, details)
-    if (this.#isHeard(name))
+    if (this.isHeard(name))
       this.#announce(name, lease.scope, { key, fence, ...details } as Omit<LockEvents[Name], 'scope'>)
   }
 
   /** Counts, logs and emits what happened to a lock. */
   emit<Name extends EventName>(name: Name, scope: Scope, details: Omit<LockEvents[Name], 'scope'>): void {
     this.counters.count(name, details.key, details as Omit<LockEvents[Name], 'scope' | 'key' | 'fence'>)
-    if (this.#isHeard(name)) this.#announce(name, scope, details)
+    if (this.isHeard(name)) this.#announce(name, scope, details)
   }
 
   /** Whether it is worth making an event of. */
-  #isHeard(name: EventName): boolean {
+  isHeard(name: EventName): boolean {
     return this.#logger !== undefined || this.events.wants(name)
   }
 

@@ -5,7 +5,20 @@ const namesMax = 1000
 
 /** Counts what a client does. The names follow the events; `metrics.ts` gives them their published names. */
 export class Counters {
-  readonly events = new Map<EventName, number>()
+  readonly #events: Record<EventName, number> = {
+    waiting: 0,
+    contention: 0,
+    acquired: 0,
+    takeover: 0,
+    stale: 0,
+    renewed: 0,
+    'renewal-failed': 0,
+    jeopardy: 0,
+    leaving: 0,
+    lost: 0,
+    released: 0,
+    failed: 0,
+  }
   /** Stale or dead holders taken over from. */
   staleClaimed = 0
   /** Milliseconds from asking to holding, over all acquisitions. */
@@ -18,7 +31,7 @@ export class Counters {
     key: string,
     details: Omit<LockEvents[Name], 'scope' | 'key' | 'fence'>,
   ): void {
-    this.events.set(name, (this.events.get(name) ?? 0) + 1)
+    this.#events[name] += 1
     if (name === 'acquired') this.acquisitionMs += (details as unknown as LockEvents['acquired']).waitMs
     if (name === 'stale') this.staleClaimed += 1
     if (name === 'released' || name === 'lost') {
@@ -26,8 +39,13 @@ export class Counters {
     }
   }
 
+  /** Counts a renewal: what happens most, and of which nothing but the number is kept. */
+  countRenewal(): void {
+    this.#events.renewed += 1
+  }
+
   of(name: EventName): number {
-    return this.events.get(name) ?? 0
+    return this.#events[name]
   }
 
   /** How long each lock was held the last time, by its store key. */

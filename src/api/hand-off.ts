@@ -1,5 +1,6 @@
 import type { Claim, Standing } from '../core/driver.ts'
 import { LeaseholdError, messageOf } from '../core/errors.ts'
+import { spreadOf } from '../core/life.ts'
 import { claimant } from '../core/runner.ts'
 import { splitStoreKey } from '../core/scope.ts'
 import { Tenure } from '../core/tenure.ts'
@@ -46,7 +47,7 @@ export function resume(client: Client, proof: LeaseProof, terms: Terms): Promise
       const lifeTerms = {
         heartbeatMs: client.ownHeartbeatMs(terms.heartbeatMs, terms.ttlMs),
         polling: undefined,
-        spread: client.environment.random(),
+        spread: spreadOf(client.environment.random()),
       }
       const tenure = Tenure.resume(client.office, claimOf(client, proof, terms), lifeTerms, standing, sentAt, at)
       if (tenure === undefined) return reject(notHeld(proof))

@@ -5,7 +5,7 @@ import { Batcher, type Requester } from '../core/batcher.ts'
 import type { Request, Standing } from '../core/driver.ts'
 import { systemEnvironment } from '../core/environment.ts'
 import { messageOf } from '../core/errors.ts'
-import { nextBeat } from '../core/life.ts'
+import { nextBeat, spreadOf } from '../core/life.ts'
 import type { WatchedClaim } from '../core/tenure.ts'
 import { driverFor } from './connect-driver.ts'
 import type { Order, Report, WorkerSetup } from './heartbeat-thread.ts'
@@ -22,7 +22,7 @@ const beats = new Map<string, Beat>()
 class Beat implements Sleeper, Requester {
   alarmSlot = -1
   readonly claim: WatchedClaim
-  readonly #spread = environment.random()
+  readonly #spread = spreadOf(environment.random())
 
   constructor(claim: WatchedClaim) {
     this.claim = claim

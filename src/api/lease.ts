@@ -279,10 +279,14 @@ export class Lease implements AsyncDisposable, Observer, RosterMember {
   #onRenewed(): void {
     this.#renewals += 1
     this.#renewing?.succeeded()
+    const client = this.#client
     const { progressMs } = this.terms
-    const lastProgress = this.#lastProgress ?? this.#heldSince
-    if (progressMs !== undefined && this.#client.environment.now() - lastProgress > progressMs) this.stopHeartbeat()
-    this.#client.tell('renewed', this, { renewals: this.#renewals, remainingMs: this.#trustedMs() })
+    if (progressMs !== undefined) {
+      const lastProgress = this.#lastProgress ?? this.#heldSince
+      if (client.environment.now() - lastProgress > progressMs) this.stopHeartbeat()
+    }
+    if (!client.isHeard('renewed')) return client.counters.countRenewal()
+    client.tell('renewed', this, { renewals: this.#renewals, remainingMs: this.#trustedMs() })
   }
 
   #onLost(reason: string, detail: string | undefined): void {

@@ -8,6 +8,7 @@ export interface Requester {
 }
 
 interface Pending {
+  readonly key: string
   readonly request: Request
   readonly requester: Requester
 }
@@ -36,7 +37,7 @@ export class Batcher {
 
   /** Sends the request with the next batch its key allows. */
   submit(request: Request, requester: Requester): void {
-    this.#gathered.push({ request, requester })
+    this.#gathered.push({ key: keyOf(request), request, requester })
     this.#flushSoon()
   }
 
@@ -59,36 +60,41 @@ export class Batcher {
     this.#flushing = false
     const gathered = this.#gathered
     this.#gathered = []
-    let ready: Pending[] = []
-    for (const pending of gathered) {
-      const key = keyOf(pending.request)
-      if (this.#busy.has(key)) {
-        const waiting = this.#busy.get(key)
-        if (waiting === undefined) this.#busy.set(key, [pending])
-        else waiting.push(pending)
-      } else {
-        ready.push(pending)
-      }
-    }
-    if (ready.length > 1) ready = sortByKey(ready)
-    for (const batch of split(ready)) void this.#send(batch)
+    const ready = this.#busy.size === 0 ? gathered : gathered.filter((pending) => this.#isFree(pending))
+    if (ready.length > 1) ready.sort(byKey)
+    if (ready.length <= requestsPerBatchMax) {
+      if (ready.length > 0) void this.#send(ready)
+    } else for (const batch of split(ready)) void this.#send(batch)
+  }
+
+  /** Whether its key has nothing under way; else the request waits for that. */
+  #isFree(pending: Pending): boolean {
+    const waiting = this.#busy.get(pending.key)
+    if (waiting !== undefined) waiting.push(pending)
+    else if (this.#busy.has(pending.key)) this.#busy.set(pending.key, [pending])
+    else return true
+    return false
   }
 
   async #send(batch: readonly Pending[]): Promise<void> {
-    for (const { request } of batch) this.#busy.set(keyOf(request), undefined)
+    const requests: Request[] = []
+    for (const { key, request } of batch) {
+      this.#busy.set(key, undefined)
+      requests.push(request)
+    }
     this.#underWay += 1
     // Start the clock before sending: a slow reply must shorten the lease we trust.
     const sentAt = this.#environment.now()
     let standings: readonly Standing[]
     try {
-      standings = await this.#driver.send(batch.map(({ request }) => request))
+      standings = await this.#driver.send(requests)
       if (standings.length !== batch.length) throw malformed(`${standings.length} answers to ${batch.length} requests`)
     } catch (error) {
       standings = batch.map(() => ({ state: 'unknown', error }))
     }
     this.#underWay -= 1
     const at = this.#environment.now()
-    for (const { request } of batch) this.#free(keyOf(request))
+    for (const { key } of batch) this.#free(key)
     for (let index = 0; index < batch.length; index += 1) {
       const { request, requester } = batch[index] as Pending
       requester.answered(request, checked(standings[index]), sentAt, at)
@@ -112,13 +118,9 @@ export function keyOf(request: Request): string {
   return request.op === 'claim' ? request.claim.key : request.key
 }
 
-/** By key, and in the order asked within a key. */
-function sortByKey(batch: Pending[]): Pending[] {
-  return batch.toSorted((one, other) => {
-    const first = keyOf(one.request)
-    const second = keyOf(other.request)
-    return first < second ? -1 : first > second ? 1 : 0
-  })
+/** Sorting is stable: requests of one key stay in the order asked. */
+function byKey(one: Pending, other: Pending): number {
+  return one.key < other.key ? -1 : one.key > other.key ? 1 : 0
 }
 
 /** Batches of at most `requestsPerBatchMax`, never dividing the requests of one key. */
@@ -127,7 +129,7 @@ function* split(requests: readonly Pending[]): Iterable<readonly Pending[]> {
   for (let to = 1; to <= requests.length; to += 1) {
     const next = requests[to]
     const full = to - from >= requestsPerBatchMax && next !== undefined
-    if (full && keyOf(next.request) === keyOf((requests[to - 1] as Pending).request)) continue
+    if (full && next.key === requests[to - 1]?.key) continue
     if (full || next === undefined) {
       yield requests.slice(from, to)
       from = to

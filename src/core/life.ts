@@ -13,7 +13,7 @@ import { conversionUnderWay, letGo, passOn, releaseAnswered } from './life/endin
 import { nothing, type Event, type Life, type LifeTerms, type Stepped } from './life/state.ts'
 import { ticked } from './life/tick.ts'
 
-export { nextBeat } from './life/beat.ts'
+export { nextBeat, spreadOf } from './life/beat.ts'
 export type { Effect, Event, Life, LifeTerms, Stepped } from './life/state.ts'
 
 /** A new claim, about to be sent. */

@@ -19,9 +19,9 @@ import { Keyspace } from './redis/keyspace.ts'
 import type { Link } from './redis/link.ts'
 import { listPage } from './redis/listing.ts'
 import { NodeRedisClusterLink, NodeRedisLink, type NodeRedisClient, type NodeRedisCluster } from './redis/node-redis.ts'
-import { batchScript, run } from './redis/script.ts'
+import { batchScript, run, soloScript, type Script } from './redis/script.ts'
 import { Uptime } from './redis/uptime.ts'
-import { decodeNews, decodeReply, encodeBatch, type Sender } from './redis/wire.ts'
+import { decodeNews, decodeReply, decodeSolo, encodeBatch, encodeSolo, type Batch, type Sender } from './redis/wire.ts'
 
 export type { IoredisClient } from './redis/ioredis.ts'
 export type { NodeRedisClient, NodeRedisCluster } from './redis/node-redis.ts'
@@ -186,13 +186,18 @@ class RedisDriver implements LockDriver {
   }
 
   async #call(link: Link, requests: readonly Request[]): Promise<readonly Standing[]> {
-    const { keys, values } = encodeBatch(requests, this.#sender)
-    const timeoutMs = this.#timeoutFor(requests)
-    const reply = await inTime(timeoutMs, run(link, batchScript, keys, values), (milliseconds) => {
+    const [only] = requests
+    const solo = requests.length === 1 && only !== undefined ? encodeSolo(only, this.#sender) : undefined
+    if (solo !== undefined) return [decodeSolo(await this.#run(link, soloScript, solo, requests))]
+    const batch = encodeBatch(requests, this.#sender)
+    return decodeReply(await this.#run(link, batchScript, batch, requests), requests)
+  }
+
+  #run(link: Link, script: Script, { keys, values }: Batch, requests: readonly Request[]): Promise<unknown> {
+    return inTime(this.#timeoutFor(requests), run(link, script, keys, values), (milliseconds) => {
       link.renew()
       return overdue(milliseconds)
     })
-    return decodeReply(reply, requests)
   }
 
   /** A lost reply must leave time to try again before the lease ends. */

@@ -10,7 +10,8 @@ import { keyOf } from '../core/batcher.ts'
 import type { Heard, KeyPage, ListQuery, LockDriver, Request, Standing } from '../core/driver.ts'
 import { LeaseholdError } from '../core/errors.ts'
 import { fullSupport } from '../core/full-support.ts'
-import { Bell, removeDeadBells, ringBells } from './sqlite/bell.ts'
+import { Bell, removeDeadBells } from './sqlite/bell.ts'
+import { BellRinger } from './sqlite/bell-ringer.ts'
 import { connect, rollBack, type Connection } from './sqlite/connection.ts'
 import { DeathWatch } from './sqlite/death-watch.ts'
 import { faultOf, spoilsConnection } from './sqlite/faults.ts'
@@ -60,6 +61,7 @@ class SqliteDriver implements LockDriver {
   readonly #patienceMs: number
   readonly #listeners = new Set<Heard>()
   readonly #deathWatch: DeathWatch
+  readonly #ringer: BellRinger
   #connection: Connection | undefined
   #opening: Promise<Connection> | undefined
   #bell: Bell | undefined
@@ -75,6 +77,7 @@ class SqliteDriver implements LockDriver {
     this.#patienceMs = options.patienceMs ?? patienceDefaultMs
     this.#surroundings = { ...systemSurroundings(), ...options.surroundings }
     this.#standpoint = standpointIn(this.#surroundings)
+    this.#ringer = new BellRinger(bellDirectory(this.#file))
     this.#deathWatch = new DeathWatch({
       version: () => `${this.#commits} ${String(this.#connection?.statements.dataVersion.get()?.['data_version'])}`,
       ownersOf: (key) => this.#connection?.statements.ownersOf.all(key).map((row) => row['owner'] as string) ?? [],
@@ -159,6 +162,7 @@ class SqliteDriver implements LockDriver {
   #disconnect(): void {
     this.#bell?.close()
     this.#bell = undefined
+    this.#ringer.close()
     this.#connection?.database.close()
     this.#connection = undefined
   }
@@ -202,10 +206,10 @@ class SqliteDriver implements LockDriver {
 
   #transact(connection: Connection, requests: readonly Request[]): Outcome<Standing[]> {
     this.#refuseIfClosed()
-    const outcome = inTransaction(connection, this.#standpoint, (ledger, now) => {
+    const outcome = inTransaction(connection, this.#standpoint, (ledger) => {
       const [only] = requests
-      // A request that comes by itself, as most do, may need one statement only.
-      const short = requests.length === 1 && takeShortcut(connection.statements, this.#standpoint, now, only as Request)
+      // A request that comes by itself, as most do, may need a statement or two only.
+      const short = requests.length === 1 && takeShortcut(connection.statements, ledger, only as Request)
       return short ? [short] : requests.map((request) => ledger.carryOut(request))
     })
     this.#commits += 1
@@ -241,19 +245,13 @@ class SqliteDriver implements LockDriver {
   #pass(notices: readonly Notice[]): void {
     if (notices.length === 0) return
     const own = notices.filter(({ owner }) => owner === this.#standpoint.name)
-    if (own.length > 0) {
-      queueMicrotask(() => {
-        // What others left at the bell before is older news.
-        this.#bell?.listen()
-        for (const { key, id, standing } of own) this.#tell(key, id, standing)
-      })
-    }
-    if (own.length < notices.length) {
-      ringBells(
-        bellDirectory(this.#file),
-        notices.filter(({ owner }) => owner !== this.#standpoint.name),
-      )
-    }
+    if (own.length === 0) return this.#ringer.ring(notices)
+    queueMicrotask(() => {
+      // What others left at the bell before is older news.
+      this.#bell?.listen()
+      for (const { key, id, standing } of own) this.#tell(key, id, standing)
+    })
+    this.#ringer.ring(notices.filter(({ owner }) => owner !== this.#standpoint.name))
   }
 
   #tell(key: string, id: string, news: Standing | 'ask'): void {

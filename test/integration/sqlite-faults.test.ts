@@ -37,7 +37,7 @@ describe('a file that is not ours', () => {
     await (await driver({ file: file() })).close()
     const bytes = readFileSync(file())
     // Where SQLite's header keeps the user version.
-    bytes.writeUInt32BE(2, 60)
+    bytes.writeUInt32BE(99, 60)
     writeFileSync(file(), bytes)
     await refusedAs('newer-format')
     expect(readFileSync(file())).toEqual(bytes)

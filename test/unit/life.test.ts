@@ -12,7 +12,7 @@ const claim: Claim = {
   graceMs: 0,
   runner: { id: 'runner', incarnation: 'one', host: 'here', pid: 1, client: 'client' },
 }
-const terms: LifeTerms = { heartbeatMs: 10_000, polling: undefined, spread: 1 }
+const terms: LifeTerms = { heartbeatMs: 10_000, polling: undefined, spread: 100 }
 const held = (ttlMs = 30_000): Standing => ({ state: 'held', fence: 7, ttlMs })
 const waiting = { state: 'waiting', ahead: 2, ttlMs: 30_000, againMs: 30_000 } as const satisfies Standing
 const unknown: Standing = { state: 'unknown', error: new Error('no route') }

@@ -1,7 +1,8 @@
-import { appendFileSync, existsSync, mkdirSync, statSync, writeFileSync } from 'node:fs'
+import { appendFileSync, existsSync, mkdirSync, readFileSync, readdirSync, statSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 import { afterEach, expect, test } from 'vitest'
-import { Bell, removeDeadBells, ringBells, watchFile, type WatchFile } from '../../src/drivers/sqlite/bell.ts'
+import { Bell, removeDeadBells, watchFile, type WatchFile } from '../../src/drivers/sqlite/bell.ts'
+import { BellRinger } from '../../src/drivers/sqlite/bell-ringer.ts'
 import { readBellLine, writeBellLine, type BellNews } from '../../src/drivers/sqlite/bell-line.ts'
 import { scratch, until } from '../sqlite/scratch.ts'
 
@@ -11,7 +12,17 @@ const standing = { state: 'held', fence: 7, ttlMs: 1000 } as const
 const notice = { owner, key: 'a', id: 'one', standing }
 
 let bell: Bell | undefined
-afterEach(() => bell?.close())
+let ringing: BellRinger | undefined
+afterEach(() => {
+  bell?.close()
+  ringing?.close()
+  ringing = undefined
+})
+
+function ringer(): BellRinger {
+  ringing ??= new BellRinger(file('bells'))
+  return ringing
+}
 
 function hang(watch: WatchFile = watchFile): { heard: BellNews[]; missed: number[] } {
   const log = { heard: [] as BellNews[], missed: [] as number[] }
@@ -53,7 +64,7 @@ test.each([
   ['polled where there are no watchers left', withoutWatchers],
 ])('a bell is %s', async (_how, watch) => {
   const { heard } = hang(watch)
-  ringBells(file('bells'), [notice, { ...notice, id: 'two' }])
+  ringer().ring([notice, { ...notice, id: 'two' }])
   await until(() => heard[1], 'the second piece of news')
   expect(heard.map(({ id }) => id)).toEqual(['one', 'two'])
 })
@@ -65,7 +76,7 @@ test('a watcher that fails later is replaced by polling', async () => {
     return { close() {} }
   })
   fail()
-  ringBells(file('bells'), [notice])
+  ringer().ring([notice])
   await until(() => heard[0], 'news')
 })
 
@@ -85,12 +96,12 @@ test('a line in two pieces is one piece of news, and bad lines beside it harm no
 test('a bell that has grown too large is emptied, and those who wait are told to ask', () => {
   const { heard, missed } = hang(() => ({ close() {} }))
   const notices = Array.from({ length: 5000 }, () => notice)
-  ringBells(file('bells'), notices)
+  ringer().ring(notices)
   bell?.listen()
   expect(heard).toHaveLength(5000)
   expect(missed).toHaveLength(1)
   expect(statSync(path.join(file('bells'), owner)).size).toBe(0)
-  ringBells(file('bells'), [notice])
+  ringer().ring([notice])
   bell?.listen()
   expect(heard).toHaveLength(5001)
 })
@@ -98,9 +109,24 @@ test('a bell that has grown too large is emptied, and those who wait are told to
 test('ringing for somebody who has gone makes no file, and a name cannot lead elsewhere', () => {
   mkdirSync(file('bells'))
   writeFileSync(file('victim'), '')
-  ringBells(file('bells'), [notice, { ...notice, owner: '../victim' }])
+  ringer().ring([notice, { ...notice, owner: '../victim' }])
   expect(existsSync(path.join(file('bells'), owner))).toBe(false)
   expect(statSync(file('victim')).size).toBe(0)
+})
+
+test('a ringer keeps few bells open, and reaches all', () => {
+  const owners = Array.from({ length: 40 }, (_, index) => owner.replace('_20_', `_${100 + index}_`))
+  mkdirSync(file('bells'))
+  for (const name of owners) writeFileSync(path.join(file('bells'), name), '')
+  const openBefore = readdirSync('/proc/self/fd').length
+  for (const round of [1, 2]) for (const name of owners) ringer().ring([{ ...notice, owner: name, id: String(round) }])
+  expect(readdirSync('/proc/self/fd').length - openBefore).toBeLessThanOrEqual(32)
+  for (const name of owners) {
+    const lines = readFileSync(path.join(file('bells'), name), 'utf8')
+      .trimEnd()
+      .split('\n')
+    expect(lines.map((line) => readBellLine(line)?.id)).toEqual(['1', '2'])
+  }
 })
 
 test('bells of the dead are taken down, those of the living and of other boots stay', () => {

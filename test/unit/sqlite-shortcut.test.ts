@@ -1,6 +1,7 @@
 import { afterEach, describe, expect, test } from 'vitest'
 import type { Claim, LockDriver, Request, Standing } from '../../src/core/driver.ts'
 import { sqlite } from '../../src/drivers/sqlite.ts'
+import { openDatabase } from '../../src/drivers/sqlite/database.ts'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -29,8 +30,9 @@ async function setUp() {
   folders.push(folder)
   const time = { now: 1000 }
   const clock = { now: () => time.now, wall: () => 1_700_000_000_000 + time.now }
-  const driver = () => sqlite({ file: join(folder, 'locks.sqlite'), surroundings: { clock } })
-  return { time, driver }
+  const file = join(folder, 'locks.sqlite')
+  const driver = () => sqlite({ file, surroundings: { clock } })
+  return { time, driver, file }
 }
 
 /** One request by itself may go the short way; with another beside it, it never does. */
@@ -86,6 +88,65 @@ describe('the short way answers as the long one', () => {
   })
 })
 
+describe('the short way hands over as the long one', () => {
+  /** What the store has of the key in the end, but for the size of fences. */
+  const stored = async (driver: LockDriver): Promise<unknown> => {
+    const { keys } = await driver.list({})
+    return keys.map(({ key, claims }) => ({ key, claims: claims.map((one) => ({ ...one, fence: one.fence % 1000 })) }))
+  }
+
+  test.each<[string, ...Partial<Claim>[]]>([
+    ['one that waits', {}],
+    ['the first of three', {}, {}, {}],
+    ['the most urgent', { priority: 1 }, { priority: 5 }],
+    ['one that has a longest hold', { maxHoldMs: 300 }],
+    ['several that share', { mode: 'shared' }, { mode: 'shared' }, {}],
+    ['one permit of two', { mode: 'shared', limit: 1 }, { mode: 'shared', limit: 1 }],
+    ['two ranges', { range: { start: 0, end: 5 } }, { range: { start: 5, end: 9 } }],
+    ['its own conversion', { replaces: 'a', mode: 'shared' }, {}],
+    ['one whose time is over, and the next', { ttlMs: 10 }, {}],
+    ['one that is detached', { detached: true }, {}],
+    ['one that would steal', { evict: 'stale', staleMs: 5000 }, {}],
+  ])('to %s', async (_whom, ...waiting) => {
+    const outcomes: unknown[] = []
+    for (const beside of [[], [harmless]]) {
+      const { time, driver } = await setUp()
+      const [one, other] = [driver(), driver()]
+      await one.send([{ op: 'claim', claim }])
+      for (const [index, changes] of waiting.entries()) {
+        const by = changes.replaces === undefined ? other : one
+        await by.send([{ op: 'claim', claim: { ...claim, ...changes, id: `w${index}` } }])
+        time.now += 7
+      }
+      const [standing = nothing] = await one.send([release('a'), ...beside])
+      time.now += 3
+      outcomes.push([standing, await stored(one)])
+      await one.close()
+      await other.close()
+    }
+    expect(outcomes[0]).toEqual(outcomes[1])
+  })
+
+  test('to nobody, if the holder’s time is over or it is not this driver’s', async () => {
+    const outcomes: unknown[] = []
+    for (const beside of [[], [harmless]]) {
+      const { time, driver } = await setUp()
+      const [one, other] = [driver(), driver()]
+      const story: unknown[] = []
+      await one.send([{ op: 'claim', claim }])
+      await other.send([{ op: 'claim', claim: { ...claim, id: 'b', ttlMs: 5000 } }])
+      await other.send([{ op: 'claim', claim: { ...claim, id: 'c', ttlMs: 5000 } }])
+      time.now += 1500
+      story.push(...(await one.send([release('a'), ...beside])).slice(0, 1), await stored(one))
+      story.push(...(await one.send([release('b'), ...beside])).slice(0, 1), await stored(one))
+      outcomes.push(story)
+      await one.close()
+      await other.close()
+    }
+    expect(outcomes[0]).toEqual(outcomes[1])
+  })
+})
+
 test('fences grow by one whichever way a grant went', async () => {
   const { driver } = await setUp()
   const one = driver()
@@ -102,7 +163,7 @@ test('fences grow by one whichever way a grant went', async () => {
   await one.close()
 })
 
-test('a release that somebody waits for goes the long way, and the waiter is granted', async () => {
+test('a release that somebody waits for lets the waiter in', async () => {
   const { driver } = await setUp()
   const [one, other] = [driver(), driver()]
   await one.send([{ op: 'claim', claim }])
@@ -111,4 +172,22 @@ test('a release that somebody waits for goes the long way, and the waiter is gra
   expect(await other.send([{ op: 'renew', key: claim.key, id: 'b', ttlMs: 1000 }])).toMatchObject([{ state: 'held' }])
   await one.close()
   await other.close()
+})
+
+test('a file of the first format is brought up to date, and keeps what is held', async () => {
+  const { driver, file } = await setUp()
+  const before = driver()
+  await before.send([{ op: 'claim', claim }])
+  const database = openDatabase(file)
+  database.exec('drop trigger count_hand_over; pragma user_version = 1')
+  database.close()
+  const [one, other] = [driver(), driver()]
+  await other.send([{ op: 'claim', claim: { ...claim, id: 'b' } }])
+  // By the one that had the file open all the time, and by one that came later.
+  await before.send([release('a')])
+  await one.send([{ op: 'claim', claim: { ...claim, id: 'c' } }])
+  await other.send([release('b')])
+  const { keys } = await one.list({})
+  expect(keys[0]?.claims.map(({ id, state }) => [id, state])).toEqual([['c', 'held']])
+  for (const each of [before, one, other]) await each.close()
 })

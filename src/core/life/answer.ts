@@ -4,17 +4,23 @@ import type { Standing } from '../driver.ts'
 import { LeaseholdError } from '../errors.ts'
 import { holderBeat, renewNow, waiterBeat } from './beat.ts'
 import { clearAway, lose, whyOver } from './ending.ts'
-import { nothing, type Effect, type Event, type Life, type Stepped } from './state.ts'
+import { copyOf, nothing, type Effect, type Event, type Life, type LifeDraft, type Stepped } from './state.ts'
+
+/** What there is to do after most renewals. */
+const renewal: readonly Effect[] = [{ type: 'renewed' }]
 
 /** A claim or a renewal was answered. */
 export function answered(life: Life, event: Extract<Event, { type: 'answer' }>): Stepped {
   const { sentAt } = event
   if (life.phase !== 'asking' && life.phase !== 'waiting' && life.phase !== 'held') return [life, nothing]
   // Older news: a later request has been answered already.
-  if (sentAt < life.sentAt) return [{ ...life, inFlight: false }, nothing]
-  const [next, effects] = landed(life, event)
-  if (!next.askAgain || next.inFlight || (next.phase !== 'held' && next.phase !== 'waiting')) return [next, effects]
-  const [asked, more] = renewNow({ ...next, askAgain: false })
+  if (sentAt < life.sentAt) return [noLongerInFlight(life), nothing]
+  const stepped = landed(life, event)
+  const [next, effects] = stepped
+  if (!next.askAgain || next.inFlight || (next.phase !== 'held' && next.phase !== 'waiting')) return stepped
+  const asking = copyOf(next)
+  asking.askAgain = false
+  const [asked, more] = renewNow(asking)
   return [asked, [...effects, ...more]]
 }
 
@@ -30,7 +36,7 @@ function landed(life: Life, event: Extract<Event, { type: 'answer' }>): Stepped 
       })
     case 'waiting':
       // A grant that was pushed meanwhile is newer than this.
-      return life.phase === 'held' ? [{ ...life, inFlight: false }, nothing] : queued(life, standing, event)
+      return life.phase === 'held' ? [noLongerInFlight(life), nothing] : queued(life, standing, event)
     case 'absent':
       return ended(life, standing)
     case 'unknown':
@@ -53,19 +59,17 @@ function granted(
     return clearAway(life, at, { type: 'failed', error })
   }
   const { leaving } = standing
-  const held: Life = {
-    ...life,
-    phase: 'held',
-    fence: standing.fence,
-    grantSentAt: sentAt,
-    sentAt,
-    deadline: lease.deadline,
-    dangerAt: lease.deadline - life.ttlMs / 3,
-    nextAt: leaving === undefined ? holderBeat(life, sentAt, at) : Infinity,
-    inFlight: lease.inFlight,
-    failures: 0,
-    leaving,
-  }
+  const held = copyOf(life)
+  held.phase = 'held'
+  held.fence = standing.fence
+  held.grantSentAt = sentAt
+  held.sentAt = sentAt
+  held.deadline = lease.deadline
+  held.dangerAt = lease.deadline - life.ttlMs / 3
+  held.nextAt = leaving === undefined ? holderBeat(life, sentAt, at) : Infinity
+  held.inFlight = lease.inFlight
+  held.failures = 0
+  held.leaving = leaving
   const effects: Effect[] = [{ type: 'granted', fence: standing.fence, after: standing.after, at }]
   if (leaving !== undefined) effects.push({ type: 'leaving', reason: leaving, leftMs: held.deadline - at })
   return [held, effects]
@@ -74,21 +78,24 @@ function granted(
 function renewed(life: Life, standing: Extract<Standing, { state: 'held' }>, sentAt: number, at: number): Stepped {
   const deadline = trustedUntil(sentAt, standing.ttlMs)
   const leaving = standing.leaving ?? life.leaving
-  const next: Life = {
-    ...life,
-    fence: Math.max(life.fence, standing.fence),
-    sentAt,
+  const next = copyOf(life)
+  next.fence = Math.max(life.fence, standing.fence)
+  next.sentAt = sentAt
+  next.inFlight = false
+  next.failures = 0
+  next.lastError = undefined
+  next.leaving = leaving
+  if (leaving === undefined) {
+    next.deadline = deadline
+    next.dangerAt = deadline - standing.ttlMs / 3
+    next.nextAt = holderBeat(life, sentAt, at)
+  } else {
     // A holder that was asked to leave is promised no more than it has.
-    deadline: leaving === undefined ? deadline : Math.min(deadline, life.deadline),
-    nextAt: leaving === undefined ? holderBeat(life, sentAt, at) : Infinity,
-    inFlight: false,
-    failures: 0,
-    lastError: undefined,
-    leaving,
-    dangerAt: leaving === undefined ? deadline - standing.ttlMs / 3 : life.dangerAt,
+    next.deadline = Math.min(deadline, life.deadline)
+    next.nextAt = Infinity
   }
   if (at >= next.deadline) return lose(next, whyOver(next), undefined)
-  if (leaving === undefined) return [next, [{ type: 'renewed' }]]
+  if (leaving === undefined) return [next, renewal]
   if (life.leaving !== undefined) return [next, nothing]
   return [next, [{ type: 'leaving', reason: leaving, leftMs: next.deadline - at }]]
 }
@@ -101,27 +108,31 @@ function queued(
   const { at, sentAt, roll } = event
   const polls = life.polling === undefined ? 0 : life.failures + 1
   const pollMs = life.polling === undefined ? Infinity : pauseMs(life.polling, polls, roll)
-  const waiting: Life = {
-    ...life,
-    phase: 'waiting',
-    sentAt,
-    deadline: trustedUntil(sentAt, standing.ttlMs),
-    nextAt: Math.min(waiterBeat(life, sentAt, at), at + Math.min(standing.againMs, pollMs)),
-    inFlight: false,
-    failures: polls,
-  }
+  const waiting = copyOf(life)
+  waiting.phase = 'waiting'
+  waiting.sentAt = sentAt
+  waiting.deadline = trustedUntil(sentAt, standing.ttlMs)
+  waiting.nextAt = Math.min(waiterBeat(life, sentAt, at), at + Math.min(standing.againMs, pollMs))
+  waiting.inFlight = false
+  waiting.failures = polls
   return [waiting, [{ type: 'queued', ahead: standing.ahead }]]
 }
 
 function ended(life: Life, standing: Extract<Standing, { state: 'absent' }>): Stepped {
   if (life.phase === 'held') return gone(life, standing)
-  return [{ ...life, phase: 'over' }, [{ type: 'refused', standing }]]
+  const over = copyOf(life)
+  over.phase = 'over'
+  return [over, [{ type: 'refused', standing }]]
 }
 
 function gone(life: Life, standing: Extract<Standing, { state: 'absent' }>): Stepped {
   if (life.converting === 'no' || standing.reason !== 'unknown') return lose(life, standing.reason, standing.detail)
   // The claim that was to take its place may have done so: that one will tell. The deadline stands until then.
-  return [{ ...life, inFlight: false, askAgain: false, nextAt: Infinity, converting: 'in doubt' }, nothing]
+  const doubtful = noLongerInFlight(life)
+  doubtful.askAgain = false
+  doubtful.nextAt = Infinity
+  doubtful.converting = 'in doubt'
+  return [doubtful, nothing]
 }
 
 function failed(life: Life, error: unknown, event: Extract<Event, { type: 'answer' }>): Stepped {
@@ -131,8 +142,10 @@ function failed(life: Life, error: unknown, event: Extract<Event, { type: 'answe
   const failures = life.failures + 1
   // Try again well inside what is left; the deadline stands whatever happens.
   const backoff = { attempts: Infinity, minMs: 20, maxMs: Math.max(20, life.ttlMs / 10), factor: 2, jitter: 0.3 }
-  const nextAt = event.at + pauseMs(backoff, failures, event.roll)
-  const next = { ...life, inFlight: false, failures, lastError: error, nextAt }
+  const next = noLongerInFlight(life)
+  next.failures = failures
+  next.lastError = error
+  next.nextAt = event.at + pauseMs(backoff, failures, event.roll)
   return [next, [{ type: 'renewal-failed', error }]]
 }
 
@@ -149,11 +162,22 @@ export function heard(life: Life, event: Extract<Event, { type: 'heard' }>): Ste
   const deadline = Math.min(life.deadline, maxHoldMs === undefined ? Infinity : trustedUntil(life.sentAt, maxHoldMs))
   if (deadline - at > life.ttlMs / 3) return granted(life, news, life.sentAt, at, { deadline, inFlight: life.inFlight })
   // Little of it may be left: renew first, and tell the owner when that is answered.
-  return life.phase === 'asking' ? [{ ...life, askAgain: true }, nothing] : renewNow(life)
+  if (life.phase !== 'asking') return renewNow(life)
+  const asking = copyOf(life)
+  asking.askAgain = true
+  return [asking, nothing]
+}
+
+function noLongerInFlight(life: Life): LifeDraft {
+  const next = copyOf(life)
+  next.inFlight = false
+  return next
 }
 
 function heardLeaving(life: Life, news: Extract<Standing, { state: 'held' }>, at: number): Stepped {
   if (news.leaving === undefined || life.leaving !== undefined) return [life, nothing]
-  const leaving: Life = { ...life, leaving: news.leaving, nextAt: Infinity }
+  const leaving = copyOf(life)
+  leaving.leaving = news.leaving
+  leaving.nextAt = Infinity
   return [leaving, [{ type: 'leaving', reason: news.leaving, leftMs: life.deadline - at }]]
 }

@@ -1,4 +1,4 @@
-import { nothing, type Life, type Stepped } from './state.ts'
+import { copyOf, nothing, type Life, type Stepped } from './state.ts'
 
 /** When to renew a lease that was given or renewed at `sentAt`; never, if its holder does that by hand. */
 export function holderBeat(life: Life, sentAt: number, at: number): number {
@@ -10,36 +10,49 @@ export function waiterBeat(life: Life, sentAt: number, at: number): number {
   return nextBeat(Math.min(life.heartbeatMs, life.ttlMs / 3), life.spread, sentAt, at)
 }
 
+/** Different for each claim: keeps the heartbeats of leases taken together from staying together. Takes a number below 1. */
+export function spreadOf(roll: number): number {
+  return Math.floor(roll * 101)
+}
+
 /** Renewals fall on a common beat, so that many share a batch, and a little early, each by its own amount. */
 export function nextBeat(everyMs: number, spread: number, sentAt: number, at: number): number {
   const beatMs = Math.min(250, Math.max(1, everyMs / 40))
-  const dueAt = sentAt + everyMs * (0.9 + 0.1 * spread)
+  const dueAt = sentAt + everyMs * (0.9 + 0.001 * spread)
   return Math.max(at, Math.floor(dueAt / beatMs) * beatMs)
 }
 
 /** A heartbeat that leaves no room for a failure under the new ttl is quickened. */
 export function withTtl(life: Life, ttlMs: number): Life {
-  const tooSlow = life.heartbeatMs !== Infinity && life.heartbeatMs > ttlMs / 2
-  return { ...life, ttlMs, heartbeatMs: tooSlow ? ttlMs / 3 : life.heartbeatMs }
+  const changed = copyOf(life)
+  changed.ttlMs = ttlMs
+  if (life.heartbeatMs !== Infinity && life.heartbeatMs > ttlMs / 2) changed.heartbeatMs = ttlMs / 3
+  return changed
 }
 
 export function renewNow(life: Life): Stepped {
-  if (life.inFlight) return [{ ...life, askAgain: true }, nothing]
+  const next = copyOf(life)
+  if (life.inFlight) {
+    next.askAgain = true
+    return [next, nothing]
+  }
+  next.inFlight = true
   const { key, id } = life.claim
-  return [{ ...life, inFlight: true }, [{ type: 'send', request: { op: 'renew', key, id, ttlMs: life.ttlMs } }]]
+  return [next, [{ type: 'send', request: { op: 'renew', key, id, ttlMs: life.ttlMs } }]]
 }
 
 /** Sends the claim once more, as it was: its id makes that safe. */
 export function claimAgain(life: Life): Stepped {
-  return [
-    { ...life, inFlight: true, nextAt: Infinity },
-    [{ type: 'send', request: { op: 'claim', claim: life.claim } }],
-  ]
+  const asking = copyOf(life)
+  asking.inFlight = true
+  asking.nextAt = Infinity
+  return [asking, [{ type: 'send', request: { op: 'claim', claim: life.claim } }]]
 }
 
 /** Changes how often a lease is renewed. */
 export function beatEvery(life: Life, everyMs: number, at: number): Stepped {
-  const changed: Life = { ...life, heartbeatMs: everyMs }
-  if (life.phase !== 'held' || life.leaving !== undefined) return [changed, nothing]
-  return [{ ...changed, nextAt: holderBeat(changed, life.sentAt, at) }, nothing]
+  const changed = copyOf(life)
+  changed.heartbeatMs = everyMs
+  if (life.phase === 'held' && life.leaving === undefined) changed.nextAt = holderBeat(changed, life.sentAt, at)
+  return [changed, nothing]
 }

@@ -1,28 +1,26 @@
 import { pauseMs, type Backoff } from '../backoff.ts'
 import { trustedUntil } from '../deadline.ts'
-import { nothing, type Effect, type Event, type Life, type Stepped } from './state.ts'
+import { copyOf, nothing, type Effect, type Event, type Life, type Stepped } from './state.ts'
 
 const releaseRetry: Backoff = { attempts: Infinity, minMs: 50, maxMs: 2000, factor: 2, jitter: 0.2 }
 
 /** Ended against its owner's will. */
 export function lose(life: Life, reason: string, detail: string | undefined): Stepped {
-  return [{ ...life, phase: 'lost', inFlight: false, nextAt: Infinity }, [{ type: 'lost', reason, detail }]]
+  return [ended(life, 'lost'), [{ type: 'lost', reason, detail }]]
 }
 
 /** A claim that is to take this one's place is under way, or has come to nothing. */
 export function conversionUnderWay(life: Life, underWay: boolean): Stepped {
-  if (underWay) return [{ ...life, converting: 'under way' }, nothing]
-  const settled: Life = { ...life, converting: 'no' }
+  const next = copyOf(life)
+  next.converting = underWay ? 'under way' : 'no'
   // Nobody took its place and the store no longer knows it: it was gone all along.
-  return life.phase === 'held' && life.converting === 'in doubt'
-    ? lose(settled, 'unknown', undefined)
-    : [settled, nothing]
+  const wasGone = !underWay && life.phase === 'held' && life.converting === 'in doubt'
+  return wasGone ? lose(next, 'unknown', undefined) : [next, nothing]
 }
 
 /** Lives on as another claim, or in another process. */
 export function passOn(life: Life): Stepped {
-  if (life.phase !== 'held') return [life, nothing]
-  return [{ ...life, phase: 'over', inFlight: false, nextAt: Infinity }, nothing]
+  return [life.phase === 'held' ? ended(life, 'over') : life, nothing]
 }
 
 /** Why a lease that is past its deadline was not renewed. */
@@ -53,14 +51,22 @@ export function letGo(life: Life, at: number): Stepped {
 /** Releases by id, and goes on trying for as long as the store may keep the claim. */
 export function clearAway(life: Life, at: number, effect?: Effect): Stepped {
   const deadline = at + life.ttlMs + life.claim.graceMs
-  const releasing: Life = { ...life, phase: 'releasing', failures: 0, deadline, inFlight: true, nextAt: Infinity }
+  const releasing = copyOf(life)
+  releasing.phase = 'releasing'
+  releasing.failures = 0
+  releasing.deadline = deadline
+  releasing.inFlight = true
+  releasing.nextAt = Infinity
   const release = releaseRequest(life)
   return [releasing, effect === undefined ? [release] : [effect, release]]
 }
 
 /** The last release was not answered. */
 export function releaseAgain(life: Life): Stepped {
-  return [{ ...life, inFlight: true, nextAt: Infinity }, [releaseRequest(life)]]
+  const releasing = copyOf(life)
+  releasing.inFlight = true
+  releasing.nextAt = Infinity
+  return [releasing, [releaseRequest(life)]]
 }
 
 function releaseRequest(life: Life): Effect {
@@ -72,10 +78,22 @@ export function releaseAnswered(life: Life, event: Extract<Event, { type: 'relea
   const { standing, at, roll } = event
   if (life.phase !== 'releasing') return [life, life.phase === 'lost' ? [{ type: 'released', standing }] : nothing]
   const effects: Effect[] = life.failures === 0 || standing.state !== 'unknown' ? [{ type: 'released', standing }] : []
-  if (standing.state !== 'unknown') return [{ ...life, phase: 'over', inFlight: false }, effects]
+  if (standing.state !== 'unknown') return [ended(life, 'over'), effects]
   const failures = life.failures + 1
   const nextAt = at + pauseMs(releaseRetry, failures, roll)
   // Past its ttl the store has forgotten the claim by itself.
-  if (nextAt >= life.deadline) return [{ ...life, phase: 'over', inFlight: false }, effects]
-  return [{ ...life, inFlight: false, failures, nextAt }, effects]
+  if (nextAt >= life.deadline) return [ended(life, 'over'), effects]
+  const next = copyOf(life)
+  next.inFlight = false
+  next.failures = failures
+  next.nextAt = nextAt
+  return [next, effects]
+}
+
+function ended(life: Life, phase: 'lost' | 'over'): Life {
+  const next = copyOf(life)
+  next.phase = phase
+  next.inFlight = false
+  next.nextAt = Infinity
+  return next
 }

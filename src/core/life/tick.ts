@@ -1,7 +1,7 @@
 import { LeaseholdError, messageOf } from '../errors.ts'
 import { claimAgain, renewNow } from './beat.ts'
 import { clearAway, lose, releaseAgain, whyOver } from './ending.ts'
-import { nothing, type Effect, type Life, type Stepped } from './state.ts'
+import { copyOf, nothing, type Effect, type Life, type Stepped } from './state.ts'
 
 /** Time has passed. */
 export function ticked(life: Life, at: number): Stepped {
@@ -38,14 +38,12 @@ function tickedWhileHeld(life: Life, at: number): Stepped {
     const detail = life.lastError === undefined ? undefined : messageOf(life.lastError)
     return lose(life, whyOver(life), detail)
   }
-  const effects: Effect[] = []
-  let next = life
-  if (at >= life.dangerAt) {
-    const reason = life.leaving ?? (life.lastError === undefined ? 'not renewed' : messageOf(life.lastError))
-    effects.push({ type: 'jeopardy', reason, leftMs: life.deadline - at })
-    next = { ...life, dangerAt: Infinity }
-  }
-  if (at < next.nextAt || next.inFlight) return [next, effects]
-  const [renewing, more] = renewNow(next)
-  return [renewing, [...effects, ...more]]
+  if (at < life.dangerAt) return at < life.nextAt || life.inFlight ? [life, nothing] : renewNow(life)
+  const reason = life.leaving ?? (life.lastError === undefined ? 'not renewed' : messageOf(life.lastError))
+  const jeopardy: Effect = { type: 'jeopardy', reason, leftMs: life.deadline - at }
+  const warned = copyOf(life)
+  warned.dangerAt = Infinity
+  if (at < life.nextAt || life.inFlight) return [warned, [jeopardy]]
+  const [renewing, effects] = renewNow(warned)
+  return [renewing, [jeopardy, ...effects]]
 }

@@ -8,7 +8,7 @@
 --   what a plain claim or renewal leaves out, or the reason to evict.
 -- Returns: the clock in microseconds, then one line a request, as wire.ts reads them. News of other claims is
 --   published to their owners' channels.
--- Needs call.lua, theRule and quick.lua.
+-- Needs call.lua, fences.lua, theRule and quick.lua.
 
 local kinds = {}
 local kindsEnd = 6 + 5 * ARGV[6]

@@ -1,5 +1,4 @@
--- What all parts of one call share: its clock, who calls, and the fences. Functions get it as an argument: a function
--- that refers to variables around it is dear to make, and all are made anew for every call.
+-- What all parts of one call share: its clock, who calls, and the fences.
 -- ARGV: where the hash tag ends in each of KEYS; the caller's channel; a test's clock in ms, or empty; ms to keep keys
 --   beyond their end; …
 
@@ -20,27 +19,4 @@ if ARGV[3] ~= '' then
   call.now = tonumber(ARGV[3])
   call.wallMicroseconds = call.now * 1000
   call.wallText = string.format('%.0f', call.wallMicroseconds)
-end
-
--- Reads the last fence of a hash tag, and lifts it to the wall clock: whatever a crash or a failover has lost, the next
--- fence is past it. Answers with the next fence.
-local function fenceToCome(call, tag)
-  local last = call.fences[tag]
-  if last then return last + 1 end
-  local clock = call.wallMicroseconds
-  local stored = tonumber(redis.call('SET', tag .. 'fence', call.wallText, 'GET') or '0')
-  call.storedFences[tag] = clock
-  call.fences[tag] = math.max(stored, clock - 1)
-  return call.fences[tag] + 1
-end
-
-local function liftFence(call, tag, floor)
-  if floor > 9007199254740991 then error('LEASEHOLD fence beyond 2^53') end
-  if floor > call.fences[tag] then call.fences[tag] = floor end
-end
-
-local function storeFences(call)
-  for tag, fence in pairs(call.fences) do
-    if fence ~= call.storedFences[tag] then redis.call('SET', tag .. 'fence', string.format('%.0f', fence)) end
-  end
 end

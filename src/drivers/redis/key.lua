@@ -1,5 +1,5 @@
 -- One key as stored: reading it, and writing what a request decided.
--- Needs call.lua, plain.lua and conflict.lua.
+-- Needs call.lua, fences.lua, plain.lua and conflict.lua.
 
 -- Of the request under way: the key's name and record (head), its holders and last end as decided so far, whether
 -- those must be written, and what else is to change: waiters that have left (left, leftIds), those to rewrite, the one

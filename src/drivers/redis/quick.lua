@@ -1,6 +1,6 @@
 -- What can be told without running the rule: a plain claim on a key that is free, and its renewal and release while
 -- nobody waits. Each answers nil where the rule must decide, and then has changed nothing but the clock's share of a
--- fence. Keys are in the short form of plain.lua: numbers up to byte 57, the id from byte 59. Needs call.lua.
+-- fence. Keys are in the short form of plain.lua: numbers up to byte 57, the id from byte 59. Needs fences.lua.
 
 -- Whether a packed key is in the short form and held by this claim, and its lease not over. Answers with its end.
 local function plainlyHeld(packed, id, now)

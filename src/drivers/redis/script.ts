@@ -6,6 +6,7 @@ import carryOut from './carry-out.lua.generated.ts'
 import conflict from './conflict.lua.generated.ts'
 import draft from './draft.lua.generated.ts'
 import eviction from './eviction.lua.generated.ts'
+import fences from './fences.lua.generated.ts'
 import key from './key.lua.generated.ts'
 import leaseTime from './lease-time.lua.generated.ts'
 import list from './list.lua.generated.ts'
@@ -13,6 +14,8 @@ import plain from './plain.lua.generated.ts'
 import promotion from './promotion.lua.generated.ts'
 import quick from './quick.lua.generated.ts'
 import record from './record.lua.generated.ts'
+import solo from './solo.lua.generated.ts'
+import soloRest from './solo-rest.lua.generated.ts'
 import type { Link } from './link.ts'
 
 /** A Lua script as Redis knows it: by its text, and by the hash of that. */
@@ -24,19 +27,19 @@ export interface Script {
 /** The rule's own names for what the parts of a call share. */
 const shared = 'local now, tagEnd, channel, spareMs = call.now, call.tagEnd, call.channel, call.spareMs'
 
-/** The parts of the rule in the order in which they build on each other. */
-const rule = [record, plain, conflict, key, leaseTime, draft, promotion, eviction, admission, carryOut]
-
-/** Carries out requests. The rule is made only when a call needs it: to make it takes longer than most calls. */
-export const batchScript = script(
-  call,
+/** The parts of the rule in the order in which they build on each other; made only when a call needs it, which is dear. */
+const theRule = [
   'local function theRule(call, fenceToCome, liftFence)',
   shared,
-  ...rule,
+  ...[record, plain, conflict, key, leaseTime, draft, promotion, eviction, admission, carryOut],
   'end',
-  quick,
-  batch,
-)
+]
+
+/** Carries out any requests. */
+export const batchScript = script(call, fences, ...theRule, quick, batch)
+
+/** Carries out one plain request. */
+export const soloScript = script(solo, fences, ...theRule, soloRest)
 
 /** Reads keys whole. */
 export const listScript = script(call, shared, record, plain, list)

@@ -36,6 +36,43 @@ export function encodeBatch(requests: readonly Request[], { keyspace, channel, c
   return { keys, values: [...head, ...kinds.texts, ...idTexts(ids)] }
 }
 
+/** The same for a plain request that comes by itself; undefined: it must go as a batch. */
+export function encodeSolo(request: Request, { keyspace, channel, clock }: Sender): Batch | undefined {
+  const op = soloOp(request)
+  const id = subjectOf(request)
+  if (op === undefined || Buffer.byteLength(id) > idBytesMax) return undefined
+  const [now, spareMs] = clock === undefined ? ['', 0] : [String(clock()), spareMsUnderTest]
+  const values = [op, id, String(keyspace.tagEnd), now, String(spareMs), channel]
+  if (request.op === 'claim') {
+    const { ttlMs, runner } = request.claim
+    values.push(String(ttlMs), lifeOf(ttlMs, spareMs), textOf(runner))
+  } else if (request.op === 'renew') {
+    values.push(String(request.ttlMs), lifeOf(request.ttlMs, spareMs))
+  }
+  return { keys: [keyspace.record(keyOf(request))], values }
+}
+
+const idBytesMax = 255
+
+function soloOp(request: Request): string | undefined {
+  switch (request.op) {
+    case 'claim':
+      if (claimTerms(request.claim) !== '') return undefined
+      return request.claim.wait ? 'c' : 't'
+    case 'renew':
+      return request.fenceFloor === undefined && request.detached === undefined ? 'r' : undefined
+    case 'release':
+      return 'd'
+    case 'evict':
+      return undefined
+  }
+}
+
+/** For how long the record of a claim is kept: one ttl longer than the claim. */
+function lifeOf(ttlMs: number, spareMs: number): string {
+  return String(Math.ceil(2 * ttlMs) + spareMs)
+}
+
 /** Ids of one length, as a client's are, need nothing between them. */
 function idTexts(ids: readonly string[]): [length: string, ids: string] {
   const length = ids[0]?.length ?? 0
@@ -103,8 +140,8 @@ class Kinds {
     const number = String.fromCharCode(33 + Math.floor(count / 90), 33 + (count % 90))
     const kind = { op, ttlMs, runner, terms, number }
     this.#kinds.push(kind)
-    const life = String(Math.ceil(2 * ttlMs) + this.#spareMs)
-    this.texts.push(op, String(ttlMs), runner === undefined ? '' : textOf(runner), terms, life)
+    const runnerText = runner === undefined ? '' : textOf(runner)
+    this.texts.push(op, String(ttlMs), runnerText, terms, lifeOf(ttlMs, this.#spareMs))
     return kind
   }
 }
@@ -168,6 +205,12 @@ export function decodeReply(reply: unknown, requests: readonly Request[]): Stand
     if (line === undefined) throw malformed(reply)
     return line.startsWith('g') ? grantedAtOnce(line, clock, request) : decodeLine(line)
   })
+}
+
+/** The standing of a request that came by itself. */
+export function decodeSolo(reply: unknown): Standing {
+  if (typeof reply !== 'string') throw malformed(reply)
+  return decodeLine(reply)
 }
 
 /** A plain claim on a free key: it got what it asked for, and its fence is told by how far it is above the clock. */

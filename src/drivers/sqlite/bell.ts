@@ -1,19 +1,6 @@
-import {
-  closeSync,
-  constants,
-  fstatSync,
-  ftruncateSync,
-  openSync,
-  readSync,
-  readdirSync,
-  rmSync,
-  statSync,
-  watch,
-  writeSync,
-} from 'node:fs'
+import { closeSync, fstatSync, ftruncateSync, openSync, readSync, readdirSync, rmSync, statSync, watch } from 'node:fs'
 import path from 'node:path'
-import { readBellLine, writeBellLine, type BellNews } from './bell-line.ts'
-import type { Notice } from './ledger.ts'
+import { readBellLine, type BellNews } from './bell-line.ts'
 import { parseOwner } from '../../core/owner.ts'
 import type { Standpoint } from './standpoint.ts'
 
@@ -113,15 +100,11 @@ export class Bell {
   }
 
   #read(): void {
-    const { size } = fstatSync(this.#descriptor)
-    if (size < this.#offset) {
-      this.#rewind()
-      return
-    }
-    while (this.#offset < size) {
-      const length = readSync(this.#descriptor, this.#buffer, 0, readBytes, this.#offset)
-      if (length === 0) break
+    for (let length = readBytes; length === readBytes;) {
+      length = readSync(this.#descriptor, this.#buffer, 0, readBytes, this.#offset)
       this.#offset += length
+      // Nothing where something was to be: somebody may have emptied the file.
+      if (length === 0 && fstatSync(this.#descriptor).size < this.#offset) return this.#rewind()
       this.#split(this.#buffer.subarray(0, length))
       if (this.#closed) return
     }
@@ -147,26 +130,6 @@ export class Bell {
       if (news !== undefined) this.#options.heard(news)
     }
     this.#rest = Buffer.from(bytes.subarray(from))
-  }
-}
-
-/** Leaves news at the bells of their owners. Never fails: who is not reached asks in time. */
-export function ringBells(directory: string, notices: readonly Notice[]): void {
-  const lines = new Map<string, string>()
-  for (const notice of notices) lines.set(notice.owner, (lines.get(notice.owner) ?? '') + writeBellLine(notice))
-  for (const [owner, text] of lines) {
-    // The name comes out of the database: it must not lead anywhere else.
-    if (parseOwner(owner) === undefined) continue
-    try {
-      const descriptor = openSync(path.join(directory, owner), constants.O_WRONLY | constants.O_APPEND)
-      try {
-        writeSync(descriptor, text)
-      } finally {
-        closeSync(descriptor)
-      }
-    } catch {
-      // Its owner has gone, or the disk is full.
-    }
   }
 }
 

@@ -1,4 +1,5 @@
 import { openDatabase, type Database } from './database.ts'
+import handOver from './hand-over.sql.generated.ts'
 import schema from './schema.sql.generated.ts'
 import { prepareStatements, type Statements } from './statements.ts'
 import {
@@ -38,7 +39,7 @@ export function connect(file: string, place: Place, checkFileSystem: boolean): C
     createTables(database, file)
     // Says to all who come later, in this process too, that the file is in use.
     createBellDirectory(file)
-    refuseNewerFormat(file, database.query('pragma user_version').get()?.['user_version'] as number)
+    refuseNewerFormat(file, formatOf(database))
     const mode = database.query('pragma journal_mode = wal').get()?.['journal_mode']
     if (mode !== 'wal') throw new Error(`SQLite cannot keep a log beside this file (journal mode ${String(mode)})`)
     database.exec(`pragma synchronous = normal; pragma wal_autocheckpoint = ${checkpointEveryPages}`)
@@ -51,7 +52,7 @@ export function connect(file: string, place: Place, checkFileSystem: boolean): C
 
 /** All in one transaction, before the log is turned on: the marks then stand in the file itself, for all to see. */
 function createTables(database: Database, file: string): void {
-  if (isMarked(database)) return
+  if (isMarked(database) && formatOf(database) >= formatVersion) return
   database.exec('begin immediate')
   try {
     // Another process may have been quicker.
@@ -60,13 +61,19 @@ function createTables(database: Database, file: string): void {
       database.exec(`${schema}
         insert into counters (one, fence, sequence, boot) values (1, 0, 0, '');
         pragma application_id = ${applicationId};
-        pragma user_version = ${formatVersion};`)
+        pragma user_version = 1;`)
     }
+    // Whoever has the file open in its first format can go on: it never does what the new part is for.
+    if (formatOf(database) === 1) database.exec(`${handOver}; pragma user_version = ${formatVersion};`)
     database.exec('commit')
   } catch (error) {
     rollBack(database)
     throw error
   }
+}
+
+function formatOf(database: Database): number {
+  return database.query('pragma user_version').get()?.['user_version'] as number
 }
 
 function isMarked(database: Database): boolean {

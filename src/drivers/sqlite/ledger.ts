@@ -30,7 +30,7 @@ export interface Notice {
 export class Ledger {
   readonly notices: Notice[] = []
   readonly #statements: Statements
-  readonly #observer: Observer
+  readonly observer: Observer
   readonly writer: Standpoint
   /** Read with the first key, written once at the end. */
   #counters: { fence: number; sequence: number } | undefined
@@ -38,7 +38,7 @@ export class Ledger {
 
   constructor(statements: Statements, observer: Observer, writer: Standpoint) {
     this.#statements = statements
-    this.#observer = observer
+    this.observer = observer
     this.writer = writer
   }
 
@@ -52,8 +52,8 @@ export class Ledger {
       remembered: row['remembered'] === 1,
     }
     const ended = glance.remembered ? this.#readEnded(key) : undefined
-    const view = new SqliteKeyView(key, glance, counters, ended, this.#statements, this.#observer)
-    const verdict = admit(view, request, this.#observer.now)
+    const view = new SqliteKeyView(key, glance, counters, ended, this.#statements, this.observer)
+    const verdict = admit(view, request, this.observer.now)
     const asking = request.op === 'claim' ? request.claim.id : request.op === 'renew' ? request.id : undefined
     for (const change of verdict.changes) this.#apply(change, view, asking, counters)
     this.#writeEnded(key, verdict, ended, glance.remembered)
@@ -97,7 +97,7 @@ export class Ledger {
       if (before.state === 'held') statements.deleteHolder.run(key, id)
       else statements.deleteWaiter.run(key, id)
       const stored = view.row(id)
-      if (after === undefined && stored !== undefined && this.#observer.isForeign(stored)) {
+      if (after === undefined && stored !== undefined && this.observer.isForeign(stored)) {
         statements.deleteSightings.run(key, id)
       }
     }
@@ -123,7 +123,7 @@ export class Ledger {
   #rowFor(record: NonNullable<Change['after']>, stored: ClaimRow | undefined, asking: string | undefined): ClaimRow {
     // Who claims or renews puts its own stamp on the claim; whatever others do to it leaves the stamp alone.
     if (stored === undefined || record.claim.id === asking) return rowOf(record, this.writer.name)
-    return this.#observer.isForeign(stored) ? foreignRowOf(record, stored) : rowOf(record, stored.owner)
+    return this.observer.isForeign(stored) ? foreignRowOf(record, stored) : rowOf(record, stored.owner)
   }
 
   /** An ending noted under another boot is forgotten: its time cannot be compared with ours. */
@@ -138,7 +138,7 @@ export class Ledger {
     if (ended === undefined) this.#statements.deleteEnded.run(key)
     else {
       this.#statements.setEnded.run(key, this.writer.self.boot, ended.until, JSON.stringify(ended))
-      this.#statements.forgetEnded.run(this.#observer.now)
+      this.#statements.forgetEnded.run(this.observer.now)
     }
   }
 }

@@ -15,6 +15,8 @@ export interface Statements {
   readonly claimIdleKey: Query
   /** Removes a holder of this driver's whose lease is not over, if it is alone and nobody waits. */
   readonly releaseLoneHolder: Query
+  /** Puts a waiter in the place of the only holder, which is this driver's and not over, if nobody is in front of it. */
+  readonly handOver: Query
   readonly holderOf: Query
   readonly holdersOf: Query
   readonly insertHolder: Command
@@ -67,6 +69,19 @@ export function prepareStatements(database: Database): Statements {
       where key = ?1 and id = ?2 and owner = ?3 and expires_at > ?4
         and not exists (select 1 from waiters where key = ?1)
         and not exists (select 1 from holders as other where other.key = ?1 and other.id <> ?2)
+      returning fence`),
+
+    handOver: query(`
+      update holders
+      set id = next.id, turn = sequence + 1, fence = counters.fence + 1, owner = next.owner, ttl_ms = next.ttl_ms,
+        detached = next.detached, entered_at = next.entered_at, acquired_at = ?5, last_heartbeat = next.last_heartbeat,
+        renewal_count = next.renewal_count, expires_at = next.expires_at, died = 0, leaving = null, succession = null,
+        claim = next.claim
+      from counters, (select * from waiters where key = ?1 order by band, arrival limit 1) as next
+      where holders.key = ?1 and holders.id = ?2 and holders.owner = ?4 and holders.expires_at > ?5
+        and next.id = ?3 and boot = ?6
+        and not exists (select 1 from holders as other where other.key = ?1 and other.id <> ?2)
+        and not exists (select 1 from ended where key = ?1)
       returning fence`),
 
     // Most keys have one holder, and a single row is cheaper to read than a list of one.
