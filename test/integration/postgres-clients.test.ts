@@ -62,6 +62,8 @@ describe.each(Object.entries(sources))('%s', (_name, source) => {
 })
 
 test('a Client of pg gets one statement at a time, however many locks are wanted', async () => {
+  // Made before: to find no schema is an error, and pg tells of one before it is ready for the next statement.
+  await (await connect(server.url)).close()
   const client = new Client({ connectionString: server.url })
   await client.connect()
   cleanups.push(() => client.end())
