@@ -2,7 +2,7 @@
  * Locks in tables of a PostgreSQL database, 13 or newer.
  *
  * Every `send` is one call of one function, and so one round trip and one commit: a copy of the rule of `admission.ts`
- * runs beside the data (`postgres/functions.sql`). Time is the database's. Grants are pushed by NOTIFY to the one client
+ * runs beside the data (`postgres/functions/`). Time is the database's. Grants are pushed by NOTIFY to the one client
  * they concern; where LISTEN does not work, claims that wait are told to ask.
  */
 import { randomBytes } from 'node:crypto'
