@@ -5,27 +5,45 @@ import { promisify } from 'node:util'
 import { Client } from 'pg'
 import { monotonicMs } from '../src/core/environment.ts'
 import { PostgresServer } from '../test/support/postgres-server.ts'
+import type { PostgresRingOrder } from './children/postgres-ring.ts'
 import type { PostgresTurnsOrder, Turn } from './children/postgres-turns.ts'
 import { median, percentile, report } from './report.ts'
 
 const rounds = 5
 const roundMs = 3000
+const floorMs = 1500
 const processes = 5
 const waitersPerProcess = 10
 const holdMs = 1
-const notifiesPerRound = 300
+const notifiesPerRound = 200
 
 const run = promisify(execFile)
-const child = fileURLToPath(new URL('children/postgres-turns.js', import.meta.url))
 const server = await PostgresServer.start({ durable: true })
 
-// The floor: a durable update with a NOTIFY, from its sending to its arrival at somebody who listens.
+/** Runs a child for each order, and gives what they print. */
+async function children<Printed>(name: string, orders: readonly object[]): Promise<Printed[]> {
+  const file = fileURLToPath(new URL(`children/${name}.js`, import.meta.url))
+  const options = { timeout: 60_000, maxBuffer: 1e8 }
+  const outputs = orders.map((order) => run(process.execPath, [file, JSON.stringify(order)], options))
+  return (await Promise.all(outputs)).map(({ stdout }) => JSON.parse(stdout) as Printed)
+}
+
+// The floor: a durable update with a NOTIFY, from its sending in one process to its arrival in another, with as many
+// processes that listen and the same pause in between: the server wakes all of them for every notification.
+async function floorBetweenProcessesMs(): Promise<number> {
+  const orders = Array.from({ length: processes }, (_, place): PostgresRingOrder => {
+    return { url: server.url, place, places: processes, forMs: floorMs, holdMs }
+  })
+  return percentile((await children<number[]>('postgres-ring', orders)).flat(), 0.5)
+}
+
+// The same without leaving a process that never sleeps: what no two processes can reach.
 const [sender, listener] = [new Client(server.url), new Client(server.url)]
 await Promise.all([sender.connect(), listener.connect()])
 await sender.query(
   'create table floor (one integer primary key, count integer not null); insert into floor values (1, 0)',
 )
-await listener.query('listen floor')
+await listener.query('listen one_process')
 let arrived: () => void = () => {}
 listener.on('notification', () => arrived())
 
@@ -33,18 +51,18 @@ async function notifyMs(): Promise<number> {
   const heard = new Promise<void>((resolve) => (arrived = resolve))
   const startedAt = performance.now()
   const text = `with changed as (update floor set count = count + 1 where one = 1 returning count)
-                select pg_notify('floor', count::text) from changed`
+                select pg_notify('one_process', count::text) from changed`
   await Promise.all([sender.query({ name: 'floor', text }), heard])
   return performance.now() - startedAt
 }
 
-async function floorMs(): Promise<number> {
+async function floorInOneProcessMs(): Promise<number> {
   const times: number[] = []
   for (let turn = 0; turn < notifiesPerRound; turn += 1) times.push(await notifyMs())
   return percentile(times, 0.5)
 }
 
-async function takeTurns(): Promise<readonly (readonly Turn[])[]> {
+function takeTurns(): Promise<readonly (readonly Turn[])[]> {
   const startAt = monotonicMs() + 1500
   const order: PostgresTurnsOrder = {
     url: `${server.url}?poolSize=2`,
@@ -53,29 +71,36 @@ async function takeTurns(): Promise<readonly (readonly Turn[])[]> {
     endAt: startAt + roundMs,
     holdMs,
   }
-  const children = Array.from({ length: processes }, () =>
-    run(process.execPath, [child, JSON.stringify(order)], { timeout: 60_000, maxBuffer: 1e8 }),
+  return children<readonly Turn[]>(
+    'postgres-turns',
+    Array.from({ length: processes }, () => order),
   )
-  return (await Promise.all(children)).map(({ stdout }) => JSON.parse(stdout) as Turn[])
 }
 
+/** By how many turns anybody was ahead of anybody, while all of them wanted their turns: a process may start late. */
 function unfairnessOf(logs: readonly (readonly Turn[])[]): number {
-  const counts = logs.flatMap((log) =>
-    Array.from({ length: waitersPerProcess }, (_, waiter) => log.filter((turn) => turn[2] === waiter).length),
+  const waiters = logs.flatMap((log) =>
+    Array.from({ length: waitersPerProcess }, (_, waiter) => log.filter((turn) => turn[2] === waiter)),
   )
-  return Math.max(...counts) - Math.min(...counts)
+  const from = Math.max(...waiters.map((turns) => turns[0]?.[0] ?? Infinity))
+  const to = Math.min(...waiters.map((turns) => turns.at(-1)?.[0] ?? -Infinity))
+  const counts = waiters.map((turns) => turns.filter((turn) => turn[0] >= from && turn[0] <= to).length)
+  // Somebody who never had a turn leaves no time in which all had theirs.
+  return to < from ? Infinity : Math.max(...counts) - Math.min(...counts)
 }
 
 const floors: number[] = []
+const floorsInOneProcess: number[] = []
 const ratios: number[] = []
 const handOvers: number[] = []
 let unfairness = 0
 let overlaps = 0
 let disorder = 0
 for (let round = 0; round < rounds; round += 1) {
-  const before = await floorMs()
+  const before = await floorBetweenProcessesMs()
   const logs = await takeTurns()
-  const floor = (before + (await floorMs())) / 2
+  const floor = (before + (await floorBetweenProcessesMs())) / 2
+  floorsInOneProcess.push(await floorInOneProcessMs())
   const turns = logs.flat().toSorted((one, other) => one[0] - other[0])
   const gaps = turns.slice(1).map((turn, index) => turn[0] - (turns[index] as Turn)[1])
   overlaps += gaps.filter((gap) => gap < 0).length
@@ -95,6 +120,7 @@ report({
     handOverP50Ms: percentile(handOvers, 0.5),
     handOverP99Ms: percentile(handOvers, 0.99),
     updateAndNotifyP50Ms: median(floors),
+    updateAndNotifyInOneProcessP50Ms: median(floorsInOneProcess),
   },
   bars: {
     'hand-over over a durable update and NOTIFY, p50': { actual: median(ratios), atMost: 2 },

@@ -7,16 +7,16 @@
  * longer than `ttlMs`, so no lease may be longer.
  */
 import { keyOf } from '../core/batcher.ts'
-import type { Claim, Heard, KeyPage, ListQuery, LockDriver, Request, Standing, Supports } from '../core/driver.ts'
+import type { Heard, KeyPage, ListQuery, LockDriver, Request, Standing, Supports } from '../core/driver.ts'
 import { positiveMs, type Duration } from '../core/duration.ts'
 import { LeaseholdError } from '../core/errors.ts'
 import { pageLimit } from '../core/paging.ts'
-import { Holdings, renew, standingOf, type Holding } from './postgres/advisory-holdings.ts'
+import { Holdings } from './postgres/advisory-holdings.ts'
 import { advisoryKey } from './postgres/advisory-key.ts'
 import { advisoryPage, holdersSql } from './postgres/advisory-listing.ts'
 import { NotedNames } from './postgres/advisory-names.ts'
 import { StepPlan } from './postgres/advisory-plan.ts'
-import { collision, connectionLost, refused, released, unknown, unsupported } from './postgres/advisory-answers.ts'
+import { connectionLost, unknown } from './postgres/advisory-answers.ts'
 import { AdvisorySession, type SessionStep } from './postgres/advisory-session.ts'
 import { connectionsTo, type Connections, type PostgresSource } from './postgres/connections.ts'
 import { changedNothing, faultOf } from './postgres/faults.ts'
@@ -59,6 +59,7 @@ class PostgresAdvisoryDriver implements LockDriver {
   #introduced = false
   #turn: Promise<unknown> = Promise.resolve()
   #endTimer: NodeJS.Timeout | undefined
+  #endTimerAt = Infinity
   #closed = false
 
   constructor(source: PostgresSource, options: PostgresAdvisoryOptions) {
@@ -175,7 +176,6 @@ class PostgresAdvisoryDriver implements LockDriver {
     const session = this.#session
     this.#session = undefined
     void session?.close().catch(() => {})
-    clearTimeout(this.#endTimer)
     for (const { claim } of this.#holdings.clear()) {
       for (const heard of this.#listeners) heard(claim.key, claim.id, connectionLost)
     }
@@ -184,71 +184,55 @@ class PostgresAdvisoryDriver implements LockDriver {
   // ---- requests
 
   async #sendOn(session: AdvisorySession, requests: readonly Request[]): Promise<readonly Standing[]> {
-    const standings = new Map<Request, Standing>()
+    const standings: (Standing | undefined)[] = requests.map(() => undefined)
     try {
       await this.#prepare(session, requests, standings)
-      let left = requests.filter((request) => !standings.has(request))
       // Mostly all at once: only requests that hang on what becomes of an earlier one of their key wait for it.
-      do left = await this.#wave(session, left, standings)
-      while (left.length > 0)
+      while (await this.#wave(session, requests, standings));
     } catch (error) {
       const fault = faultOf(error)
       if (!changedNothing(error)) this.#lose()
-      for (const request of requests) {
-        if (!standings.has(request)) standings.set(request, { state: 'unknown', error: fault })
-      }
+      return standings.map((standing) => standing ?? { state: 'unknown', error: fault })
+    } finally {
+      this.#setEndTimer()
     }
-    this.#setEndTimer()
-    return requests.map((request) => standings.get(request) ?? unknown)
+    return standings.map((standing) => standing ?? unknown)
   }
 
   /** Notes names and runner where that has not been done, and lifts fences: all of it seldom. */
   async #prepare(
     session: AdvisorySession,
     requests: readonly Request[],
-    standings: Map<Request, Standing>,
+    standings: (Standing | undefined)[],
   ): Promise<void> {
     let floor = 0
     for (const request of requests) if (request.op === 'renew') floor = Math.max(floor, request.fenceFloor ?? 0)
     if (floor > 0) await session.lift(floor, this.#patienceMs)
-    const [first] = requests.filter((request) => request.op === 'claim')
-    if (first !== undefined && !this.#introduced) {
+    const first = this.#introduced ? undefined : requests.find((request) => request.op === 'claim')
+    if (first !== undefined) {
       await session.introduce(JSON.stringify(first.claim.runner), this.#patienceMs)
       this.#introduced = true
     }
     await this.#names.note(session, requests, standings, this.#patienceMs)
   }
 
-  /** Carries out, in one round trip, all that hangs on nothing undecided. Gives back the rest. */
+  /** Carries out, in one round trip, all that hangs on nothing undecided. Tells whether something is left. */
   async #wave(
     session: AdvisorySession,
     requests: readonly Request[],
-    standings: Map<Request, Standing>,
-  ): Promise<Request[]> {
-    const plan = new StepPlan()
-    const postponed: Request[] = []
-    for (const holding of this.#holdings.overdue(performance.now())) this.#giveBack(holding, plan)
-    for (const request of requests) {
+    standings: (Standing | undefined)[],
+  ): Promise<boolean> {
+    const plan = new StepPlan(this.#holdings)
+    let postponed = false
+    for (const holding of this.#holdings.overdue(performance.now())) plan.giveBack(holding, undefined)
+    for (let place = 0; place < requests.length; place += 1) {
+      const request = requests[place]
+      if (request === undefined || standings[place] !== undefined) continue
       const hash = advisoryKey(keyOf(request))
-      if (plan.isUndecided(hash)) {
-        postponed.push(request)
-        continue
-      }
-      if (request.op === 'claim') {
-        this.#claim(request.claim, hash, plan, (standing) => standings.set(request, standing))
-        continue
-      }
-      const holding = request.op === 'evict' ? undefined : this.#holdings.find(request.id)
-      if (holding === undefined) standings.set(request, unknown)
-      else if (request.op === 'release') this.#giveBack(holding, plan, () => standings.set(request, released))
-      else if (request.op === 'renew') {
-        plan.renew(hash, (now) => {
-          renew(holding, request, now)
-          standings.set(request, standingOf(holding, now))
-        })
-      }
+      if (plan.isUndecided(hash)) postponed = true
+      else standings[place] = plan.add(request, hash, place)
     }
-    if (!plan.isEmpty) plan.settle(await this.#carryOut(session, plan.steps), performance.now())
+    if (!plan.isEmpty) plan.settle(await this.#carryOut(session, plan.steps), standings)
     return postponed
   }
 
@@ -262,42 +246,20 @@ class PostgresAdvisoryDriver implements LockDriver {
     }
   }
 
-  #claim(claim: Claim, hash: string, plan: StepPlan, answer: (standing: Standing) => void): void {
-    const known = this.#holdings.find(claim.id)
-    if (known !== undefined) return answer(standingOf(known, performance.now()))
-    const beyond = unsupported(claim)
-    if (beyond !== undefined) return answer({ state: 'unknown', error: beyond })
-    const here = this.#holdings.of(hash)
-    const stranger = here.find((holding) => holding.claim.key !== claim.key)
-    if (stranger !== undefined) return answer(collision(claim, stranger.claim.key))
-    const shared = claim.mode === 'shared'
-    if (here.some((holding) => !shared || holding.claim.mode === 'exclusive')) return answer(refused)
-    // The session has a lock once, however many of its claims share it.
-    plan.add(here.length > 0 ? 'draw' : shared ? 'lock shared' : 'lock', hash, (fence, now) => {
-      if (fence === 0) return answer(refused)
-      answer(standingOf(this.#holdings.add(claim, hash, fence, now), now))
-    })
-  }
-
-  #giveBack(holding: Holding, plan: StepPlan, done: () => void = () => {}): void {
-    const forget = (): void => {
-      this.#holdings.remove(holding)
-      done()
-    }
-    // Others of this process share it still.
-    if (this.#holdings.of(holding.hash).length > 1) return forget()
-    plan.add(holding.claim.mode === 'shared' ? 'unlock shared' : 'unlock', holding.hash, forget)
-  }
-
   // ---- the end of leases
 
   /** A lease that nobody renews is given back at its end, also if nobody asks for anything. */
   #setEndTimer(): void {
+    const next = this.#holdings.nextEnd
+    // One that rings for nobody only looks: cheaper than moving it each time.
+    if (this.#closed || next >= this.#endTimerAt) return
     clearTimeout(this.#endTimer)
-    const next = this.#holdings.nextEnd()
-    if (next === Infinity || this.#closed) return
+    this.#endTimerAt = next
     const inMs = Math.min(Math.max(0, Math.ceil(next - performance.now())), 2 ** 31 - 1)
-    this.#endTimer = setTimeout(() => void this.#giveBackOverdue(), inMs).unref()
+    this.#endTimer = setTimeout(() => {
+      this.#endTimerAt = Infinity
+      void this.#giveBackOverdue()
+    }, inMs).unref()
   }
 
   async #giveBackOverdue(): Promise<void> {

@@ -2,7 +2,7 @@
  * Locks in tables of a PostgreSQL database, 13 or newer.
  *
  * Every `send` is one call of one function, and so one round trip and one commit: a copy of the rule of `admission.ts`
- * runs beside the data (`postgres/functions.sql`). Time is the database's. Grants are pushed by NOTIFY to the one client
+ * runs beside the data (`postgres/functions/`). Time is the database's. Grants are pushed by NOTIFY to the one client
  * they concern; where LISTEN does not work, claims that wait are told to ask.
  */
 import { randomBytes } from 'node:crypto'
@@ -13,7 +13,7 @@ import { LeaseholdError } from '../core/errors.ts'
 import { fullSupport } from '../core/full-support.ts'
 import { pageLimit } from '../core/paging.ts'
 import { readAnswer, readNotice, readPage, type Notice } from './postgres/answer.ts'
-import { connectionsTo, type Connections, type PostgresSource } from './postgres/connections.ts'
+import { connectionsTo, type Connections, type PostgresSource, type Value } from './postgres/connections.ts'
 import { changedNothing, faultOf, isSchemaMissing, isWorthRepeating } from './postgres/faults.ts'
 import { Listener } from './postgres/listener.ts'
 import { batchOf } from './postgres/batch.ts'
@@ -24,7 +24,7 @@ import { WaitingRoom } from './postgres/waiting-room.ts'
 
 export { postgresSchema, type SchemaOptions } from './postgres/schema.ts'
 export type { PostgresSource } from './postgres/connections.ts'
-export type { PgClient, PgPool } from './postgres/pg-connections.ts'
+export type { PgClient, PgPool } from './postgres/pg-client.ts'
 export type { PostgresJs } from './postgres/postgres-js-connections.ts'
 
 export interface PostgresOptions extends SchemaOptions {
@@ -55,8 +55,8 @@ class PostgresDriver implements LockDriver {
   readonly #patienceMs: number
   /** Where this driver listens. Also its name on every claim it makes. */
   readonly #channel = `leasehold_${randomBytes(12).toString('hex')}`
-  readonly #sendSql: string
-  readonly #sendOneSql: string
+  /** Calls of functions as they read for this schema. */
+  readonly #calls = new Map<string, string>()
   readonly #listeners = new Set<Heard>()
   readonly #waiting: WaitingRoom
   #connections: Connections | undefined
@@ -71,9 +71,6 @@ class PostgresDriver implements LockDriver {
     this.#source = fromUrl?.url ?? source
     this.#options = { ...optionsOf(fromUrl?.options), ...options }
     this.#patienceMs = options.patienceMs ?? patienceDefaultMs
-    this.#sendSql = this.#inSchema('select leasehold.send($1::text::json, $2, $3, $4, $5, $6, $7)::text as answer')
-    const one = 'leasehold.send_one($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11::text::json, $12, $13)'
-    this.#sendOneSql = this.#inSchema(`select ${one}::text as answer`)
     this.#waiting = new WaitingRoom(
       () => this.#listener?.hears !== true,
       (key, id) => this.#tell({ key, id }),
@@ -91,7 +88,7 @@ class PostgresDriver implements LockDriver {
     const batch = batchOf(requests, this.#channel)
     let text: string
     try {
-      text = await this.#persist(requests.length === 1 ? this.#sendOneSql : this.#sendSql, batch.values)
+      text = await this.#persist(batch.sql, batch.values)
     } catch (error) {
       const fault = faultOf(error)
       if (error instanceof LeaseholdError || changedNothing(error)) throw fault
@@ -107,7 +104,7 @@ class PostgresDriver implements LockDriver {
   async list(query: ListQuery): Promise<KeyPage> {
     this.#refuseIfClosed()
     const limit = pageLimit(query)
-    const sql = this.#inSchema('select leasehold.page($1::text, $2::text, $3::text, $4::integer)::text as answer')
+    const sql = 'select leasehold.page($1::text, $2::text, $3::text, $4::integer)::text'
     try {
       const values = [query.key ?? null, query.prefix ?? '', query.after ?? '', limit + 1]
       return readPage(await this.#persist(sql, values), limit)
@@ -175,17 +172,17 @@ class PostgresDriver implements LockDriver {
     return connections
   }
 
-  /** Runs a function of ours and gives its answer, again if the database says it was only busy. */
-  async #persist(sql: string, values: readonly unknown[]): Promise<string> {
+  /** Calls a function of ours and gives its answer, again if the database says it was only busy. */
+  async #persist(call: string, values: readonly Value[]): Promise<string> {
+    const sql = this.#inSchema(call)
     const startedAt = performance.now()
+    let leftMs = this.#patienceMs
     let remade = false
     for (let tries = 1; ; tries += 1) {
-      const leftMs = this.#patienceMs - (performance.now() - startedAt)
       try {
-        const connections = await this.#ready()
-        this.#refuseIfClosed()
-        const [row] = await connections.query(sql, values, Math.max(1, leftMs))
-        return row?.['answer'] as string
+        const connections = this.#opened ? this.#connections : await this.#ready()
+        if (connections === undefined || this.#closed) throw this.#closedError()
+        return await connections.ask(sql, values, Math.max(1, leftMs))
       } catch (error) {
         if (isSchemaMissing(error) && !remade) {
           // Somebody dropped the schema: make it anew.
@@ -197,6 +194,7 @@ class PostgresDriver implements LockDriver {
       }
       // Those who got in each other's way must not do so again.
       await pause(Math.random() * Math.min(100, 5 * 2 ** tries))
+      leftMs = this.#patienceMs - (performance.now() - startedAt)
     }
   }
 
@@ -210,7 +208,9 @@ class PostgresDriver implements LockDriver {
   }
 
   #inSchema(sql: string): string {
-    return inSchema(sql, this.#options.schema ?? 'leasehold')
+    let known = this.#calls.get(sql)
+    if (known === undefined) this.#calls.set(sql, (known = inSchema(sql, this.#options.schema ?? 'leasehold')))
+    return known
   }
 
   // ---- news
@@ -240,7 +240,11 @@ class PostgresDriver implements LockDriver {
   }
 
   #refuseIfClosed(): void {
-    if (this.#closed) throw new LeaseholdError('CLOSED', 'This PostgreSQL store has been closed.')
+    if (this.#closed) throw this.#closedError()
+  }
+
+  #closedError(): LeaseholdError {
+    return new LeaseholdError('CLOSED', 'This PostgreSQL store has been closed.')
   }
 }
 

@@ -88,6 +88,12 @@ describe('the pinned connection', () => {
     proxy.pause()
     const other = await open()
     expect(await claim(other, wish('a'))).toMatchObject({ state: 'absent', reason: 'refused' })
+    if ((await server.version()) < 14) {
+      // Nothing there ends a session for its silence: its lock stays until the connection ends.
+      await eventually(() => performance.now() - heldAt > 1500, 'the ttl')
+      expect(await claim(other, wish('a'))).toMatchObject({ state: 'absent', reason: 'refused' })
+      proxy.refuse()
+    }
     await eventually(async () => (await claim(other, wish('a'))).state === 'held', 'the lock')
     expect(performance.now() - heldAt).toBeGreaterThan(900)
     await expect(renew(silent, held)).rejects.toMatchObject({ code: 'UNAVAILABLE' })

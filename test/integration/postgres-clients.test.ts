@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto'
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import { Client, Pool } from 'pg'
 import postgresJs from 'postgres'
 import { afterAll, afterEach, describe, expect, test } from 'vitest'
@@ -58,6 +59,36 @@ describe.each(Object.entries(sources))('%s', (_name, source) => {
     await lease.renew()
     await lease.release()
   })
+})
+
+test('a Client of pg gets one statement at a time, however many locks are wanted', async () => {
+  // Made before: to find no schema is an error, and pg tells of one before it is ready for the next statement.
+  await (await connect(server.url)).close()
+  const client = new Client({ connectionString: server.url })
+  await client.connect()
+  cleanups.push(() => client.end())
+  let underWay = 0
+  let most = 0
+  const query = client.query.bind(client) as (...given: unknown[]) => unknown
+  client.on('drain', () => (underWay = 0))
+  Object.assign(client, {
+    query: (...given: unknown[]) => {
+      underWay += 1
+      most = Math.max(most, underWay)
+      return query(...given)
+    },
+  })
+  const locks = await createLocks({ driver: postgres(client) })
+  cleanups.push(() => locks.close())
+  const names = Array.from({ length: 20 }, (_, index) => `name-${index}`)
+  // In different turns of the event loop, and so in different batches.
+  await Promise.all(
+    names.map(async (name, index) => {
+      for (let turn = 0; turn < index; turn += 1) await nextTurn()
+      await (await locks.acquire(name)).release()
+    }),
+  )
+  expect(most).toBe(1)
 })
 
 test('closing the locks leaves what was handed in open', async () => {

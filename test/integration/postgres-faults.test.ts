@@ -57,6 +57,30 @@ describe('the server', () => {
     expect(await renew(driver, waiting)).toMatchObject({ state: 'held' })
   })
 
+  test('crashes: all that was answered is as it was', async () => {
+    const durable = await PostgresServer.start({ durable: true })
+    cleanups.push(() => durable.destroy())
+    const driver = await open(freshSchema(), { listen: false }, durable.url)
+    const held = claimOf('a')
+    const { fence } = (await claim(driver, held)) as { fence: number }
+    const gone = claimOf('b')
+    await claim(driver, gone)
+    await release(driver, gone)
+    await durable.stop('immediate')
+    await durable.resume()
+    expect(await renew(driver, held)).toMatchObject({ state: 'held', fence })
+    expect(await renew(driver, gone)).toEqual({ state: 'absent', reason: 'unknown' })
+  })
+
+  test('restarts with unlogged tables: what was held is held', async () => {
+    const driver = await open(freshSchema(), { unlogged: true, listen: false })
+    const held = claimOf('a')
+    const { fence } = (await claim(driver, held)) as { fence: number }
+    await server.stop('fast')
+    await server.resume()
+    expect(await renew(driver, held)).toMatchObject({ state: 'held', fence })
+  })
+
   test('crashes with unlogged tables: they come back empty, and fences go on growing', async () => {
     const driver = await open(freshSchema(), { unlogged: true })
     const held = claimOf('a')
@@ -150,11 +174,12 @@ describe('a session', () => {
 
   test('that listened is terminated: the waiter is called all the same', async () => {
     const schema = freshSchema()
-    const holder = await locksOn(await open(schema))
+    const driver = await open(schema)
+    const holder = await locksOn(driver)
     const waiter = await locksOn(await open(schema))
     const lease = await holder.acquire('a', { ttl: '60s' })
     const waiting = waiter.acquire('a', { ttl: '60s' })
-    await eventually(async () => (await claimsOf(schema)) === 2, 'the waiter')
+    await eventually(async () => (await driver.list({})).keys[0]?.claims.length === 2, 'the waiter')
     await terminateAll("query like 'listen%'")
     await lease.release()
     await (await waiting).release()
@@ -388,11 +413,6 @@ async function terminateAll(which = 'true'): Promise<void> {
     select count(pg_terminate_backend(pid))::integer as ended from pg_stat_activity
      where backend_type = 'client backend' and pid <> pg_backend_pid() and ${which}`)
   expect(row?.['ended']).toBeGreaterThan(0)
-}
-
-async function claimsOf(schema: string): Promise<number> {
-  const [row] = await server.sql(`select count(*)::integer as claims from ${schema}.claims`)
-  return row?.['claims'] as number
 }
 
 /** Somebody who keeps the rows of all keys locked. */

@@ -43,6 +43,8 @@ default_pool_size = ${sessions}
     const asUser = userInfo().uid === 0 ? ['-u', 'postgres'] : []
     const child = spawn(program, ['-q', ...asUser, file], { stdio: 'ignore' })
     const bouncer = new PgBouncer(port, directory, child)
+    // Whoever started it may end with an error, and must not leave it behind.
+    process.once('exit', bouncer.#quit)
     await bouncer.#isReady()
     return bouncer
   }
@@ -51,7 +53,10 @@ default_pool_size = ${sessions}
     return `postgres://postgres@127.0.0.1:${this.port}/postgres`
   }
 
+  readonly #quit = (): void => void this.#process.kill('SIGKILL')
+
   async stop(): Promise<void> {
+    process.removeListener('exit', this.#quit)
     if (this.#process.exitCode === null) {
       const ended = new Promise((resolve) => this.#process.once('exit', resolve))
       this.#process.kill('SIGKILL')

@@ -1,40 +1,64 @@
 import { randomBytes } from 'node:crypto'
 import type { LockDriver } from '../../src/core/driver.ts'
-import { postgres, type PostgresOptions } from '../../src/drivers/postgres.ts'
+import { postgres, type PostgresOptions, type PostgresSource } from '../../src/drivers/postgres.ts'
 import type { Harness } from '../../src/testing/index.ts'
 import type { PostgresServer } from './postgres-server.ts'
 
-/** A schema of its own for each bench, whose clock only the bench moves. */
-export function postgresHarness(server: () => PostgresServer, options: PostgresOptions = {}): Harness {
+/** What a driver is handed, and how that is closed after it. */
+export interface Handed {
+  readonly source: PostgresSource
+  close?(): Promise<unknown>
+}
+
+/** A schema of its own for each bench, whose clock only the bench moves. Schemas are used again: making one takes long. */
+export function postgresHarness(
+  server: PostgresServer,
+  options: PostgresOptions = {},
+  hand: () => Handed = () => ({ source: server.url }),
+): Harness {
+  const emptySchemas: string[] = []
+
   return {
     async open() {
-      const schema = `bench_${randomBytes(6).toString('hex')}`
-      const drivers: LockDriver[] = []
-      const driver = async (): Promise<LockDriver> => {
-        const one = postgres(server().url, { poolSize: 2, ...options, schema })
-        drivers.push(one)
-        await one.open()
-        return one
-      }
-      const first = await driver()
-      await server().sql(`
-        create table ${schema}.hands as select date_trunc('milliseconds', now()) as time;
-        create or replace function ${schema}.clock() returns timestamptz language sql volatile as
-          'select time from ${schema}.hands'`)
+      const schema = emptySchemas.pop() ?? (await newSchema(server))
+      const closings: (() => Promise<unknown>)[] = []
       return {
-        driver,
+        async driver(): Promise<LockDriver> {
+          const handed = hand()
+          const driver = postgres(handed.source, { poolSize: 2, ...options, schema })
+          closings.push(async () => {
+            await driver.close()
+            await handed.close?.()
+          })
+          await driver.open()
+          return driver
+        },
         async advance(ms) {
-          await server().sql(`update ${schema}.hands set time = time + ${ms} * interval '1 millisecond'`)
+          await server.sql(`update ${schema}.hands set time = time + ${ms} * interval '1 millisecond'`)
         },
         async empty() {
-          await server().sql(`truncate ${schema}.keys, ${schema}.claims`)
+          await server.sql(`truncate ${schema}.keys, ${schema}.claims`)
         },
         async close() {
-          await first.close()
-          await Promise.all(drivers.map((one) => one.close()))
-          await server().sql(`drop schema ${schema} cascade`)
+          await Promise.all(closings.map((close) => close()))
+          await server.sql(`
+            truncate ${schema}.keys, ${schema}.claims;
+            update ${schema}.hands set time = date_trunc('milliseconds', now())`)
+          emptySchemas.push(schema)
         },
       }
     },
   }
+}
+
+async function newSchema(server: PostgresServer): Promise<string> {
+  const schema = `bench_${randomBytes(6).toString('hex')}`
+  const maker = postgres(server.url, { schema, listen: false })
+  await maker.open()
+  await maker.close()
+  await server.sql(`
+    create table ${schema}.hands as select date_trunc('milliseconds', now()) as time;
+    create or replace function ${schema}.clock() returns timestamptz language sql volatile as
+      'select time from ${schema}.hands'`)
+  return schema
 }

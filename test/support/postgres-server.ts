@@ -3,7 +3,7 @@
  * root, so its programs are run as the user postgres then.
  */
 import { execFileSync, spawn, type ChildProcess } from 'node:child_process'
-import { chownSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
+import { appendFileSync, chownSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir, userInfo } from 'node:os'
 import path from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
@@ -41,13 +41,23 @@ export class PostgresServer {
     return server
   }
 
-  /** A standby that follows this server. */
+  /** A standby that follows this server, which is stopped for a moment to be copied. */
   async startStandby(): Promise<PostgresServer> {
     const standby = await PostgresServer.#prepare({})
-    const source = ['-h', '127.0.0.1', '-p', String(this.port), '-U', 'postgres']
-    asPostgres('pg_basebackup', [...source, '-D', standby.directory, '-R', '-X', 'stream', '--no-sync', '-c', 'fast'])
+    await this.stop('fast')
+    execFileSync('cp', ['-a', this.directory, standby.directory])
+    const primary = `primary_conninfo = 'host=127.0.0.1 port=${this.port} user=postgres'\n`
+    appendFileSync(path.join(standby.directory, 'postgresql.auto.conf'), primary)
+    writeFileSync(path.join(standby.directory, 'standby.signal'), '')
+    await this.resume()
     await standby.resume()
     return standby
+  }
+
+  /** The major version. */
+  async version(): Promise<number> {
+    const [row] = await this.sql(`select current_setting('server_version_num')::integer / 10000 as major`)
+    return row?.['major'] as number
   }
 
   static async #prepare(options: PostgresServerOptions): Promise<PostgresServer> {
@@ -140,7 +150,7 @@ async function connected(url: string): Promise<Client> {
 }
 
 /** Where Debian keeps the programs of each version. */
-function programFolders(): string[] {
+function debianFolders(): string[] {
   try {
     return readdirSync('/usr/lib/postgresql')
       .toSorted((one, other) => Number(one) - Number(other))
@@ -150,10 +160,17 @@ function programFolders(): string[] {
   }
 }
 
+/** The path of one of the server's programs: of the version in POSTGRES_PROGRAMS, or the newest that is installed. */
+function findServerProgram(name: string): string {
+  const chosen = process.env['POSTGRES_PROGRAMS']
+  // Installing it also makes the user postgres.
+  if (chosen === undefined || userInfo().uid === 0) needProgram('initdb', ['postgresql'], debianFolders())
+  return needProgram(name, ['postgresql'], chosen === undefined ? debianFolders() : [chosen])
+}
+
 /** How to run one of the server's programs, as the user postgres if we are root. */
 export function programAsPostgres(name: string): { file: string; prefix: string[] } {
-  needProgram('initdb', ['postgresql'], programFolders())
-  const program = needProgram(name, ['postgresql'], programFolders())
+  const program = findServerProgram(name)
   if (userInfo().uid !== 0) return { file: program, prefix: [] }
   // Becomes the program, so that its process is our child.
   return { file: 'setpriv', prefix: ['--reuid=postgres', '--regid=postgres', '--init-groups', program] }
@@ -168,6 +185,6 @@ function asPostgres(name: string, args: readonly string[]): void {
 export function giveToPostgres(file: string): void {
   if (userInfo().uid !== 0) return
   const id = (flag: string) => Number(execFileSync('id', [flag, 'postgres'], { encoding: 'utf8' }))
-  needProgram('initdb', ['postgresql'], programFolders())
+  findServerProgram('initdb')
   chownSync(file, id('-u'), id('-g'))
 }

@@ -12,6 +12,8 @@ export interface Holding {
   expiresAt: number
 }
 
+const nobody: readonly Holding[] = []
+
 /**
  * What this process holds. The server lets a session have its own lock twice, so who conflicts with whom inside the
  * process is decided here; other processes are the server's business.
@@ -19,6 +21,7 @@ export interface Holding {
 export class Holdings {
   readonly #byId = new Map<string, Holding>()
   readonly #byHash = new Map<string, Holding[]>()
+  #nextEnd = Infinity
 
   find(id: string): Holding | undefined {
     return this.#byId.get(id)
@@ -36,6 +39,7 @@ export class Holdings {
       renewalCount: 0,
       expiresAt: now + ttlMs,
     }
+    this.#endsAt(holding.expiresAt)
     this.#byId.set(claim.id, holding)
     const others = this.#byHash.get(hash)
     if (others === undefined) this.#byHash.set(hash, [holding])
@@ -43,11 +47,25 @@ export class Holdings {
     return holding
   }
 
+  /** Extends a lease. */
+  renew(holding: Holding, request: Extract<Request, { op: 'renew' }>, now: number): void {
+    holding.ttlMs = request.ttlMs
+    holding.lastHeartbeat = now
+    holding.renewalCount += 1
+    holding.expiresAt = now + request.ttlMs
+    holding.fence = Math.max(holding.fence, request.fenceFloor ?? 0)
+    this.#endsAt(holding.expiresAt)
+  }
+
   remove(holding: Holding): void {
     this.#byId.delete(holding.claim.id)
-    const others = (this.#byHash.get(holding.hash) ?? []).filter((one) => one !== holding)
-    if (others.length > 0) this.#byHash.set(holding.hash, others)
-    else this.#byHash.delete(holding.hash)
+    const others = this.of(holding.hash)
+    if (others.length <= 1) this.#byHash.delete(holding.hash)
+    else
+      this.#byHash.set(
+        holding.hash,
+        others.filter((one) => one !== holding),
+      )
   }
 
   /** Forgets everything: the session is gone, and the locks with it. */
@@ -60,32 +78,29 @@ export class Holdings {
 
   /** Those whose time is over. */
   overdue(now: number): readonly Holding[] {
-    return [...this.#byId.values()].filter(({ expiresAt }) => now >= expiresAt)
+    if (now < this.#nextEnd) return nobody
+    const over = [...this.#byId.values()].filter(({ expiresAt }) => now >= expiresAt)
+    this.#nextEnd = Infinity
+    for (const { expiresAt } of this.#byId.values()) if (now < expiresAt) this.#endsAt(expiresAt)
+    return over
   }
 
-  /** When the first of them ends. */
-  nextEnd(): number {
-    let next = Infinity
-    for (const { expiresAt } of this.#byId.values()) next = Math.min(next, expiresAt)
-    return next
+  /** No lease ends before this. */
+  get nextEnd(): number {
+    return this.#nextEnd
+  }
+
+  #endsAt(time: number): void {
+    this.#nextEnd = Math.min(this.#nextEnd, time)
   }
 
   /** Those of this process that hold the key's lock. */
   of(hash: string): readonly Holding[] {
-    return this.#byHash.get(hash) ?? []
+    return this.#byHash.get(hash) ?? nobody
   }
 }
 
 /** How a holding stands. */
 export function standingOf(holding: Holding, now: number): Standing {
   return { state: 'held', fence: holding.fence, ttlMs: Math.max(0, Math.floor(holding.expiresAt - now)) }
-}
-
-/** Extends a lease. */
-export function renew(holding: Holding, request: Extract<Request, { op: 'renew' }>, now: number): void {
-  holding.ttlMs = request.ttlMs
-  holding.lastHeartbeat = now
-  holding.renewalCount += 1
-  holding.expiresAt = now + request.ttlMs
-  holding.fence = Math.max(holding.fence, request.fenceFloor ?? 0)
 }

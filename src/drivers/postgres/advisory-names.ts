@@ -15,24 +15,24 @@ export class NotedNames {
   async note(
     session: AdvisorySession,
     requests: readonly Request[],
-    standings: Map<Request, Standing>,
+    standings: (Standing | undefined)[],
     withinMs: number,
   ): Promise<void> {
     const now = performance.now()
-    const names = new Map<string, string>()
+    let names: Map<string, string> | undefined
     for (const request of requests) {
       if (request.op !== 'claim') continue
       const { key } = request.claim
-      if (now - (this.#notedAt.get(key) ?? -Infinity) > notedForMs) names.set(advisoryKey(key), key)
+      if (now - (this.#notedAt.get(key) ?? -Infinity) > notedForMs) (names ??= new Map()).set(advisoryKey(key), key)
     }
-    if (names.size === 0) return
+    if (names === undefined) return
     const taken = await session.noteNames(names, withinMs)
     if (this.#notedAt.size > notedMax) this.#notedAt.clear()
     for (const [hash, key] of names) if (!taken.has(hash)) this.#notedAt.set(key, now)
-    for (const request of requests) {
+    for (const [place, request] of requests.entries()) {
       if (request.op !== 'claim') continue
       const other = taken.get(advisoryKey(request.claim.key))
-      if (other !== undefined) standings.set(request, collision(request.claim, other))
+      if (other !== undefined) standings[place] = collision(request.claim, other)
     }
   }
 }

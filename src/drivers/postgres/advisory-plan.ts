@@ -1,14 +1,31 @@
+import type { Claim, Request, Standing } from '../../core/driver.ts'
+import { collision, refused, released, unknown, unsupported } from './advisory-answers.ts'
+import { standingOf, type Holding, type Holdings } from './advisory-holdings.ts'
 import type { SessionStep, StepKind } from './advisory-session.ts'
 
-/** What is told once a step has been carried out: for a try its fence or 0, and the time. */
-export type Outcome = (result: number, now: number) => void
+/** For whom a step is taken: a claim that wants the lock, or a holding that is given back. */
+interface Purpose {
+  readonly claim?: Claim
+  readonly holding?: Holding
+  /** The place of the request that wants it; undefined: nobody asked, its time is over. */
+  readonly place: number | undefined
+}
 
-/** Steps for one round trip, each key at most once, and what to do when they are done. */
+type Renewal = Extract<Request, { op: 'renew' }>
+
+/** One round trip to the session: the steps that requests need of it, each key at most once, and what comes of them. */
 export class StepPlan {
   readonly steps: SessionStep[] = []
-  readonly #outcomes: Outcome[] = []
-  readonly #renewals: ((now: number) => void)[] = []
+  /** In the order of the steps. */
+  readonly #purposes: Purpose[] = []
+  /** For these a sign of life from the session is enough. */
+  readonly #renewals: { readonly holding: Holding; readonly request: Renewal; readonly place: number }[] = []
   readonly #undecided = new Set<string>()
+  readonly #holdings: Holdings
+
+  constructor(holdings: Holdings) {
+    this.#holdings = holdings
+  }
 
   get isEmpty(): boolean {
     return this.steps.length === 0 && this.#renewals.length === 0
@@ -19,21 +36,64 @@ export class StepPlan {
     return this.#undecided.has(hash)
   }
 
-  add(kind: StepKind, hash: string, outcome: Outcome): void {
+  /** How a request stands, if that is known without asking; otherwise undefined, and {@link settle} will tell. */
+  add(request: Request, hash: string, place: number): Standing | undefined {
+    if (request.op === 'claim') return this.#claim(request.claim, hash, place)
+    const holding = request.op === 'evict' ? undefined : this.#holdings.find(request.id)
+    if (holding === undefined) return unknown
+    if (request.op === 'release') return this.giveBack(holding, place)
+    if (request.op === 'renew') {
+      this.#renewals.push({ holding, request, place })
+      this.#undecided.add(hash)
+    }
+    return undefined
+  }
+
+  giveBack(holding: Holding, place: number | undefined): Standing | undefined {
+    if (this.#holdings.of(holding.hash).length > 1) {
+      // Others of this process share it still.
+      this.#holdings.remove(holding)
+      return released
+    }
+    const kind = holding.claim.mode === 'shared' ? 'unlock shared' : 'unlock'
+    return this.#step(kind, holding.hash, { holding, place })
+  }
+
+  /** The steps have been carried out: for a try the result is its fence, or 0. */
+  settle(results: readonly number[], standings: (Standing | undefined)[]): void {
+    const now = performance.now()
+    for (const [index, { claim, holding, place }] of this.#purposes.entries()) {
+      const fence = results[index] ?? 0
+      let standing = released
+      if (holding !== undefined) this.#holdings.remove(holding)
+      else if (claim === undefined || fence === 0) standing = refused
+      else standing = standingOf(this.#holdings.add(claim, this.steps[index]?.hash ?? '', fence, now), now)
+      if (place !== undefined) standings[place] = standing
+    }
+    for (const { holding, request, place } of this.#renewals) {
+      this.#holdings.renew(holding, request, now)
+      standings[place] = standingOf(holding, now)
+    }
+  }
+
+  #claim(claim: Claim, hash: string, place: number): Standing | undefined {
+    const known = this.#holdings.find(claim.id)
+    if (known !== undefined) return standingOf(known, performance.now())
+    const beyond = unsupported(claim)
+    if (beyond !== undefined) return { state: 'unknown', error: beyond }
+    const here = this.#holdings.of(hash)
+    const stranger = here.find((holding) => holding.claim.key !== claim.key)
+    if (stranger !== undefined) return collision(claim, stranger.claim.key)
+    const shared = claim.mode === 'shared'
+    if (here.some((holding) => !shared || holding.claim.mode === 'exclusive')) return refused
+    // The session has a lock once, however many of its claims share it.
+    return this.#step(here.length > 0 ? 'draw' : shared ? 'lock shared' : 'lock', hash, { claim, place })
+  }
+
+  #step(kind: StepKind, hash: string, purpose: Purpose): undefined {
     this.steps.push({ kind, hash })
-    this.#outcomes.push(outcome)
+    this.#purposes.push(purpose)
     this.#undecided.add(hash)
-  }
-
-  /** A renewal needs no step, only a sign of life from the session. */
-  renew(hash: string, renewal: (now: number) => void): void {
-    this.#renewals.push(renewal)
-    this.#undecided.add(hash)
-  }
-
-  /** Passes on the results, in the order of the steps. */
-  settle(results: readonly number[], now: number): void {
-    for (const [index, outcome] of this.#outcomes.entries()) outcome(results[index] ?? 0, now)
-    for (const renewal of this.#renewals) renewal(now)
+    return undefined
   }
 }

@@ -20,24 +20,35 @@ const kindNumbers: Readonly<Record<StepKind, number>> = {
   draw: 5,
 }
 
+function isUnlock(kind: StepKind): boolean {
+  return kind === 'unlock' || kind === 'unlock shared'
+}
+
 /** How often to look for a pooler, which may by chance give us the same session twice. */
 const poolerProbes = 3
 const poolerProbeMs = 2000
 
-/** The steps in order; a lock that is had draws a fence. Nothing is done if the session is not the one we began. */
+/**
+ * The steps in order, as a digit each: done or not. Then one fence for all of them, which are for different keys, drawn
+ * when they have what they tried for. Nothing is done or answered if the session is not the one we began.
+ */
 const stepsSql = `
-  select current_setting('leasehold.session', true) is not distinct from $1 as ours, (
-    select array_agg(case u.step
-        when 1 then case when pg_try_advisory_lock(u.hash) then nextval('leasehold.advisory_fences') else 0 end
-        when 2 then case when pg_try_advisory_lock_shared(u.hash) then nextval('leasehold.advisory_fences') else 0 end
-        when 3 then pg_advisory_unlock(u.hash)::integer
-        when 4 then pg_advisory_unlock_shared(u.hash)::integer
-        else nextval('leasehold.advisory_fences')
-      end)::text[]
-      -- Shared with all who draw, not with who lifts the sequence.
-      from (select pg_advisory_xact_lock_shared(7240618953042) where current_setting('leasehold.session', true) = $1) as guard,
-           unnest($2::text::integer[], $3::text::bigint[]) as u (step, hash)
-  ) as results`
+  select coalesce(done.digits, '') || ' ' || case when $4::boolean then nextval('leasehold.advisory_fences') else 0 end
+    from (
+      select string_agg(case
+          when case u.step
+            when 1 then pg_try_advisory_lock(u.hash)
+            when 2 then pg_try_advisory_lock_shared(u.hash)
+            when 3 then pg_advisory_unlock(u.hash)
+            when 4 then pg_advisory_unlock_shared(u.hash)
+            else true
+          end then '1' else '0' end, '') as digits
+        -- Shared with all who draw, not with who lifts the sequence.
+        from (
+          select pg_advisory_xact_lock_shared(7240618953042) where current_setting('leasehold.session', true) = $1
+        ) as guard, unnest($2::text::integer[], $3::text::bigint[]) as u (step, hash)
+    ) as done
+   where current_setting('leasehold.session', true) = $1`
 
 /** One session of the server that is surely ours alone. Its locks are gone when it is. */
 export class AdvisorySession {
@@ -79,13 +90,21 @@ export class AdvisorySession {
     }
   }
 
-  /** Carries out the steps in order: for a try the fence, or 0 if somebody else has the lock. */
+  /** Carries out the steps in order, of different keys: for a try the fence, or 0 if somebody else has the lock. */
   async carryOut(steps: readonly SessionStep[], withinMs: number): Promise<readonly number[]> {
-    const numbers = `{${steps.map(({ kind }) => kindNumbers[kind]).join(',')}}`
-    const hashes = `{${steps.map(({ hash }) => hash).join(',')}}`
-    const [row] = await this.#pinned.query(this.#steps, [this.#nonce, numbers, hashes], withinMs)
-    if (row?.['ours'] !== true) throw new Error('The session is not the one that was begun')
-    return ((row['results'] ?? []) as readonly string[]).map(Number)
+    let numbers = ''
+    let hashes = ''
+    let draws = false
+    for (const { kind, hash } of steps) {
+      const comma = numbers === '' ? '' : ','
+      numbers += comma + kindNumbers[kind]
+      hashes += comma + hash
+      draws ||= !isUnlock(kind)
+    }
+    const answer = await this.#pinned.ask(this.#steps, [this.#nonce, `{${numbers}}`, `{${hashes}}`, draws], withinMs)
+    if (answer === '') throw new Error('The session is not the one that was begun')
+    const [digits, fence] = answer.split(' ')
+    return steps.map((_, index) => (digits?.[index] === '1' ? Number(fence) : 0))
   }
 
   /** Lifts this and all later fences. */

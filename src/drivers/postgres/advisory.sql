@@ -42,6 +42,11 @@ begin
   perform set_config('synchronous_commit', 'off', false);
   if current_setting('server_version_num')::integer >= 140000 then
     perform set_config('idle_session_timeout', idle_ms::text, false);
+  else
+    -- The next best: at least a machine that is gone is noticed. One that stands still is not.
+    perform set_config('tcp_keepalives_idle', greatest(1, idle_ms / 2000)::text, false);
+    perform set_config('tcp_keepalives_interval', greatest(1, idle_ms / 6000)::text, false);
+    perform set_config('tcp_keepalives_count', '3', false);
   end if;
   perform leasehold.advisory_lift((extract(epoch from clock_timestamp()) * 1000000)::bigint);
   delete from leasehold.advisory_sessions s

@@ -15,12 +15,15 @@ interface RawAnswer {
   readonly fences?: readonly number[] | null
   readonly leftMs?: readonly number[] | null
   readonly released?: readonly string[] | null
-  readonly rest: readonly Standing[]
+  readonly rest: readonly (Standing | PlainAnswer)[]
   readonly news: readonly Notice[] | null
 }
 
 /** What the function `send_one` answers to a plain request. */
-type PlainAnswer = { readonly fence: number; readonly leftMs: number } | { readonly released: true }
+type PlainAnswer =
+  | { readonly fence: number; readonly leftMs: number }
+  | { readonly released: true; readonly news?: readonly Notice[] }
+  | { readonly ahead: number; readonly ttlMs: number; readonly againMs: number }
 
 /** The standings of a batch in the order asked, and the news that came with them. */
 export function readAnswer(
@@ -28,7 +31,7 @@ export function readAnswer(
   { requests, places }: Batch,
 ): { readonly standings: readonly Standing[]; readonly news: readonly Notice[] } {
   const answer = JSON.parse(text) as RawAnswer | PlainAnswer
-  if (!('rest' in answer)) return { standings: [plainStanding(answer)], news: [] }
+  if (!('rest' in answer)) return { standings: [plainStanding(answer)], news: newsIn(answer) }
   const { held, fences, leftMs, released, rest, news } = answer
   const byKey = new Map<string, Standing>()
   for (const key of released ?? []) byKey.set(key, { state: 'absent', reason: 'released' })
@@ -38,14 +41,25 @@ export function readAnswer(
   const standings: Standing[] = Array.from({ length: requests.length })
   let next = 0
   for (const [index, request] of requests.entries()) {
-    const standing = byKey.get(keyOf(request)) ?? readStanding(rest[next++] as Standing)
+    const standing = byKey.get(keyOf(request)) ?? restStanding(rest[next++] as Standing | PlainAnswer)
     standings[places?.[index] ?? index] = standing
   }
-  return { standings, news: (news ?? []).map(readNotice) }
+  return { standings, news: [...(news ?? []).map(readNotice), ...rest.flatMap(newsIn)] }
 }
+
+function restStanding(answer: Standing | PlainAnswer): Standing {
+  return 'state' in answer ? readStanding(answer) : plainStanding(answer)
+}
+
+function newsIn(answer: Standing | PlainAnswer): readonly Notice[] {
+  return 'news' in answer ? (answer.news ?? none) : none
+}
+
+const none: readonly Notice[] = []
 
 function plainStanding(answer: PlainAnswer): Standing {
   if ('released' in answer) return { state: 'absent', reason: 'released' }
+  if ('ahead' in answer) return { state: 'waiting', ...answer }
   return { state: 'held', fence: answer.fence, ttlMs: answer.leftMs }
 }
 

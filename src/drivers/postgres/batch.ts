@@ -1,5 +1,6 @@
 import { keyOf } from '../../core/batcher.ts'
 import type { Claim, Request, Runner } from '../../core/driver.ts'
+import type { Value } from './connections.ts'
 
 /** What a claim asks for beyond the ordinary, in the names of the columns of `claims`. */
 type ClaimRow = Readonly<Record<string, string | number | boolean | undefined>>
@@ -20,19 +21,29 @@ interface RequestRow {
   readonly detached?: boolean | undefined
 }
 
-/** A batch as the function `send` takes it, or `send_one` if it is a single request. */
+/** A batch as a function of ours takes it. */
 export interface Batch {
+  /** The call of the function, for the schema `leasehold`. */
+  readonly sql: string
   /** The requests in the order in which they are sent: by key, and as asked within a key. */
   readonly requests: readonly Request[]
   /** Where each of them stood in the order asked; undefined if nothing had to move. */
   readonly places: readonly number[] | undefined
   /** The arguments of the function. */
-  readonly values: readonly unknown[]
+  readonly values: readonly Value[]
 }
 
+const sendSql = 'select leasehold.send($1::text::json, $2, $3, $4, $5, $6, $7)::text'
+const claimSql = 'select leasehold.claim_one($1, $2, $3, $4, $5, null)::text'
+const unusualClaimSql = 'select leasehold.claim_one($1, $2, $3, $4, $5, $6::text::json)::text'
+const renewSql = 'select leasehold.renew_one($1, $2, $3, $4)::text'
+const releaseSql = 'select leasehold.release_one($1, $2, $3)::text'
+
 export function batchOf(asked: readonly Request[], sender: string): Batch {
-  const [only] = asked
-  if (asked.length === 1 && only !== undefined) return single(only, sender)
+  return (asked.length === 1 ? single(asked, sender) : undefined) ?? several(asked, sender)
+}
+
+function several(asked: readonly Request[], sender: string): Batch {
   const places = isSorted(asked) ? undefined : sortedPlaces(asked)
   const requests = places?.map((place) => asked[place] as Request) ?? asked
   const usualRunner = requests.find((request) => request.op === 'claim')?.claim.runner
@@ -45,32 +56,58 @@ export function batchOf(asked: readonly Request[], sender: string): Batch {
   })
   const runner = usualRunner === undefined ? null : runnerText(usualRunner)
   const counts = [rows.length, plain.claim, plain.renew, plain.release]
-  return { requests, places, values: [JSON.stringify(rows), runner, sender, ...counts] }
+  return { sql: sendSql, requests, places, values: [JSON.stringify(rows), runner, sender, ...counts] }
 }
 
-function single(request: Request, sender: string): Batch {
-  const { op, key, id, ttl_ms, fence, reason, plain, tries, max_hold_ms, runner, claim, detached } = requestRow(
-    request,
-    true,
-    undefined,
-  )
-  const wanted = claim === undefined ? null : JSON.stringify(claim)
-  const fields = [op, key, id, ttl_ms, fence, reason, plain, tries, max_hold_ms, runner, wanted, detached, sender]
-  return { requests: [request], places: undefined, values: fields.map((field) => field ?? null) }
-}
-
-function requestRow(request: Request, alone: boolean, usualRunner: Runner | undefined): RequestRow {
-  const plain = alone || undefined
+/** Undefined: the request is not a plain one. */
+function single(requests: readonly Request[], sender: string): Batch | undefined {
+  const request = requests[0] as Request
+  if (!isPlain(request)) return undefined
+  const batch = (sql: string, values: readonly Value[]): Batch => ({ sql, requests, places: undefined, values })
   switch (request.op) {
     case 'claim': {
       const { claim } = request
-      const { key, id, limit, replaces, wait, evict, runner } = claim
+      const unusual = beyondTheOrdinary(claim)
+      const values = [claim.key, claim.id, whole(claim.ttlMs), runnerText(claim.runner), sender]
+      return unusual === undefined
+        ? batch(claimSql, values)
+        : batch(unusualClaimSql, [...values, JSON.stringify(unusual)])
+    }
+    case 'renew':
+      return batch(renewSql, [request.key, request.id, whole(request.ttlMs), sender])
+    case 'release':
+      return batch(releaseSql, [request.key, request.id, sender])
+    case 'evict':
+      return undefined
+  }
+}
+
+/** Whether nothing is asked that needs more than the row of the key, if it is the only request of its key. */
+function isPlain(request: Request): boolean {
+  switch (request.op) {
+    case 'claim':
+      return request.claim.replaces === undefined && (request.claim.limit === undefined || request.claim.limit > 0)
+    case 'renew':
+      return request.fenceFloor === undefined && request.detached === undefined
+    case 'release':
+      return true
+    case 'evict':
+      return false
+  }
+}
+
+function requestRow(request: Request, alone: boolean, usualRunner: Runner | undefined): RequestRow {
+  const plain = (alone && isPlain(request)) || undefined
+  switch (request.op) {
+    case 'claim': {
+      const { claim } = request
+      const { key, id, replaces, wait, evict, runner } = claim
       return {
         op: 'claim',
         key,
         id,
         ttl_ms: whole(claim.ttlMs),
-        plain: (replaces === undefined && (limit === undefined || limit > 0) && plain) || undefined,
+        plain,
         tries: (!wait && evict === undefined && replaces === undefined) || undefined,
         max_hold_ms: whole(claim.maxHoldMs),
         runner: runner === usualRunner ? undefined : runnerText(runner),
@@ -79,8 +116,7 @@ function requestRow(request: Request, alone: boolean, usualRunner: Runner | unde
     }
     case 'renew': {
       const { key, id, ttlMs, fenceFloor: fence, detached } = request
-      const ordinary = fence === undefined && detached === undefined
-      return { op: 'renew', key, id, ttl_ms: whole(ttlMs), fence, detached, plain: ordinary ? plain : undefined }
+      return { op: 'renew', key, id, ttl_ms: whole(ttlMs), fence, detached, plain }
     }
     case 'release':
       return { op: 'release', key: request.key, id: request.id, plain }

@@ -1,7 +1,11 @@
 import { LeaseholdError } from '../../core/errors.ts'
-import { isPgClient, isPgPool, PgConnections, type PgClient, type PgPool } from './pg-connections.ts'
+import { isPgClient, isPgPool, type PgClient, type PgPool } from './pg-client.ts'
+import { PgConnections } from './pg-connections.ts'
 import { isPostgresJs, PostgresJsConnections, type PostgresJs } from './postgres-js-connections.ts'
 import { openUrl } from './url.ts'
+
+/** What is sent with a statement. */
+export type Value = string | number | boolean | null
 
 /** One row of an answer. */
 export type Row = Readonly<Record<string, unknown>>
@@ -13,17 +17,20 @@ export interface Ear {
 
 /** A connection of our own: what is done on it belongs to one session of the server. */
 export interface Pinned {
-  query(text: string, values: readonly unknown[], withinMs: number): Promise<readonly Row[]>
+  ask(text: string, values: readonly Value[], withinMs: number): Promise<string>
+  query(text: string, values: readonly Value[], withinMs: number): Promise<readonly Row[]>
   close(): Promise<void>
 }
 
 /** The way to a database, whichever client package makes it. Errors are what that package throws. */
 export interface Connections {
   /**
-   * Runs one statement, which is a transaction of its own, on any connection. Throws {@link NotSent} if it surely never
-   * reached the server, {@link NoAnswer} when `withinMs` have passed.
+   * What a statement answers in the only column, a text, of its only row; empty if there is none. It is a transaction of
+   * its own, on any connection. Throws {@link NotSent} if it surely never reached the server, {@link NoAnswer} when `withinMs` have passed.
    */
-  query(text: string, values: readonly unknown[], withinMs: number): Promise<readonly Row[]>
+  ask(text: string, values: readonly Value[], withinMs: number): Promise<string>
+  /** The same for a statement with any rows. */
+  query(text: string, values: readonly Value[], withinMs: number): Promise<readonly Row[]>
   /** Runs several statements without values, all or none of them. */
   script(text: string, withinMs: number): Promise<void>
   /** Listens on a connection that no query waits for. `lost` is called once it has ended by itself. */

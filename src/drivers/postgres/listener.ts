@@ -31,6 +31,8 @@ export class Listener {
   #retry: NodeJS.Timeout | undefined
   #probeHeard: (() => void) | undefined
   #provenAt = 0
+  /** A session that was given up may still hear for a while, and its successor the same. */
+  #attempt = 0
 
   constructor(options: ListenerOptions) {
     this.#options = options
@@ -43,13 +45,14 @@ export class Listener {
 
   /** Begins to listen. Resolves, whether that works or not, within a few seconds. */
   async start(): Promise<void> {
-    const { connections, channel, heard } = this.#options
+    const { connections, channel } = this.#options
+    const attempt = (this.#attempt += 1)
     // Not known before it listens: a session that ends earlier is found out by the probe.
     let ear: Ear | undefined
     try {
       ear = await connections.listen(
         channel,
-        (payload) => (payload === probe ? this.#probeHeard?.() : heard(payload)),
+        (payload) => attempt === this.#attempt && this.#hear(payload),
         () => this.#lost(ear),
       )
       this.#ear = ear
@@ -103,6 +106,11 @@ export class Listener {
     }
   }
 
+  #hear(payload: string): void {
+    if (payload === probe) this.#probeHeard?.()
+    else this.#options.heard(payload)
+  }
+
   #lost(ear: Ear | undefined): void {
     if (this.#closed || ear === undefined || this.#ear !== ear) return
     this.#ear = undefined
@@ -111,6 +119,7 @@ export class Listener {
 
   async #giveUpForNow(): Promise<void> {
     this.#hears = false
+    this.#attempt += 1
     clearTimeout(this.#retry)
     this.#retry = setTimeout(() => void this.#startAgain(), this.#retryMs).unref()
     this.#retryMs = Math.min(this.#retryMs * 2, retryMaxMs)

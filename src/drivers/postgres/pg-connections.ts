@@ -1,30 +1,10 @@
+import { createHash } from 'node:crypto'
 import { NoAnswer, NotSent, within } from './bounds.ts'
-import type { Connections, Ear, Pinned, Row } from './connections.ts'
-import { isServerError } from './faults.ts'
-
-/** What we use of a `Client` of pg. It must be connected. */
-export interface PgClient {
-  query(query: { text: string; values?: unknown[]; name?: string }): Promise<{ rows: Row[] }>
-  connect(): Promise<unknown>
-  end(): Promise<void>
-}
-
-/** What we use of a `Pool` of pg. */
-export interface PgPool {
-  connect(): Promise<PgClient & { release(destroy?: boolean): void }>
-  end(): Promise<void>
-  readonly totalCount: number
-}
-
-/** Clients and pools of pg tell what happens to them by events. */
-interface Emitter {
-  on(event: 'error' | 'end' | 'notification', listener: (value: never) => void): unknown
-  removeListener(event: 'error' | 'end' | 'notification', listener: (value: never) => void): unknown
-}
-
-function eventsOf(source: PgClient | PgPool): Emitter {
-  return source as unknown as Emitter
-}
+import type { Connections, Ear, Pinned, Row, Value } from './connections.ts'
+import { eventsOf, ignore, isPgPool, type PgClient, type PgPool } from './pg-client.ts'
+import { PgLoans } from './pg-loans.ts'
+import { ask } from './pg-statement.ts'
+import { PgTurns } from './pg-turns.ts'
 
 /** A `pg` Pool also says how to connect once more, outside of it. */
 interface PoolPlan {
@@ -37,38 +17,42 @@ interface Notification {
   readonly payload?: string
 }
 
-export function isPgPool(source: object): source is PgPool {
-  return 'totalCount' in source && 'connect' in source
-}
-
-export function isPgClient(source: object): source is PgClient {
-  return 'query' in source && 'connect' in source && !('release' in source)
-}
+/** How long it may take to begin or end listening on a client that others use too. */
+const listenMs = 5000
 
 /** Connections made by `pg`: a pool, or a single client that the user has connected. */
 export class PgConnections implements Connections {
   readonly #source: PgPool | PgClient
   readonly #owned: boolean
+  readonly #clients: PgLoans | PgTurns
   /** Statements are prepared by name unless something stands between us and the server that may forget them. */
   #prepares: boolean | undefined
 
   constructor(source: PgPool | PgClient, owned: boolean) {
     this.#source = source
     this.#owned = owned
+    this.#clients = isPgPool(source) ? new PgLoans(source, owned) : new PgTurns(source)
     // Without a listener, the end of an idle connection would end the process.
     eventsOf(source).on('error', ignore)
   }
 
-  async query(text: string, values: readonly unknown[], withinMs: number): Promise<readonly Row[]> {
-    return this.#borrow(withinMs, async (client) => {
-      this.#prepares ??= await isDirect(client)
-      const query = { text, values: [...values], ...(this.#prepares && { name: nameOf(text) }) }
-      return (await client.query(query)).rows
+  query(text: string, values: readonly Value[], withinMs: number): Promise<readonly Row[]> {
+    return this.#clients.use(withinMs, async (client: PgClient) => {
+      const name = (await this.#preparesOn(client)) ? nameOf(text) : undefined
+      return (await client.query({ text, values: [...values], ...(name !== undefined && { name }) })).rows
     })
   }
 
+  ask(text: string, values: readonly Value[], withinMs: number): Promise<string> {
+    return this.#clients.use(withinMs, (client: PgClient) =>
+      this.#prepares === undefined
+        ? this.#preparesOn(client).then((prepares) => ask(client, text, values, prepares ? nameOf(text) : undefined))
+        : ask(client, text, values, this.#prepares ? nameOf(text) : undefined),
+    )
+  }
+
   async script(text: string, withinMs: number): Promise<void> {
-    await this.#borrow(withinMs, (client) => client.query({ text }))
+    await this.#clients.use(withinMs, (client: PgClient) => client.query({ text }))
   }
 
   async listen(channel: string, heard: (payload: string) => void, lost: () => void): Promise<Ear> {
@@ -85,12 +69,12 @@ export class PgConnections implements Connections {
     const events = eventsOf(source)
     events.on('notification', hear)
     events.on('end', lost)
-    await source.query({ text: `listen ${channel}` })
+    await this.script(`listen ${channel}`, listenMs)
     return {
       close: async () => {
         events.removeListener('notification', hear)
         events.removeListener('end', lost)
-        await source.query({ text: `unlisten ${channel}` })
+        await this.script(`unlisten ${channel}`, listenMs)
       },
     }
   }
@@ -98,43 +82,32 @@ export class PgConnections implements Connections {
   async pin(lost: () => void): Promise<Pinned> {
     if (!isPgPool(this.#source)) throw new NotSent(new Error('One client cannot be shared with session locks'))
     const client = await this.#connectApart(lost)
+    const inTime = async <Result>(work: Promise<Result>, withinMs: number): Promise<Result> => {
+      try {
+        return await within(work, withinMs)
+      } catch (error) {
+        if (error instanceof NoAnswer) void client.end().catch(() => {})
+        throw error
+      }
+    }
     return {
       async query(text, values, withinMs) {
-        try {
-          // Without values it may be the very question whether there is a pooler, which would forget names.
-          const query = { text, values: [...values], ...(values.length > 0 && { name: nameOf(text) }) }
-          return (await within(client.query(query), withinMs)).rows
-        } catch (error) {
-          if (error instanceof NoAnswer) void client.end().catch(() => {})
-          throw error
-        }
+        // Without values it may be the very question whether there is a pooler, which would forget names.
+        const query = { text, values: [...values], ...(values.length > 0 && { name: nameOf(text) }) }
+        return (await inTime(client.query(query), withinMs)).rows
       },
+      ask: (text, values, withinMs) => inTime(ask(client, text, values, nameOf(text)), withinMs),
       close: () => client.end(),
     }
   }
 
   async close(): Promise<void> {
+    if (this.#clients instanceof PgLoans) this.#clients.close()
     if (this.#owned) await this.#source.end()
   }
 
-  async #borrow<Result>(withinMs: number, use: (client: PgClient) => Promise<Result>): Promise<Result> {
-    const source = this.#source
-    if (!isPgPool(source)) return within(use(source), withinMs)
-    const client = await checkOut(source, withinMs)
-    eventsOf(client).on('error', ignore)
-    let destroy = true
-    try {
-      const result = await within(use(client), withinMs)
-      destroy = false
-      return result
-    } catch (error) {
-      destroy = !isServerError(error)
-      throw error
-    } finally {
-      eventsOf(client).removeListener('error', ignore)
-      // A connection that did not answer may answer the wrong question later.
-      client.release(destroy)
-    }
+  async #preparesOn(client: PgClient): Promise<boolean> {
+    return (this.#prepares ??= await isDirect(client))
   }
 
   /** A connection beside the pool: the pool may be as small as one. */
@@ -154,22 +127,6 @@ export class PgConnections implements Connections {
   }
 }
 
-function ignore(): void {}
-
-async function checkOut(pool: PgPool, withinMs: number): ReturnType<PgPool['connect']> {
-  const connecting = pool.connect()
-  try {
-    return await within(connecting, withinMs)
-  } catch (error) {
-    // Should it come after all, it belongs to the pool.
-    connecting.then(
-      (client) => client.release(),
-      () => {},
-    )
-    throw new NotSent(error)
-  }
-}
-
 /** Whether the server at the other end is the one that answers: a pooler would give a number of its own. */
 async function isDirect(client: PgClient): Promise<boolean> {
   const processId = processIdOf(client)
@@ -184,9 +141,12 @@ function processIdOf(client: PgClient): number | undefined {
 
 const names = new Map<string, string>()
 
-/** A name for a prepared statement, the same for the same text. */
+/** A name for a prepared statement, made of its text: another copy of this package may use the same connection. */
 function nameOf(text: string): string {
   let name = names.get(text)
-  if (name === undefined) names.set(text, (name = `leasehold_${names.size}`))
+  if (name === undefined) {
+    const digest = createHash('sha256').update(text).digest('hex')
+    names.set(text, (name = `leasehold_${digest.slice(0, 32)}`))
+  }
   return name
 }

@@ -1,5 +1,5 @@
 import { NoAnswer, NotSent, within } from './bounds.ts'
-import type { Connections, Ear, Pinned, Row } from './connections.ts'
+import type { Connections, Ear, Pinned, Row, Value } from './connections.ts'
 
 type Pending = Promise<readonly Row[]> & { cancel(): void }
 
@@ -28,7 +28,11 @@ export class PostgresJsConnections implements Connections {
     this.#owned = owned
   }
 
-  query(text: string, values: readonly unknown[], withinMs: number): Promise<readonly Row[]> {
+  ask(text: string, values: readonly Value[], withinMs: number): Promise<string> {
+    return answer(this.#sql, text, values, withinMs, this.#sql.options.prepare)
+  }
+
+  query(text: string, values: readonly Value[], withinMs: number): Promise<readonly Row[]> {
     return run(this.#sql, text, values, withinMs, this.#sql.options.prepare)
   }
 
@@ -48,6 +52,7 @@ export class PostgresJsConnections implements Connections {
     const options = { ...this.#sql.options, max: 1, idle_timeout: null, max_lifetime: null, onclose: lost }
     const sql = postgres(options as object) as unknown as PostgresJs
     return {
+      ask: (text, values, withinMs) => answer(sql, text, values, withinMs, false),
       query: (text, values, withinMs) => run(sql, text, values, withinMs, false),
       close: () => sql.end({ timeout: 0 }),
     }
@@ -58,10 +63,15 @@ export class PostgresJsConnections implements Connections {
   }
 }
 
+async function answer(...statement: Parameters<typeof run>): Promise<string> {
+  const [row] = await run(...statement)
+  return (Object.values(row ?? {})[0] ?? '') as string
+}
+
 async function run(
   sql: PostgresJs,
   text: string,
-  values: readonly unknown[],
+  values: readonly Value[],
   withinMs: number,
   prepare: boolean,
 ): Promise<readonly Row[]> {

@@ -2,7 +2,15 @@ import { LeaseholdError } from '../../core/errors.ts'
 import type { Connections } from './connections.ts'
 import { isSchemaMissing } from './faults.ts'
 import advisorySql from './advisory.sql.generated.ts'
-import functionsSql from './functions.sql.generated.ts'
+import changesSql from './functions/changes.sql.generated.ts'
+import claimsSql from './functions/claims.sql.generated.ts'
+import evictionSql from './functions/eviction.sql.generated.ts'
+import listingSql from './functions/listing.sql.generated.ts'
+import promotionSql from './functions/promotion.sql.generated.ts'
+import requestsSql from './functions/requests.sql.generated.ts'
+import sendSql from './functions/send.sql.generated.ts'
+import turnsSql from './functions/turns.sql.generated.ts'
+import typesSql from './functions/types.sql.generated.ts'
 import tablesSql from './tables.sql.generated.ts'
 
 export interface SchemaOptions {
@@ -15,6 +23,19 @@ export interface SchemaOptions {
 /** The format of the tables and the revision of the functions that this version makes. */
 const tablesFormat = 1
 const functionsRevision = 1
+
+/** The rule beside the data. In this order: some use others when they are made. */
+const functionsSql = [
+  typesSql,
+  claimsSql,
+  changesSql,
+  promotionSql,
+  evictionSql,
+  requestsSql,
+  turnsSql,
+  sendSql,
+  listingSql,
+].join('\n')
 
 /** Any number: those who make a schema at the same time take turns. */
 const makingLock = 7_240_618_953_041
@@ -37,7 +58,8 @@ export function inSchema(sql: string, schema: string): string {
       `The schema ${JSON.stringify(schema)} is not usable. Use up to 48 lower-case letters, digits or '_'.`,
     )
   }
-  return sql.replaceAll(/\bleasehold(?=[.;])/g, schema)
+  // Quoted, for it may be a word of SQL. Not in the name of a setting.
+  return sql.replaceAll(/\bleasehold(?=[.;])(?!\.session)/g, `"${schema}"`)
 }
 
 /** Makes what the schema lacks. Any number of processes may do so at once. */

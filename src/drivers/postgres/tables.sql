@@ -11,20 +11,23 @@ create table if not exists leasehold.format (
 );
 
 -- One row a key in use, locked by whoever works on the key. Kept for an hour after its last fence, then tidied away.
--- A holder without company lives in the row itself, so that a lock nobody else wants costs one update in place.
+-- A holder without company lives in the row itself, so that a lock nobody else wants costs one update in place; so does,
+-- mostly, one that holds everything while others wait, so that its place passes on by one update.
 create @table@ if not exists leasehold.keys (
   key            text collate "C" primary key,
   -- Also the fence of the holder below.
   last_fence     bigint  not null default 0,
-  -- True: the claims of this key are rows of `claims`.
+  -- True: there are rows of `claims`, those who wait or, if nobody holds here, all claims.
   crowded        boolean not null default false,
   -- How the last unclean end came about: id, how, detail, fence, runner, until, told.
   ended          jsonb,
-  -- The lone holder; id is null if there is none.
+  -- The holder; id is null if there is none here. If the key is crowded, it holds everything.
   id             text,
   -- Where its driver listens: a channel, or empty.
   owner          text,
   ttl_ms         bigint,
+  -- Null: the same as acquired_at.
+  entered_at     bigint,
   acquired_at    bigint,
   last_heartbeat bigint,
   renewal_count  bigint,
@@ -37,7 +40,7 @@ create @table@ if not exists leasehold.keys (
 -- Arrivals are numbered across all keys.
 create sequence if not exists leasehold.arrivals;
 
--- Holders and waiters of keys that more than one claim has asked for.
+-- Holders and waiters that are not in the row of their key.
 create @table@ if not exists leasehold.claims (
   key            text collate "C" not null,
   id             text collate "C" not null,
@@ -74,7 +77,11 @@ create @table@ if not exists leasehold.claims (
   max_hold_ms    bigint,
   -- JSON, of which only the id matters here.
   runner         text    not null,
-  primary key (key, id)
+  -- In this order: no search for the claims of a key must come to use it.
+  primary key (id, key)
 ) with (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0);
 
-create unique index if not exists claims_by_rank on leasehold.claims (key, held, band, arrival);
+-- Two, so that whatever the planner believes of the table, holders are found without their queue, and the head of the
+-- queue without the rest.
+create unique index if not exists claims_held on leasehold.claims (key, fence) where held;
+create unique index if not exists claims_waiting on leasehold.claims (key, band, arrival) where not held;

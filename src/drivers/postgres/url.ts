@@ -3,7 +3,8 @@ import type { Connections } from './connections.ts'
 import { PgConnections } from './pg-connections.ts'
 import { PostgresJsConnections } from './postgres-js-connections.ts'
 
-const connectMs = 5000
+/** Longer than a request waits, unless told otherwise: then it is known that the pool was busy, not the network down. */
+const connectMs = 6000
 
 /** Connections to a URL, by whichever client package is installed: `pg`, else `postgres`. */
 export async function openUrl(url: string, poolSize: number): Promise<Connections> {

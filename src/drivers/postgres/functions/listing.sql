@@ -1,0 +1,55 @@
+-- What is there, and what can be forgotten.
+
+-- One page of keys with claims, in the order of their bytes: the clock, then each key with its claims.
+create or replace function leasehold.page(only_key text, prefix text, behind text, keys_max integer) returns json
+language sql volatile as $$
+  with page as (
+    select * from leasehold.keys k
+     where (k.id is not null or k.crowded) and (only_key is null or k.key = only_key)
+       and k.key > behind collate "C" and k.key >= prefix collate "C" and k.key < prefix || chr(1114111) collate "C"
+     order by k.key limit keys_max
+  ), found as (
+    select (leasehold.lone(p)).* from page p where p.id is not null
+    union all
+    select c.* from page p join leasehold.claims c on c.key = p.key and c.held where p.crowded
+    union all
+    select c.* from page p join leasehold.claims c on c.key = p.key and not c.held where p.crowded
+  )
+  select json_build_object(
+    'now', (extract(epoch from leasehold.clock()) * 1000000)::bigint / 1000,
+    'claims', coalesce((select json_agg(f order by f.key, f.held desc, f.band, f.arrival) from found f), '[]'))
+$$;
+
+-- Forgets keys that nobody has asked for since an hour: the clock is then past every fence they minted.
+-- Returns how many.
+create or replace function leasehold.tidy(keys_max integer) returns bigint language plpgsql as $$
+declare
+  now_us bigint := extract(epoch from leasehold.clock()) * 1000000;
+  hour_ago_us bigint := now_us - 3600000000;
+  forgotten bigint;
+  abandoned text;
+begin
+  for abandoned in
+    select k.key from leasehold.keys k
+     where k.crowded and k.last_fence < hour_ago_us
+       and (k.id is null or k.expires_at + coalesce((k.claim ->> 'grace_ms')::bigint, 0) < hour_ago_us / 1000)
+       and not exists (select from leasehold.claims c
+                        where c.key = k.key and c.held and c.expires_at + c.grace_ms > hour_ago_us / 1000)
+       and not exists (select from leasehold.claims c
+                        where c.key = k.key and not c.held and c.expires_at > hour_ago_us / 1000)
+     order by k.key limit keys_max for update skip locked
+  loop
+    delete from leasehold.claims c where c.key = abandoned and c.held;
+    delete from leasehold.claims c where c.key = abandoned and not c.held;
+    update leasehold.keys k set crowded = false, id = null, entered_at = null where k.key = abandoned;
+  end loop;
+  delete from leasehold.keys where key in (
+    select k.key from leasehold.keys k
+     where not k.crowded and k.last_fence < hour_ago_us
+       and (k.id is null or k.expires_at + coalesce((k.claim ->> 'grace_ms')::bigint, 0) < hour_ago_us / 1000)
+       and (k.ended is null or (k.ended ->> 'until')::bigint < now_us / 1000)
+     order by k.key limit keys_max for update skip locked);
+  get diagnostics forgotten = row_count;
+  return forgotten;
+end
+$$;

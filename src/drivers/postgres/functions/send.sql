@@ -1,0 +1,217 @@
+-- What drivers send.
+
+-- A single plain request, for the driver that listens on channel `sender`. Returns `fence` and `leftMs` if it holds now,
+-- `released`, or how many are `ahead`; else as `send`. The settings are for the planner, who knows nothing of tables that
+-- are empty in one moment and full in the next.
+
+create or replace function leasehold.claim_one(of_key text, of_id text, for_ms bigint, who text, sender text, wanted json)
+returns json language plpgsql set enable_seqscan = off as $$
+declare
+  -- See `send`.
+  now_us bigint := extract(epoch from leasehold.clock()) * 1000000;
+  now_ms bigint := now_us / 1000;
+  minted bigint;
+  left_ms bigint;
+  answer json;
+begin
+  insert into leasehold.keys as k (key, last_fence, id, owner, ttl_ms, acquired_at, last_heartbeat, renewal_count,
+                                   expires_at, runner, claim)
+  values (of_key, now_us, of_id, sender, for_ms, now_ms, now_ms, 0,
+          now_ms + least(for_ms, (wanted ->> 'max_hold_ms')::bigint), who, wanted)
+      on conflict (key) do update
+     set last_fence = greatest(k.last_fence + 1, now_us), ended = null, id = excluded.id, owner = excluded.owner,
+         ttl_ms = excluded.ttl_ms, acquired_at = now_ms, last_heartbeat = now_ms, renewal_count = 0,
+         expires_at = excluded.expires_at, runner = excluded.runner, claim = excluded.claim
+   where k.id is null and not k.crowded and k.last_fence < 9007199254740990
+     and (k.ended is null or (k.ended ->> 'until')::bigint <= now_ms)
+  returning k.last_fence, k.expires_at - now_ms into minted, left_ms;
+  if minted is not null then return json_build_object('fence', minted, 'leftMs', left_ms); end if;
+  if wanted is null then
+    answer := leasehold.queue_up(of_key, of_id, for_ms, who, sender);
+    if answer is not null then
+      -- Who waits has been promised nothing: a crash costs it its place.
+      perform set_config('synchronous_commit', 'off', true);
+      return answer;
+    end if;
+  end if;
+  return leasehold.attend(
+    row('claim', of_key, of_id, for_ms, null, null, true, (wanted ->> 'waits') = 'false' and (wanted ->> 'evict') is null,
+        (wanted ->> 'max_hold_ms')::bigint, who, wanted, null), now_ms, sender);
+end
+$$;
+
+create or replace function leasehold.renew_one(of_key text, of_id text, for_ms bigint, sender text) returns json
+language plpgsql set enable_seqscan = off as $$
+declare
+  now_ms bigint := (extract(epoch from leasehold.clock()) * 1000000)::bigint / 1000;
+  kept bigint;
+  left_ms bigint;
+begin
+  update leasehold.keys k
+     set owner = sender, ttl_ms = for_ms, last_heartbeat = now_ms, renewal_count = k.renewal_count + 1,
+         expires_at = least(now_ms + for_ms, k.acquired_at + (k.claim ->> 'max_hold_ms')::bigint)
+   where k.key = of_key and k.id = of_id and k.expires_at > now_ms and k.expires_at - now_ms <= k.ttl_ms
+  returning k.last_fence, k.expires_at - now_ms into kept, left_ms;
+  if kept is not null then return json_build_object('fence', kept, 'leftMs', left_ms); end if;
+  return leasehold.attend(
+    row('renew', of_key, of_id, for_ms, null, null, true, false, null, null, null, null), now_ms, sender);
+end
+$$;
+
+create or replace function leasehold.release_one(of_key text, of_id text, sender text) returns json
+language plpgsql set enable_seqscan = off as $$
+declare
+  now_ms bigint := (extract(epoch from leasehold.clock()) * 1000000)::bigint / 1000;
+begin
+  update leasehold.keys k set id = null, owner = null, runner = null, claim = null
+   where k.key = of_key and k.id = of_id and not k.crowded
+     and k.expires_at > now_ms and k.expires_at - now_ms <= k.ttl_ms;
+  if found then return '{"released": true}'; end if;
+  return coalesce(leasehold.hand_over(of_key, of_id, sender), leasehold.attend(
+    row('release', of_key, of_id, null, null, null, true, false, null, null, null, null), now_ms, sender));
+end
+$$;
+
+-- The answer to a single request that is none of the simple ones.
+create or replace function leasehold.attend(request leasehold.request, now_ms bigint, sender text) returns json
+language plpgsql as $$
+declare
+  standing jsonb;
+  loose boolean;
+  news jsonb[] := '{}';
+begin
+  if request.op = 'claim' and request.tries and leasehold.refuses(request, now_ms) then
+    standing := leasehold.absent('refused');
+  else
+    select c.news, c.standing, c.loose into news, standing, loose from leasehold.carry_out(request, sender, news) c;
+  end if;
+  -- Those behind it need not wait for the disk.
+  if loose then perform set_config('synchronous_commit', 'off', true); end if;
+  return json_build_object('rest', json_build_array(standing), 'news', leasehold.spread(news, sender));
+end
+$$;
+
+-- Carries out a batch (an array of `request`, keys in order) in one transaction, for the driver that listens on channel
+-- `sender`. The last four count the requests, and those of them that are plain.
+-- Returns what became of plain requests by their keys: `held` with `fences` and `leftMs`, and `released`; the standings
+-- of all others in their order as `rest`, or what a single request would be told; and `news` of the sender's own claims. Other
+-- owners are notified.
+create or replace function leasehold.send(batch json, usual_runner text, sender text, requests integer,
+                                          plain_claims integer, plain_renewals integer, plain_releases integer)
+returns json language plpgsql set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off as $$
+declare
+  -- Read before any key is locked, which is good enough for a lone holder: a time in the past promises nobody more, and
+  -- nobody else's lease is judged by it.
+  now_us bigint := extract(epoch from leasehold.clock()) * 1000000;
+  now_ms bigint := now_us / 1000;
+  held text[];
+  fences bigint[];
+  left_ms bigint[];
+  renewed record;
+  released text[];
+  done text[];
+  request leasehold.request;
+  answer json;
+  rest json[] := '{}';
+  news jsonb[] := '{}';
+begin
+  if requests > 1 and requests > plain_claims then
+    -- Keys are locked in one order everywhere, so that no two batches wait for each other.
+    perform from rows from (json_to_recordset(batch) as (key text)) with ordinality as r (key, place)
+            join leasehold.keys k on k.key = r.key collate "C" order by r.place for no key update of k;
+  end if;
+  if plain_claims > 0 then
+    -- Nobody is here and no unclean end is to be told: granted.
+    with granted as (
+      insert into leasehold.keys as k (key, last_fence, id, owner, ttl_ms, acquired_at, last_heartbeat, renewal_count,
+                                       expires_at, runner, claim)
+      select r.key, now_us, r.id, sender, r.ttl_ms, now_ms, now_ms, 0, now_ms + least(r.ttl_ms, r.max_hold_ms),
+             coalesce(r.runner, usual_runner), r.claim
+        from json_populate_recordset(null::leasehold.request, batch) r where r.plain and r.op = 'claim'
+          on conflict (key) do update
+         set last_fence = greatest(k.last_fence + 1, now_us), ended = null, id = excluded.id, owner = excluded.owner,
+             ttl_ms = excluded.ttl_ms, acquired_at = now_ms, last_heartbeat = now_ms, renewal_count = 0,
+             expires_at = excluded.expires_at, runner = excluded.runner, claim = excluded.claim
+       where k.id is null and not k.crowded and k.last_fence < 9007199254740990
+         and (k.ended is null or (k.ended ->> 'until')::bigint <= now_ms)
+      returning k.key, k.last_fence, k.expires_at - now_ms as left_ms
+    ) select array_agg(g.key), array_agg(g.last_fence), array_agg(g.left_ms) into held, fences, left_ms from granted g;
+  end if;
+  if plain_renewals > 0 then
+    with kept as (
+      update leasehold.keys k
+         set owner = sender, ttl_ms = r.ttl_ms, last_heartbeat = now_ms, renewal_count = k.renewal_count + 1,
+             expires_at = least(now_ms + r.ttl_ms, k.acquired_at + (k.claim ->> 'max_hold_ms')::bigint)
+        from json_populate_recordset(null::leasehold.request, batch) r
+       where r.plain and r.op = 'renew' and k.key = r.key collate "C" and k.id = r.id
+         and k.expires_at > now_ms and k.expires_at - now_ms <= k.ttl_ms
+      returning k.key, k.last_fence, k.expires_at - now_ms as left_ms
+    ) select array_agg(n.key) as keys, array_agg(n.last_fence) as fences, array_agg(n.left_ms) as left_ms
+        into renewed from kept n;
+    held := held || renewed.keys;
+    fences := fences || renewed.fences;
+    left_ms := left_ms || renewed.left_ms;
+  end if;
+  if plain_releases > 0 then
+    with freed as (
+      update leasehold.keys k set id = null, owner = null, runner = null, claim = null
+        from json_populate_recordset(null::leasehold.request, batch) r
+       where r.plain and r.op = 'release' and k.key = r.key collate "C" and k.id = r.id and not k.crowded
+         and k.expires_at > now_ms and k.expires_at - now_ms <= k.ttl_ms
+      returning k.key
+    ) select array_agg(f.key) into released from freed f;
+  end if;
+  done := coalesce(held || released, held, released, '{}');
+  if cardinality(done) < requests then
+    for request in select * from json_populate_recordset(null::leasehold.request, batch) r
+                    where r.plain is not true or r.key <> all (done) loop
+      request.runner := coalesce(request.runner, usual_runner);
+      answer := case when request.plain then leasehold.take_turn(request, sender) end;
+      if answer is null and request.op = 'claim' and request.tries and leasehold.refuses(request, now_ms) then
+        answer := leasehold.absent('refused');
+      elsif answer is null then
+        select c.news, c.standing into news, answer from leasehold.carry_out(request, sender, news) c;
+      end if;
+      rest := array_append(rest, answer);
+    end loop;
+  end if;
+  return json_build_object('held', held, 'fences', fences, 'leftMs', left_ms, 'released', released, 'rest', rest,
+                           'news', case when cardinality(news) > 0 then leasehold.spread(news, sender) end);
+end
+$$;
+
+-- Whether a lone holder of everything, whose time is not over, is there: then there is nothing to write.
+create or replace function leasehold.refuses(request leasehold.request, now_ms bigint) returns boolean
+language plpgsql as $$
+begin
+  return exists (
+    select from leasehold.keys k
+     where k.key = request.key and k.id <> request.id and (k.ended ->> 'id') is distinct from request.id
+       and k.expires_at > now_ms and k.expires_at - now_ms <= k.ttl_ms
+       and coalesce((k.claim ->> 'exclusive')::boolean, true) and (k.claim ->> 'range_start') is null);
+end
+$$;
+
+-- Sends news of a claim to the channel of its owner. A notification has at most 8000 bytes; without its standing it says:
+-- ask.
+create or replace function leasehold.call(owner text, news json) returns void language sql volatile as $$
+  select pg_notify(owner, case when octet_length(news::text) < 7900 then news
+                               else json_build_object('key', news -> 'key', 'id', news -> 'id') end ::text)
+$$;
+
+-- Sends news to the channels of its owners, and returns what is for the sender itself.
+create or replace function leasehold.spread(news jsonb[], sender text) returns json language plpgsql as $$
+declare
+  one jsonb;
+  own json[] := '{}';
+begin
+  foreach one in array news loop
+    if one ->> 'owner' = sender then
+      own := array_append(own, (one - 'owner')::json);
+    elsif one ->> 'owner' <> '' then
+      perform leasehold.call(one ->> 'owner', (one - 'owner')::json);
+    end if;
+  end loop;
+  return array_to_json(own);
+end
+$$;
