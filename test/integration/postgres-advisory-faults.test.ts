@@ -81,21 +81,21 @@ describe('the pinned connection', () => {
   test('falls silent: the server gives up its locks when the ttl is over', async () => {
     const proxy = await TcpProxy.start({ port: server.port })
     cleanups.push(() => proxy.stop())
-    const silent = await open({ ttlMs: 1000, patienceMs: 300 }, `postgres://postgres@127.0.0.1:${proxy.port}/postgres`)
-    const held = claimOf('a', { ttlMs: 1000, wait: false })
+    const other = await open()
+    const silent = await open({ ttlMs: 3000, patienceMs: 300 }, `postgres://postgres@127.0.0.1:${proxy.port}/postgres`)
+    const held = claimOf('a', { ttlMs: 3000, wait: false })
     expect(await claim(silent, held)).toMatchObject({ state: 'held' })
     const heldAt = performance.now()
     proxy.pause()
-    const other = await open()
     expect(await claim(other, wish('a'))).toMatchObject({ state: 'absent', reason: 'refused' })
     if ((await server.version()) < 14) {
       // Nothing there ends a session for its silence: its lock stays until the connection ends.
-      await eventually(() => performance.now() - heldAt > 1500, 'the ttl')
+      await eventually(() => performance.now() - heldAt > 4000, 'the ttl')
       expect(await claim(other, wish('a'))).toMatchObject({ state: 'absent', reason: 'refused' })
       proxy.refuse()
     }
     await eventually(async () => (await claim(other, wish('a'))).state === 'held', 'the lock')
-    expect(performance.now() - heldAt).toBeGreaterThan(900)
+    expect(performance.now() - heldAt).toBeGreaterThan(2900)
     await expect(renew(silent, held)).rejects.toMatchObject({ code: 'UNAVAILABLE' })
   })
 
