@@ -108,7 +108,8 @@ describe('a user with the rights that the page about Redis names, and no more', 
     // What ioredis itself sends when it connects.
     const connecting = ['+hello', '+auth', '+info', '+client', '+select']
     const cli = (...args: readonly string[]): Promise<string> => server.cli('--no-auth-warning', '-a', 'p@ss', ...args)
-    await cli('ACL', 'SETUSER', 'app', 'reset', 'on', '>secret', ...rights, ...connecting)
+    const user = ['app', 'reset', 'resetchannels', 'on', '>secret', ...rights, ...connecting]
+    expect(await cli('ACL', 'SETUSER', ...user)).toBe('OK')
     await cli('ACL', 'LOG', 'RESET')
     await using locks = await connect(`redis://app:secret@127.0.0.1:${server.port}/0`, { allowForce: true })
     const lease = await locks.acquire('acl')

@@ -22,7 +22,9 @@ describe('what Redis says', () => {
     const error = Object.assign(new Error('Failed to refresh slots cache.'), {
       lastNodeError: new Error('WRONGPASS invalid username-password pair or user is disabled.'),
     })
-    expect(faultOf(error)).toMatchObject({ code: 'UNAVAILABLE', reason: 'auth' })
+    const message =
+      'UNAVAILABLE: WRONGPASS invalid username-password pair or user is disabled. Check user, password and ACL.'
+    expect(faultOf(error)).toMatchObject({ code: 'UNAVAILABLE', reason: 'auth', message })
   })
 
   test('about keys on two nodes is told from what one key alone meets', () => {

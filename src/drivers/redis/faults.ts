@@ -23,7 +23,7 @@ const replies: readonly (readonly [begins: RegExp, reason: string, advice: strin
 /** The error a user sees for whatever went wrong: what happened, and what to do. */
 export function faultOf(error: unknown): LeaseholdError {
   if (error instanceof LeaseholdError) return error
-  const message = replyOf(error)
+  const message = replyOf(error).replace(/\.$/, '')
   for (const [begins, reason, advice] of replies) {
     if (begins.test(message)) return unavailable(`${message}. ${advice}`, reason, error)
   }

@@ -122,7 +122,9 @@ export class NodeRedisClusterLink implements Link {
   }
 
   async shelves(): Promise<readonly Shelf[]> {
-    return this.#client.masters.map((node) => ({
+    // Version 4 names a node once for each range of slots that it has.
+    const nodes = new Map(this.#client.masters.map((node) => [node.address, node]))
+    return [...nodes.values()].map((node) => ({
       name: node.address,
       call: async (command, args) => {
         const client = await this.#client.nodeClient(node as never)
