@@ -18,6 +18,7 @@ import { changedNothing, faultOf, isSchemaMissing, isWorthRepeating } from './po
 import { Listener } from './postgres/listener.ts'
 import { batchOf } from './postgres/batch.ts'
 import { inSchema, makeSchema, type SchemaOptions } from './postgres/schema.ts'
+import { ToldNews } from './postgres/told-news.ts'
 import { uptimeOf } from './postgres/uptime.ts'
 import { urlOptions } from './postgres/url.ts'
 import { WaitingRoom } from './postgres/waiting-room.ts'
@@ -59,6 +60,7 @@ class PostgresDriver implements LockDriver {
   readonly #calls = new Map<string, string>()
   readonly #listeners = new Set<Heard>()
   readonly #waiting: WaitingRoom
+  readonly #told = new ToldNews()
   #connections: Connections | undefined
   #listener: Listener | undefined
   #opening: Promise<Connections> | undefined
@@ -235,6 +237,7 @@ class PostgresDriver implements LockDriver {
   }
 
   #tell({ key, id, standing }: Notice): void {
+    if (standing !== undefined && !this.#told.isNew(id, standing)) return
     if (standing !== undefined) this.#waiting.delete(id)
     for (const heard of this.#listeners) heard(key, id, standing ?? 'ask')
   }

@@ -1,0 +1,28 @@
+import type { Standing } from '../../core/driver.ts'
+
+/** More than can be under way at once. */
+const claimsMax = 1000
+
+/**
+ * What was last told of claims. News comes by two ways, with answers and as notifications, and may overtake itself; a
+ * standing only moves on, so what comes late is told by what it says.
+ */
+export class ToldNews {
+  readonly #lastRank = new Map<string, number>()
+
+  /** Notes the news. False: something later has been told of the claim. */
+  isNew(id: string, standing: Standing): boolean {
+    const rank = rankOf(standing)
+    if (rank < (this.#lastRank.get(id) ?? 0)) return false
+    this.#lastRank.delete(id)
+    this.#lastRank.set(id, rank)
+    const [oldest] = this.#lastRank.keys()
+    if (this.#lastRank.size > claimsMax && oldest !== undefined) this.#lastRank.delete(oldest)
+    return true
+  }
+}
+
+function rankOf(standing: Standing): number {
+  if (standing.state === 'held') return standing.leaving === undefined ? 1 : 2
+  return standing.state === 'absent' ? 3 : 0
+}

@@ -1,0 +1,28 @@
+import { expect, test } from 'vitest'
+import type { Standing } from '../../src/core/driver.ts'
+import { ToldNews } from '../../src/drivers/postgres/told-news.ts'
+
+const held: Standing = { state: 'held', fence: 1, ttlMs: 1000 }
+const leaving: Standing = { ...held, leaving: 'preempted' }
+const evicted: Standing = { state: 'absent', reason: 'evicted' }
+
+test('news that was overtaken is not told', () => {
+  const told = new ToldNews()
+  expect(told.isNew('one', evicted)).toBe(true)
+  expect(told.isNew('one', held)).toBe(false)
+  expect(told.isNew('other', leaving)).toBe(true)
+  expect(told.isNew('other', held)).toBe(false)
+  expect(told.isNew('other', evicted)).toBe(true)
+})
+
+test('news in its order is told, each piece', () => {
+  const told = new ToldNews()
+  expect([held, leaving, evicted].map((news) => told.isNew('one', news))).toEqual([true, true, true])
+})
+
+test('what was told long ago is forgotten', () => {
+  const told = new ToldNews()
+  told.isNew('one', evicted)
+  for (let count = 0; count < 1000; count += 1) told.isNew(`claim-${count}`, held)
+  expect(told.isNew('one', held)).toBe(true)
+})
