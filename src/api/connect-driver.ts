@@ -29,6 +29,11 @@ export async function driverFor(url: string): Promise<LockDriver> {
       const { redis } = await import('../drivers/redis.ts')
       return redis(url)
     }
+    case 'mongodb':
+    case 'mongodb+srv': {
+      const { mongodb } = await import('../drivers/mongodb.ts')
+      return mongodb(url)
+    }
     case 'quorum': {
       const { quorum } = await import('../drivers/quorum.ts')
       return quorum(await Promise.all(urlsOf(rest).map((node) => driverFor(node))))
@@ -37,7 +42,7 @@ export async function driverFor(url: string): Promise<LockDriver> {
       throw new LeaseholdError(
         'INVALID',
         `There is no store for '${scheme}:'. ` +
-          'Use memory:, sqlite:FILE, redis://HOST, postgres://HOST, postgres-advisory://HOST or quorum:URL,URL,URL.',
+          'Use memory:, sqlite:FILE, redis://HOST, postgres://HOST, postgres-advisory://HOST, mongodb://HOST or quorum:URL,URL,URL.',
       )
   }
 }

@@ -1,0 +1,23 @@
+import { afterAll, describe, expect, test } from 'vitest'
+import { compareWithModel, conformance } from '../../src/testing/index.ts'
+import { mongoHarness } from '../support/mongo-harness.ts'
+import { MongoServer } from '../support/mongo-server.ts'
+
+const server = await MongoServer.start()
+afterAll(() => server.stop())
+
+const restart = async (): Promise<void> => {
+  await server.kill()
+  await server.start()
+}
+
+conformance('mongodb', mongoHarness(server.url, { database: 'conformance', restart, waitMax: 200 }))
+
+describe('one command, or compare-and-swap', () => {
+  test('answer as the rule does on five thousand random commands', { timeout: 120_000 }, async () => {
+    const harness = mongoHarness(server.url, { database: 'model', waitMax: 100 })
+    const { commands, counterexample } = await compareWithModel(harness, { runs: 200, timeLimitMs: 90_000 })
+    expect(counterexample).toBeUndefined()
+    expect(commands).toBeGreaterThanOrEqual(5000)
+  })
+})

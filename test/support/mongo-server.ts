@@ -1,0 +1,150 @@
+/** Private MongoDB servers for tests: real ones, on free ports, with a folder of their own; alone, or three as a set. */
+import { spawn, type ChildProcess } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import path from 'node:path'
+import { setTimeout as pause } from 'node:timers/promises'
+import { MongoClient } from 'mongodb'
+import { freePort } from './free-port.ts'
+import { mongodProgram } from './mongod-program.ts'
+
+/** The first start of all makes a Windows out of nothing. */
+const startedWithinMs = 60_000
+const electedWithinMs = 30_000
+
+export class MongoServer {
+  readonly port: number
+  readonly url: string
+  readonly folder = mkdtempSync(path.join(tmpdir(), 'leasehold-mongo-'))
+  readonly #settings: Readonly<Record<string, string>>
+  #process: ChildProcess | undefined
+
+  private constructor(port: number, settings: Readonly<Record<string, string>>) {
+    this.port = port
+    this.url = `mongodb://127.0.0.1:${port}/?directConnection=true`
+    this.#settings = settings
+  }
+
+  static async start(settings: Readonly<Record<string, string>> = {}): Promise<MongoServer> {
+    const server = new MongoServer(await freePort(), settings)
+    await server.start()
+    return server
+  }
+
+  /** Starts again after `kill`, on the same port and with what is on disk. */
+  async start(): Promise<void> {
+    const { file, prefix, environment, folderName } = mongodProgram()
+    const settings = {
+      dbpath: folderName(this.folder),
+      port: String(this.port),
+      bind_ip: '127.0.0.1',
+      wiredTigerCacheSizeGB: '0.25',
+      ...this.#settings,
+    }
+    const flags = Object.entries(settings).flatMap(([name, value]) => [`--${name}`, value])
+    const parameters = ['ttlMonitorSleepSecs=1', 'diagnosticDataCollectionEnabled=false']
+    const args = [...prefix, ...flags, ...parameters.flatMap((parameter) => ['--setParameter', parameter])]
+    this.#process = spawn(file, args, { stdio: 'ignore', env: { ...process.env, ...environment } })
+    // Whoever started it may end with an error, and must not leave it behind.
+    process.once('exit', this.#quit)
+    const deadline = Date.now() + startedWithinMs
+    while (!(await this.#answers())) {
+      const gone = this.#process.exitCode !== null || this.#process.signalCode !== null
+      if (gone || Date.now() > deadline) throw new Error(`mongod did not start within ${startedWithinMs} ms.`)
+      await pause(50)
+    }
+  }
+
+  /** Ends it as a crash would. */
+  async kill(): Promise<void> {
+    const running = this.#process
+    if (running === undefined || running.exitCode !== null || running.signalCode !== null) return
+    running.kill('SIGKILL')
+    await once(running, 'exit')
+    process.removeListener('exit', this.#quit)
+  }
+
+  /** Stops it in its tracks: connections stay, nothing is answered. */
+  freeze(): void {
+    this.#process?.kill('SIGSTOP')
+  }
+
+  thaw(): void {
+    this.#process?.kill('SIGCONT')
+  }
+
+  async stop(): Promise<void> {
+    await this.kill()
+    rmSync(this.folder, { recursive: true, force: true })
+  }
+
+  readonly #quit = (): void => void this.#process?.kill('SIGKILL')
+
+  async #answers(): Promise<boolean> {
+    try {
+      await onServer(this.url, (client) => client.db('admin').command({ ping: 1 }))
+      return true
+    } catch {
+      return false
+    }
+  }
+}
+
+/** Three servers that keep the same data, of which one at a time takes writes. */
+export class MongoReplicaSet {
+  readonly servers: readonly MongoServer[]
+  readonly url: string
+
+  private constructor(servers: readonly MongoServer[]) {
+    this.servers = servers
+    const hosts = servers.map(({ port }) => `127.0.0.1:${port}`).join(',')
+    this.url = `mongodb://${hosts}/?replicaSet=rs`
+  }
+
+  static async start(): Promise<MongoReplicaSet> {
+    // The first makes what the others need, too.
+    const servers = [await MongoServer.start(setSettings)]
+    servers.push(...(await Promise.all([MongoServer.start(setSettings), MongoServer.start(setSettings)])))
+    const set = new MongoReplicaSet(servers)
+    const members = servers.map(({ port }, index) => ({ _id: index, host: `127.0.0.1:${port}` }))
+    const settings = { electionTimeoutMillis: 1500, heartbeatIntervalMillis: 300 }
+    await onServer(servers[0]?.url ?? '', (client) =>
+      client.db('admin').command({ replSetInitiate: { _id: 'rs', members, settings } }),
+    )
+    await set.primary()
+    return set
+  }
+
+  /** The server that takes writes, once one does. `not`: one that must have given that up. */
+  async primary(not?: MongoServer): Promise<MongoServer> {
+    const deadline = Date.now() + electedWithinMs
+    for (;;) {
+      for (const server of this.servers) {
+        if (server === not) continue
+        const { isWritablePrimary } = await onServer(server.url, (client) =>
+          client.db('admin').command({ hello: 1 }),
+        ).catch(() => ({ isWritablePrimary: false }))
+        if (isWritablePrimary === true) return server
+      }
+      if (Date.now() > deadline) throw new Error(`No primary was elected within ${electedWithinMs} ms.`)
+      await pause(50)
+    }
+  }
+
+  async stop(): Promise<void> {
+    await Promise.all(this.servers.map((server) => server.stop()))
+  }
+}
+
+const setSettings = { replSet: 'rs', oplogSize: '64' }
+
+/** One command on one server, by a connection of its own. */
+async function onServer<Result>(url: string, work: (client: MongoClient) => Promise<Result>): Promise<Result> {
+  const client = new MongoClient(url, { serverSelectionTimeoutMS: 500, connectTimeoutMS: 500, socketTimeoutMS: 5000 })
+  try {
+    return await work(client)
+  } finally {
+    await client.close()
+  }
+}
