@@ -166,7 +166,7 @@ class MongodbDriver implements LockDriver {
       channel: this.#channel,
       claims: this.#claims,
       pace: this.#pace,
-      isDeaf: () => this.#stream?.hears !== true,
+      isDeaf: () => this.#isDeaf,
       ask: (key, id) => this.#tell(key, id, 'ask'),
     })
     this.#lookout = lookout
@@ -200,10 +200,19 @@ class MongodbDriver implements LockDriver {
 
   #keepTrack(requests: readonly Request[], standings: readonly Standing[]): void {
     if (this.#closed) return
-    const fresh = this.#claims.note(requests, standings)
-    if (fresh.length === 0) return
+    const { keys, found } = this.#claims.note(requests, standings)
+    // Who found out by asking may not have heard all: news is for hearing, and a nudge costs little.
+    if (found.length > 0 && this.#isDeaf) {
+      queueMicrotask(() => found.forEach(({ key, id }) => this.#tell(key, id, 'ask')))
+    }
+    if (keys.length === 0) return
     this.#stream?.start()
-    this.#lookout?.watch(fresh)
+    this.#lookout?.watch(keys)
+  }
+
+  /** Whether news does not come by itself. */
+  get #isDeaf(): boolean {
+    return this.#stream?.hears !== true
   }
 
   #tell(key: string, id: string, news: Standing | 'ask'): void {

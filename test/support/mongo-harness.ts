@@ -1,17 +1,16 @@
-import { MongoClient } from 'mongodb'
+import type { MongoClient } from 'mongodb'
 import type { LockDriver } from '../../src/core/driver.ts'
 import { mongodb, type MongodbOptions } from '../../src/drivers/mongodb.ts'
 import type { Harness } from '../../src/testing/index.ts'
 
-/** A collection that begins empty for each bench, with a clock that only the bench moves. */
+/** A collection that begins empty for each bench, with a clock that only the bench moves. The client stays the caller's. */
 export function mongoHarness(
-  url: string,
+  client: MongoClient,
   options: MongodbOptions & { readonly restart?: () => Promise<void> },
 ): Harness {
   const { restart, ...rest } = options
   return {
     async open() {
-      const client = new MongoClient(url)
       const collection = client.db(rest.database).collection(rest.collection ?? 'DistributedLocks')
       const drivers: LockDriver[] = []
       let time = Date.now()
@@ -32,7 +31,6 @@ export function mongoHarness(
         },
         async close() {
           await Promise.all(drivers.map((driver) => driver.close()))
-          await client.close()
         },
       }
     },

@@ -1,7 +1,7 @@
 /** Private MongoDB servers for tests: real ones, on free ports, with a folder of their own; alone, or three as a set. */
 import { spawn, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdtempSync, rmSync } from 'node:fs'
+import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
@@ -37,6 +37,7 @@ export class MongoServer {
     const { file, prefix, environment, folderName } = mongodProgram()
     const settings = {
       dbpath: folderName(this.folder),
+      logpath: folderName(this.#log),
       port: String(this.port),
       bind_ip: '127.0.0.1',
       wiredTigerCacheSizeGB: '0.25',
@@ -50,8 +51,9 @@ export class MongoServer {
     process.once('exit', this.#quit)
     const deadline = Date.now() + startedWithinMs
     while (!(await this.#answers())) {
-      const gone = this.#process.exitCode !== null || this.#process.signalCode !== null
-      if (gone || Date.now() > deadline) throw new Error(`mongod did not start within ${startedWithinMs} ms.`)
+      const { exitCode } = this.#process
+      if (exitCode !== null || Date.now() > deadline)
+        throw new Error(`mongod did not start:\n${exitCode} ${this.#lastWords()}`)
       await pause(50)
     }
   }
@@ -77,6 +79,15 @@ export class MongoServer {
   async stop(): Promise<void> {
     await this.kill()
     rmSync(this.folder, { recursive: true, force: true })
+  }
+
+  get #log(): string {
+    return path.join(this.folder, 'mongod.log')
+  }
+
+  /** The end of its log, for whoever wonders why it is not there. */
+  #lastWords(): string {
+    return existsSync(this.#log) ? readFileSync(this.#log, 'utf8').slice(-2000) : '(no log)'
   }
 
   readonly #quit = (): void => void this.#process?.kill('SIGKILL')
@@ -108,9 +119,8 @@ export class MongoReplicaSet {
     servers.push(...(await Promise.all([MongoServer.start(setSettings), MongoServer.start(setSettings)])))
     const set = new MongoReplicaSet(servers)
     const members = servers.map(({ port }, index) => ({ _id: index, host: `127.0.0.1:${port}` }))
-    const settings = { electionTimeoutMillis: 1500, heartbeatIntervalMillis: 300 }
     await onServer(servers[0]?.url ?? '', (client) =>
-      client.db('admin').command({ replSetInitiate: { _id: 'rs', members, settings } }),
+      client.db('admin').command({ replSetInitiate: { _id: 'rs', members, settings: impatient } }),
     )
     await set.primary()
     return set
@@ -138,6 +148,14 @@ export class MongoReplicaSet {
 }
 
 const setSettings = { replSet: 'rs', oplogSize: '64' }
+
+/** A member that stands still must be given up in seconds, not in the quarter of a minute that is usual. */
+const impatient = {
+  electionTimeoutMillis: 1500,
+  heartbeatIntervalMillis: 300,
+  heartbeatTimeoutSecs: 1,
+  catchUpTimeoutMillis: 500,
+}
 
 /** One command on one server, by a connection of its own. */
 async function onServer<Result>(url: string, work: (client: MongoClient) => Promise<Result>): Promise<Result> {

@@ -7,10 +7,10 @@ interface MongoFault {
   readonly errorLabels?: unknown
 }
 
-/** No time is left for this request: it was not sent. */
+/** There was no answer in the time there was. */
 export class OutOfTime extends Error {
   constructor() {
-    super('There was no time left to ask')
+    super('There was no answer in time')
   }
 }
 

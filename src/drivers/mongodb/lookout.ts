@@ -121,7 +121,7 @@ export class Lookout {
       const seen = new Map((sightings.get(key) ?? []).map((sighting) => [sighting[0], sighting]))
       for (const [id, claim] of claims.of(key)) {
         const [, , state, isLeaving] = seen.get(id) ?? []
-        if (claim.asked || (state === claim.state && isLeaving !== true)) continue
+        if (claim.asked || (state === claim.state && isLeaving === claim.leaving)) continue
         claim.asked = true
         this.#setup.ask(key, id)
       }

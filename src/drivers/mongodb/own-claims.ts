@@ -4,8 +4,17 @@ import type { Request, Standing } from '../../core/driver.ts'
 /** How one of our claims stood when it was last answered. */
 export interface OwnClaim {
   readonly state: 'held' | 'waiting'
+  readonly leaving: boolean
   /** Its owner has been told to ask, and has no answer yet. */
   asked: boolean
+}
+
+/** What answers brought to light. */
+export interface Noted {
+  /** Keys to look at from now on: new ones, and those somebody new waits for. */
+  readonly keys: readonly string[]
+  /** Claims whose owners asked before they could hear what others had done. */
+  readonly found: readonly { readonly key: string; readonly id: string }[]
 }
 
 /** The claims this driver was last asked about that are not over, by key: whoever may have missed news is among them. */
@@ -29,20 +38,25 @@ export class OwnClaims {
     return false
   }
 
-  /** Takes down what was answered. Gives the keys that have claims now and had none that waited before. */
-  note(requests: readonly Request[], standings: readonly Standing[]): string[] {
-    const fresh: string[] = []
+  /** Takes down what was answered. */
+  note(requests: readonly Request[], standings: readonly Standing[]): Noted {
+    const keys: string[] = []
+    const found: { key: string; id: string }[] = []
     for (const [index, request] of requests.entries()) {
-      if (request.op === 'evict') continue
+      const standing = standings[index]
+      if (request.op === 'evict' || standing === undefined || standing.state === 'unknown') continue
       const key = keyOf(request)
       const id = request.op === 'claim' ? request.claim.id : request.id
-      const state = standings[index]?.state
-      if (state === 'held' || state === 'waiting') {
-        if (!this.#byKey.has(key) || (state === 'waiting' && !this.waitsFor(key))) fresh.push(key)
-        this.#put(key, id, { state, asked: false })
-      } else if (state === 'absent') this.#delete(key, id)
+      const before = this.#byKey.get(key)?.get(id)
+      const after = ownClaim(standing)
+      if (before?.asked === false && request.op !== 'release' && differs(before, after)) found.push({ key, id })
+      if (after === undefined) this.#delete(key, id)
+      else {
+        if (before === undefined && (this.#byKey.get(key) === undefined || after.state === 'waiting')) keys.push(key)
+        this.#put(key, id, after)
+      }
     }
-    return fresh
+    return { keys, found }
   }
 
   clear(): void {
@@ -59,6 +73,16 @@ export class OwnClaims {
     const claims = this.#byKey.get(key)
     if (claims?.delete(id) === true && claims.size === 0) this.#byKey.delete(key)
   }
+}
+
+function ownClaim(standing: Standing): OwnClaim | undefined {
+  if (standing.state !== 'held' && standing.state !== 'waiting') return undefined
+  const leaving = standing.state === 'held' && standing.leaving !== undefined
+  return { state: standing.state, leaving, asked: false }
+}
+
+function differs(before: OwnClaim, after: OwnClaim | undefined): boolean {
+  return before.state !== after?.state || before.leaving !== after.leaving
 }
 
 const none: ReadonlyMap<string, OwnClaim> = new Map()

@@ -1,8 +1,9 @@
 /** The way to the collection: out of a URL, a client or a database, with what the server can do. */
+import { inTime } from '../../core/bounded.ts'
 import { LeaseholdError } from '../../core/errors.ts'
 import type { MongoClientLike, MongoCollection, MongoDatabase, MongoSource, Stage } from './client.ts'
 import { refuseWeakConcerns, type ReadConcern } from './concerns.ts'
-import { faultOf, isAlone } from './faults.ts'
+import { faultOf, isAlone, OutOfTime } from './faults.ts'
 
 export interface StoreOptions {
   readonly database?: string | undefined
@@ -54,11 +55,13 @@ export class Store {
 
   /** Connects, and refuses what would not be safe. A client made here is closed again if that fails. */
   static async open(source: MongoSource, options: StoreOptions, timeoutMs: number): Promise<Store> {
-    const client = typeof source === 'string' ? await clientFor(source) : undefined
+    const client = typeof source === 'string' ? await clientFor(source, timeoutMs) : undefined
     try {
       const database = databaseOf(client ?? source, options.database)
       refuseWeakConcerns(database, options.readConcern)
-      const hello = (await database.command({ hello: 1 }, { timeoutMS: timeoutMs, readPreference: 'primary' })) as Hello
+      const asked = database.command({ hello: 1 }, { timeoutMS: timeoutMs, readPreference: 'primary' })
+      // A client that is not connected yet looks for its servers for as long as it likes.
+      const hello = (await inTime(timeoutMs, asked, () => new OutOfTime())) as Hello
       if ((hello.maxWireVersion ?? 0) < wireVersionMin) {
         throw new LeaseholdError('UNSUPPORTED', 'This server is older than MongoDB 4.4. Update it.')
       }
@@ -106,7 +109,7 @@ function clientOf(source: MongoSource): object | string {
   return client ?? source
 }
 
-async function clientFor(url: string): Promise<MongoClientLike> {
+async function clientFor(url: string, timeoutMs: number): Promise<MongoClientLike> {
   let library: { MongoClient: new (url: string, options: object) => MongoClientLike }
   try {
     // Named by a variable: whoever brings a client of their own needs no types of this one.
@@ -119,7 +122,10 @@ async function clientFor(url: string): Promise<MongoClientLike> {
     })
   }
   try {
-    return new library.MongoClient(url, /appname=/i.test(url) ? {} : { appName: 'leasehold' })
+    const options = { appName: 'leasehold', serverSelectionTimeoutMS: timeoutMs }
+    // What the URL says counts.
+    const unsaid = Object.entries(options).filter(([name]) => !url.toLowerCase().includes(`${name.toLowerCase()}=`))
+    return new library.MongoClient(url, Object.fromEntries(unsaid))
   } catch (error) {
     throw new LeaseholdError('INVALID', `This is no URL of MongoDB: ${(error as Error).message}.`, { cause: error })
   }
