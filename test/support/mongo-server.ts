@@ -11,6 +11,8 @@ import { mongodProgram } from './mongod-program.ts'
 
 /** The first start of all makes a Windows out of nothing. */
 const startedWithinMs = 60_000
+/** How often a server may end by itself before that is an error. */
+const restartsMax = 5
 const electedWithinMs = 30_000
 
 export class MongoServer {
@@ -19,6 +21,7 @@ export class MongoServer {
   readonly folder = mkdtempSync(path.join(tmpdir(), 'leasehold-mongo-'))
   readonly #settings: Readonly<Record<string, string>>
   #process: ChildProcess | undefined
+  #restarts = 0
 
   private constructor(port: number, settings: Readonly<Record<string, string>>) {
     this.port = port
@@ -34,6 +37,19 @@ export class MongoServer {
 
   /** Starts again after `kill`, on the same port and with what is on disk. */
   async start(): Promise<void> {
+    this.#launch()
+    // Whoever started it may end with an error, and must not leave it behind.
+    process.once('exit', this.#quit)
+    const deadline = Date.now() + startedWithinMs
+    while (!(await this.#answers())) {
+      if (this.#restarts > restartsMax || Date.now() > deadline) {
+        throw new Error(`mongod did not start:\n${this.#lastWords()}`)
+      }
+      await pause(50)
+    }
+  }
+
+  #launch(): void {
     const { file, prefix, environment, folderName } = mongodProgram()
     const settings = {
       dbpath: folderName(this.folder),
@@ -46,16 +62,14 @@ export class MongoServer {
     const flags = Object.entries(settings).flatMap(([name, value]) => [`--${name}`, value])
     const parameters = ['ttlMonitorSleepSecs=1', 'diagnosticDataCollectionEnabled=false']
     const args = [...prefix, ...flags, ...parameters.flatMap((parameter) => ['--setParameter', parameter])]
-    this.#process = spawn(file, args, { stdio: 'ignore', env: { ...process.env, ...environment } })
-    // Whoever started it may end with an error, and must not leave it behind.
-    process.once('exit', this.#quit)
-    const deadline = Date.now() + startedWithinMs
-    while (!(await this.#answers())) {
-      const { exitCode } = this.#process
-      if (exitCode !== null || Date.now() > deadline)
-        throw new Error(`mongod did not start:\n${exitCode} ${this.#lastWords()}`)
-      await pause(50)
-    }
+    const child = spawn(file, args, { stdio: 'ignore', env: { ...process.env, ...environment } })
+    this.#process = child
+    // The Windows build falls over now and then, most often when it was stopped and goes on: a supervisor's business.
+    child.once('exit', (code) => {
+      if (code === null || this.#process !== child) return
+      this.#restarts += 1
+      if (this.#restarts <= restartsMax) this.#launch()
+    })
   }
 
   /** Ends it as a crash would. */
@@ -76,7 +90,9 @@ export class MongoServer {
     this.#process?.kill('SIGCONT')
   }
 
+  /** Ends it and throws its data away. */
   async stop(): Promise<void> {
+    this.#restarts = restartsMax
     await this.kill()
     rmSync(this.folder, { recursive: true, force: true })
   }
@@ -87,7 +103,10 @@ export class MongoServer {
 
   /** The end of its log, for whoever wonders why it is not there. */
   #lastWords(): string {
-    return existsSync(this.#log) ? readFileSync(this.#log, 'utf8').slice(-2000) : '(no log)'
+    if (!existsSync(this.#log)) return '(no log)'
+    const lines = readFileSync(this.#log, 'utf8').trimEnd().split('\n')
+    const fatal = lines.filter((line) => line.includes('"s":"F"'))
+    return [...fatal.slice(0, 3), ...lines.slice(-3)].join('\n').slice(0, 4000)
   }
 
   readonly #quit = (): void => void this.#process?.kill('SIGKILL')
