@@ -103,6 +103,7 @@ class MongodbDriver implements LockDriver {
       deadline: performance.now() + this.#timeoutFor(requests),
       tell: (key: string, id: string, standing: Standing) => this.#tell(key, id, standing),
       isOwn: (key: string, id: string) => this.#claims.has(key, id),
+      isContended: (key: string) => this.#claims.waitsFor(key),
     }
     const standings = await sendBySwapping(new Sending(setup, requests), requests, this.#environment)
     this.#keepTrack(requests, standings)

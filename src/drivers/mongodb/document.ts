@@ -3,6 +3,7 @@
  * dollars, which mean something to the server.
  */
 import type { News } from '../../core/admission.ts'
+import { howEnded } from '../../core/admission/lease-time.ts'
 import type { ClaimRecord, Ended } from '../../core/claim-record.ts'
 import type { Claim, Runner, Standing, Succession } from '../../core/driver.ts'
 import type { KeyDocument } from '../../core/key-document.ts'
@@ -12,6 +13,8 @@ export const formatVersion = 1
 
 /** How long after its last fence a record must be kept, in milliseconds of the clock that fences begin at. */
 export const keptForMs = 3_600_001
+/** By how much longer it is kept, so that its date, which is indexed, need not change with every write. */
+export const keptLongerMs = 3_600_000
 
 export type WithRunnerText<Type> = Omit<Type, 'runner'> & { readonly runner: string }
 
@@ -21,6 +24,14 @@ export interface StoredClaim extends Omit<ClaimRecord, 'claim' | 'after' | 'died
   readonly after?: WithRunnerText<Succession> | undefined
   readonly channel: string
 }
+
+export interface LastHolder extends WithRunnerText<Succession> {
+  readonly id: string
+  readonly ttlMs: number
+}
+
+/** The last instant a date can have. */
+const never = 8_640_000_000_000_000
 
 /** News for another driver, told by the write that made it. */
 export interface StoredNews {
@@ -40,6 +51,10 @@ export interface StoredKey {
   readonly ended?: WithRunnerText<Ended> | undefined
   /** Holders first, then waiters in their order. */
   readonly claims: readonly StoredClaim[]
+  /** From when on a newcomer may simply take the key; `never` where more than one claim must be looked at. */
+  readonly freeAt: number
+  /** How the last holder will have ended if it is found to be over then: what its successor is told. */
+  readonly last?: LastHolder | undefined
   readonly news?: readonly StoredNews[] | undefined
   /** When the TTL index may collect it: not before everything in it is over and its last fence cannot come again. */
   readonly expiresAt: Date
@@ -65,7 +80,7 @@ export function decodeDocument(key: string, stored: StoredKey): KeyDocument {
   return {
     version,
     lastFence,
-    ended: ended === undefined ? undefined : withRunner(ended),
+    ended: ended === undefined ? undefined : decodeEnded(ended),
     claims: claims.map((claim: StoredClaim) => decodeRecord(key, claim)),
   }
 }
@@ -77,6 +92,20 @@ function decodeRecord(key: string, stored: StoredClaim): ClaimRecord {
     claim: { ...claim, key, runner: readRunner(claim?.runner) },
     after: after === undefined ? undefined : withRunner(after),
   }
+}
+
+function decodeEnded({ id, how, detail, fence, runner, until, told }: WithRunnerText<Ended>): Ended {
+  return { id, how, detail, fence, runner: readRunner(runner), until, told }
+}
+
+/** What a newcomer needs to take the key in one step: nobody there, or one holder whose time will be over. */
+export function freedom({ claims, lastFence }: KeyDocument): Pick<StoredKey, 'freeAt' | 'last'> {
+  const [holder] = claims
+  if (holder === undefined) return { freeAt: 0 }
+  if (claims.length > 1 || holder.state === 'waiting' || lastFence >= Number.MAX_SAFE_INTEGER) return { freeAt: never }
+  const { claim, expiresAt, fence, ttlMs } = holder
+  const last = { id: claim.id, how: howEnded(holder), fence, runner: JSON.stringify(claim.runner), ttlMs }
+  return { freeAt: expiresAt + claim.graceMs, last }
 }
 
 export function encodeEnded(ended: Ended): WithRunnerText<Ended> {
@@ -94,7 +123,7 @@ export function decodeStanding(text: string): Standing {
 /** From when on nothing in the document matters any more. */
 export function forgetAt(document: KeyDocument): Date {
   const ends = document.claims.map(({ expiresAt, claim, ttlMs }) => expiresAt + claim.graceMs + ttlMs)
-  const fenceOver = Math.ceil(document.lastFence / 1000) + keptForMs
+  const fenceOver = Math.ceil(document.lastFence / 1000) + keptForMs + keptLongerMs
   return new Date(ends.reduce((last, end) => Math.max(last, end), Math.max(fenceOver, document.ended?.until ?? 0)))
 }
 

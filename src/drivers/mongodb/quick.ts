@@ -4,8 +4,8 @@
  * simple, and leaves the document as it is everywhere else. Literals are marked as such: a name may begin with a dollar.
  */
 import type { Claim, Request } from '../../core/driver.ts'
-import type { Stage } from './client.ts'
-import { encodeClaim, formatVersion, keptForMs } from './document.ts'
+import type { Fields, Stage } from './client.ts'
+import { encodeClaim, formatVersion, keptForMs, keptLongerMs } from './document.ts'
 
 /** Part of a pipeline: what the server is to compute. */
 export type Expression = unknown
@@ -19,22 +19,31 @@ export interface Writer {
   readonly now: Expression
 }
 
-/** The pipeline for a request; undefined if only the rule can tell. */
-export function quickPipeline(request: Request, writer: Writer): Stage[] | undefined {
+/** One command that carries a request out, or changes nothing. */
+export interface QuickCommand {
+  readonly filter: Fields
+  readonly update: Fields | Stage[]
+  readonly upsert: boolean
+}
+
+/** The command for a request; undefined if only the rule can tell. */
+export function quickCommand(request: Request, writer: Writer): QuickCommand | undefined {
   switch (request.op) {
     case 'claim':
-      return request.claim.replaces === undefined ? claimPipeline(request.claim, writer) : undefined
+      if (request.claim.replaces !== undefined) return undefined
+      return { filter: { _id: request.claim.key }, update: claimPipeline(request.claim, writer), upsert: true }
     case 'renew':
-      return request.fenceFloor === undefined ? renewPipeline(request, writer) : undefined
+      if (request.fenceFloor !== undefined) return undefined
+      return { filter: { _id: request.key }, update: renewPipeline(request, writer), upsert: false }
     case 'release':
-      return releasePipeline(request.id, writer)
+      return releaseCommand(request, writer)
     case 'evict':
       return undefined
   }
 }
 
 const literal = (value: unknown): Expression => ({ $literal: value })
-const isObject = (value: Expression): Expression => ({ $eq: [{ $type: value }, 'object'] })
+const isThere = (value: Expression): Expression => ({ $gt: [value, null] })
 const isMissing = (value: Expression): Expression => ({ $eq: [{ $type: value }, 'missing'] })
 
 /** The document as `changed` if the condition holds, else as it is. */
@@ -42,84 +51,56 @@ function replaceIf(vars: Readonly<Record<string, Expression>>, condition: Expres
   return [{ $replaceWith: { $let: { vars, in: { $cond: [condition, changed, '$$ROOT'] } } } }]
 }
 
-// ---- claim
-
-function claimPipeline(claim: Claim, writer: Writer): Stage[] {
-  const isNew = isMissing('$version')
-  const claims = { $ifNull: ['$claims', []] }
-  const id = literal(claim.id)
-  const over = {
-    $and: [
-      { $eq: ['$$one.state', 'held'] },
-      { $gte: ['$$now', { $add: ['$$one.expiresAt', '$$one.claim.graceMs'] }] },
-      // A late copy of a claim that has ended does not begin it anew.
-      { $ne: ['$$one.claim.id', id] },
-    ],
-  }
-  const mayHold = {
-    $and: [
-      { $or: [isNew, { $eq: ['$version', formatVersion] }] },
-      { $lt: [{ $ifNull: ['$lastFence', 0] }, Number.MAX_SAFE_INTEGER] },
-      { $allElementsTrue: [{ $map: { input: claims, as: 'one', in: over } }] },
-      { $or: [{ $ne: ['$ended.id', id] }, { $gte: ['$$now', '$ended.until'] }] },
-    ],
-  }
-  // Without a document the last fence is not known: begin past every one that can have been minted.
-  const fence = { $cond: [isNew, { $multiply: ['$$now', 1000] }, { $add: ['$lastFence', 1] }] }
-  const last = {
-    $reduce: {
-      input: claims,
-      initialValue: { fence: 0 },
-      in: { $cond: [{ $gt: ['$$this.fence', '$$value.fence'] }, '$$this', '$$value'] },
-    },
-  }
-  const order = { $add: [{ $max: [0, { $max: '$claims.order' }] }, 1] }
-  const changed = {
-    $let: { vars: { fence, last, order }, in: { $let: { vars: { ended }, in: granted(claim, writer) } } },
-  }
-  return replaceIf({ now: writer.now }, mayHold, changed)
+/** When the record may be collected: moved on only when it must be, since the date is indexed. */
+function keptUntil(forMs: number): Expression {
+  const leastMs = forMs + keptForMs
+  const enough = { $gt: ['$expiresAt', { $toDate: { $add: ['$$now', leastMs] } }] }
+  return { $cond: [enough, '$expiresAt', { $toDate: { $add: ['$$now', leastMs + keptLongerMs] } }] }
 }
 
-/** How the last holder ended: one that was still there and is over, or one that is remembered. Null: cleanly. */
+// ---- claim
+
+/** How the last holder ended: one that was still there and is over, or one that is remembered. Missing: cleanly. */
 const ended: Expression = {
   $cond: [
-    { $gt: ['$$last.fence', 0] },
-    {
-      id: '$$last.claim.id',
-      how: {
-        $cond: [
-          {
-            $and: [
-              { $isNumber: '$$last.claim.maxHoldMs' },
-              { $gte: ['$$last.expiresAt', { $add: ['$$last.acquiredAt', '$$last.claim.maxHoldMs'] }] },
-            ],
-          },
-          'max-hold',
-          'expired',
-        ],
-      },
-      fence: '$$last.fence',
-      runner: '$$last.claim.runner',
-      until: { $add: ['$$now', '$$last.ttlMs'] },
-      told: false,
-    },
-    { $cond: [{ $lt: ['$$now', '$ended.until'] }, '$ended', null] },
+    isThere('$last'),
+    { $mergeObjects: ['$last', { until: { $add: ['$$now', '$last.ttlMs'] }, told: false }] },
+    { $cond: [{ $lt: ['$$now', '$ended.until'] }, '$ended', '$$REMOVE'] },
   ],
 }
 
+function claimPipeline(claim: Claim, writer: Writer): Stage[] {
+  const mayHold = {
+    $and: [
+      // Free, or not there at all; a document that does not say is not ours to judge.
+      { $lte: [{ $ifNull: ['$freeAt', { $multiply: ['$version', 1e16] }] }, '$$now'] },
+      { $lte: ['$version', formatVersion] },
+      // A late copy of a claim that has ended does not begin it anew.
+      { $not: [{ $in: [literal(claim.id), ['$ended.id', '$last.id']] }] },
+    ],
+  }
+  // Without a document the last fence is not known: begin past every one that can have been minted.
+  const fence = { $ifNull: [{ $add: ['$lastFence', 1] }, { $multiply: ['$$now', 1000] }] }
+  const changed = { $let: { vars: { fence, ended }, in: granted(claim, writer) } }
+  return replaceIf({ now: writer.now }, mayHold, changed)
+}
+
 function granted(claim: Claim, writer: Writer): Expression {
-  const leaseMs = Math.min(claim.ttlMs, claim.maxHoldMs ?? Infinity)
+  const { ttlMs, graceMs, maxHoldMs = Infinity } = claim
+  const leaseMs = Math.min(ttlMs, maxHoldMs)
+  const stored = encodeClaim(claim)
   const record = {
-    claim: encodeClaim(claim),
+    claim: stored,
     state: 'held',
-    ttlMs: claim.ttlMs,
+    order: 1,
+    ttlMs,
     detached: claim.detached ?? false,
     renewalCount: 0,
     channel: writer.channel,
   }
-  const untold = { $and: [isObject('$$ended'), { $not: ['$$ended.told'] }] }
+  const last = { id: claim.id, how: maxHoldMs <= ttlMs ? 'max-hold' : 'expired', runner: stored.runner, ttlMs }
+  const untold = { $and: [isThere('$$ended'), { $not: ['$$ended.told'] }] }
   const grant = {
-    order: '$$order',
     fence: '$$fence',
     enteredAt: '$$now',
     acquiredAt: '$$now',
@@ -133,38 +114,29 @@ function granted(claim: Claim, writer: Writer): Expression {
     revision: writer.revision,
     writtenAt: '$$now',
     lastFence: '$$fence',
-    ended: { $cond: [isObject('$$ended'), { $mergeObjects: ['$$ended', { told: true }] }, '$$REMOVE'] },
+    ended: { $cond: [isThere('$$ended'), { $mergeObjects: ['$$ended', { told: true }] }, '$$REMOVE'] },
     claims: [{ $mergeObjects: [literal(record), grant] }],
-    expiresAt: kept('$$fence', { $add: ['$$now', leaseMs + claim.graceMs + claim.ttlMs] }, '$$ended.until'),
+    freeAt: { $add: ['$$now', leaseMs + graceMs] },
+    last: { $mergeObjects: [literal(last), { fence: '$$fence' }] },
+    expiresAt: keptUntil(leaseMs + graceMs + ttlMs),
   }
 }
 
-// ---- renew and release
-
-const first = { $arrayElemAt: ['$claims', 0] }
-/** What is remembered of an end, for as long as that is worth remembering. */
-const stillEnded: Expression = { $cond: [{ $lt: ['$$now', '$ended.until'] }, '$ended', '$$REMOVE'] }
-
-/** The holder that stands first, if it is the one with this id, and its lease is not over. */
-function holds(id: string): Expression[] {
-  return [
-    { $eq: ['$version', formatVersion] },
-    { $eq: ['$$first.claim.id', literal(id)] },
-    { $eq: ['$$first.state', 'held'] },
-    { $lt: ['$$now', '$$first.expiresAt'] },
-  ]
-}
-
-const isOnly: Expression = { $eq: [{ $size: '$claims' }, 1] }
+// ---- renew
 
 function renewPipeline(request: Extract<Request, { op: 'renew' }>, writer: Writer): Stage[] {
   const { ttlMs, detached } = request
+  const isOnly = { $eq: [{ $size: '$claims' }, 1] }
   const mayRenew = {
     $and: [
-      ...holds(request.id),
-      isMissing('$$first.leaving'),
+      { $eq: ['$version', formatVersion] },
+      { $eq: ['$$first.claim.id', literal(request.id)] },
+      { $eq: ['$$first.state', 'held'] },
+      { $lt: ['$$now', '$$first.expiresAt'] },
       // More than its ttl left: the clock was set back, and the rule cuts the lease.
       { $lte: [{ $subtract: ['$$first.expiresAt', '$$now'] }, '$$first.ttlMs'] },
+      isMissing('$$first.leaving'),
+      isMissing('$$first.claim.maxHoldMs'),
       // Beside one that holds the whole key alone nobody can be let in, so the queue need not be looked at.
       { $or: [isOnly, { $and: [{ $eq: ['$$first.claim.mode', 'exclusive'] }, isMissing('$$first.claim.range')] }] },
     ],
@@ -175,43 +147,32 @@ function renewPipeline(request: Extract<Request, { op: 'renew' }>, writer: Write
     ...(detached !== undefined && { detached }),
     lastHeartbeat: '$$now',
     renewalCount: { $add: ['$$first.renewalCount', 1] },
-    // The least of the two; what is missing does not count.
-    expiresAt: { $min: [end, { $add: ['$$first.acquiredAt', '$$first.claim.maxHoldMs'] }] },
+    expiresAt: end,
     channel: writer.channel,
   }
   const others = { $slice: ['$claims', 1, { $max: [1, { $size: '$claims' }] }] }
-  return replaceIf({ now: writer.now, first }, mayRenew, {
+  return replaceIf({ now: writer.now, first: { $arrayElemAt: ['$claims', 0] } }, mayRenew, {
     _id: '$_id',
     version: '$version',
     revision: writer.revision,
     writtenAt: '$$now',
     lastFence: '$lastFence',
-    ended: stillEnded,
+    ended: { $cond: [{ $lt: ['$$now', '$ended.until'] }, '$ended', '$$REMOVE'] },
     claims: { $concatArrays: [[{ $mergeObjects: ['$$first', renewed] }], others] },
-    expiresAt: {
-      $max: ['$expiresAt', kept('$lastFence', { $add: ['$$now', 2 * ttlMs, '$$first.claim.graceMs'] })],
-    },
+    freeAt: { $cond: [isOnly, { $add: [end, '$$first.claim.graceMs'] }, '$freeAt'] },
+    last: { $cond: [isThere('$last'), { $mergeObjects: ['$last', { ttlMs }] }, '$$REMOVE'] },
+    expiresAt: { $max: ['$expiresAt', { $toDate: { $add: [end, ttlMs + keptForMs, '$$first.claim.graceMs'] } }] },
   })
 }
 
-function releasePipeline(id: string, writer: Writer): Stage[] {
-  return replaceIf(
-    { now: writer.now, first },
-    { $and: [...holds(id), isOnly] },
-    {
-      _id: '$_id',
-      version: '$version',
-      revision: writer.revision,
-      writtenAt: '$$now',
-      lastFence: '$lastFence',
-      ended: stillEnded,
-      claims: [],
-      expiresAt: kept('$lastFence', '$ended.until'),
-    },
-  )
-}
+// ---- release
 
-/** When the record may be collected: see `forgetAt` in `document.ts`. */
-function kept(fence: Expression, ...ends: readonly Expression[]): Expression {
-  return { $toDate: { $max: [{ $add: [{ $ceil: { $divide: [fence, 1000] } }, keptForMs] }, ...ends] } }
+/** No pipeline: what it writes is known beforehand. An end that is remembered stays, and is over when it is over. */
+function releaseCommand({ key, id }: Extract<Request, { op: 'release' }>, writer: Writer): QuickCommand {
+  const holds = { version: formatVersion, claims: { $size: 1 }, 'claims.0.claim.id': id, 'claims.0.state': 'held' }
+  return {
+    filter: { _id: key, ...holds, $expr: { $lt: [writer.now, { $first: '$claims.expiresAt' }] } },
+    update: { $set: { revision: writer.revision, claims: [], freeAt: 0 }, $unset: { last: '', news: '' } },
+    upsert: false,
+  }
 }

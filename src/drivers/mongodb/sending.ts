@@ -1,7 +1,4 @@
-/**
- * One `send`: first one command a key that settles what is simple (`quick.ts`), then, for what is not, compare-and-swap on
- * the documents those commands gave back.
- */
+/** One `send`: first one command a key that settles what is simple (`quick.ts`), then compare-and-swap for what is not. */
 import { randomBytes } from 'node:crypto'
 import type { News } from '../../core/admission.ts'
 import { keyOf } from '../../core/batcher.ts'
@@ -15,13 +12,14 @@ import {
   encodeNews,
   encodeRecord,
   forgetAt,
+  freedom,
   formatVersion,
   heldStanding,
   readFields,
   type StoredKey,
 } from './document.ts'
 import { faultOf, isDuplicate, isRefused, OutOfTime } from './faults.ts'
-import { quickPipeline, type Expression } from './quick.ts'
+import { quickCommand, type Expression } from './quick.ts'
 import type { Store } from './store.ts'
 
 /** Which document was read, and who looks after the claims in it. */
@@ -31,9 +29,6 @@ export interface Revision {
   readonly channels: ReadonlyMap<string, string>
 }
 
-/** A document with the server's time at which it was read. */
-type Read = StoredKey & { readonly now: number | Date }
-
 export interface SendingSetup {
   readonly store: Store
   readonly channel: string
@@ -42,14 +37,14 @@ export interface SendingSetup {
   readonly deadline: number
   readonly tell: (key: string, id: string, standing: Standing) => void
   readonly isOwn: (key: string, id: string) => boolean
+  /** Whether claims of ours are known to wait there. */
+  readonly isContended: (key: string) => boolean
 }
 
 export class Sending implements DocumentSwapper<Revision> {
   readonly #setup: SendingSetup
   /** The claims this send is about: whoever sends for a claim looks after it. */
   readonly #ids: ReadonlySet<string>
-  /** What the first commands read of keys they could not settle. */
-  readonly #read = new Map<string, { readonly stored: StoredKey; readonly now: number }>()
   #now = 0
 
   constructor(setup: SendingSetup, requests: readonly Request[]) {
@@ -69,25 +64,24 @@ export class Sending implements DocumentSwapper<Revision> {
   }
 
   async #settle(request: Request): Promise<Standing | undefined> {
-    const { store, channel, clock } = this.#setup
-    const revision = newRevision()
-    const pipeline = quickPipeline(request, { revision, channel, now: clock })
-    if (pipeline === undefined) return undefined
+    const { store, channel, clock, isContended } = this.#setup
     const key = keyOf(request)
-    const startedAt = performance.now()
+    // Where claims of ours wait the rule must look at the queue anyway.
+    if (isContended(key)) return undefined
+    const revision = newRevision()
+    const command = quickCommand(request, { revision, channel, now: clock })
+    if (command === undefined) return undefined
+    const { filter, update, upsert } = command
     try {
-      const stored = (await store.collection.findOneAndUpdate({ _id: key }, pipeline, {
-        upsert: request.op === 'claim',
-        returnDocument: 'after',
-        projection: { ...readFields, now: clock },
-        includeResultMetadata: false,
-        writeConcern,
-        timeoutMS: this.#leftMs(),
-      })) as Read | null
-      if (stored?.revision === revision) return request.op === 'release' ? released : settledStanding(stored)
-      // Nothing was changed, and what was read is with a majority: the rule can begin with it.
-      if (stored?.now !== undefined) this.#read.set(key, { stored, now: timeOf(stored, startedAt) })
-      return undefined
+      const options = { writeConcern, timeoutMS: this.#leftMs() }
+      if (request.op === 'release') {
+        const { matchedCount } = await store.collection.updateOne(filter, update, options)
+        return matchedCount === 1 ? released : undefined
+      }
+      const written = { ...options, upsert, returnDocument: 'after', includeResultMetadata: false }
+      const stored = (await store.collection.findOneAndUpdate(filter, update, written)) as StoredKey | null
+      const [first] = stored?.claims ?? []
+      return stored?.revision === revision && first !== undefined ? heldStanding(first) : undefined
     } catch (error) {
       // Refused, nothing was changed: what is wrong is found out by reading.
       if (isDuplicate(error) || isRefused(error)) return undefined
@@ -98,18 +92,6 @@ export class Sending implements DocumentSwapper<Revision> {
   // ---- by compare-and-swap
 
   async load(keys: readonly string[]): Promise<{ now: number; wall: number; loaded: Loaded<Revision>[] }> {
-    const read = keys.map((key) => this.#read.get(key))
-    // What was read before a race was lost is of no use.
-    this.#read.clear()
-    const known = read.filter((one) => one !== undefined)
-    if (known.length === keys.length) {
-      this.#now = Math.max(...known.map(({ now }) => now))
-      return { now: this.#now, wall: this.#now, loaded: known.map(({ stored }) => loadedFrom(stored)) }
-    }
-    return this.#loadAll(keys)
-  }
-
-  async #loadAll(keys: readonly string[]): Promise<{ now: number; wall: number; loaded: Loaded<Revision>[] }> {
     const { store, clock } = this.#setup
     const startedAt = performance.now()
     try {
@@ -122,10 +104,8 @@ export class Sending implements DocumentSwapper<Revision> {
       ]
       const [page] = (await store.read(pipeline, this.#leftMs())) as { documents: StoredKey[]; now: number | Date }[]
       const byKey = new Map(page?.documents.map((document) => [document._id, document]))
-      this.#now = Number(page?.now)
-      for (const stored of byKey.values()) {
-        this.#now = Math.max(this.#now, timeOf({ ...stored, now: page?.now ?? 0 }, startedAt))
-      }
+      const written = [...byKey.values()].map(({ writtenAt }) => writtenAt ?? 0)
+      this.#now = timeOf(Number(page?.now), Math.max(0, ...written), startedAt)
       const loaded = keys.map((key) => {
         const stored = byKey.get(key)
         return stored === undefined ? nothingStored : loadedFrom(stored)
@@ -172,6 +152,7 @@ export class Sending implements DocumentSwapper<Revision> {
       ...(document.ended !== undefined && { ended: encodeEnded(document.ended) }),
       claims: document.claims.map((record) => encodeRecord(record, channelOf(record.claim.id))),
       ...(told.length > 0 && { news: told }),
+      ...freedom(document),
       expiresAt: forgetAt(document),
     }
   }
@@ -205,11 +186,6 @@ function newRevision(): string {
   return randomBytes(12).toString('base64url')
 }
 
-function settledStanding({ claims }: StoredKey): Standing | undefined {
-  const [first] = claims
-  return first === undefined ? undefined : heldStanding(first)
-}
-
 function loadedFrom(stored: StoredKey): Loaded<Revision> {
   const document: KeyDocument = decodeDocument(stored._id, stored)
   const claims = Array.isArray(stored.claims) ? (stored.claims as StoredKey['claims']) : []
@@ -221,8 +197,6 @@ function loadedFrom(stored: StoredKey): Loaded<Revision> {
  * The server's time of a reading. The server looks at its clock when a command begins: what was written while the command
  * waited is newer than that, and would look like the work of a clock set back.
  */
-function timeOf({ now, writtenAt }: Read, startedAt: number): number {
-  const begunAt = Number(now)
-  const latest = begunAt + Math.ceil(performance.now() - startedAt)
-  return Math.max(begunAt, Math.min(writtenAt ?? 0, latest))
+function timeOf(now: number, writtenAt: number, startedAt: number): number {
+  return Math.max(now, Math.min(writtenAt, now + Math.ceil(performance.now() - startedAt)))
 }
