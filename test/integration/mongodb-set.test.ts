@@ -125,7 +125,11 @@ test('a primary that stands still holds up no renewal past a third of its ttl; h
 describe('clients in contention', () => {
   test('keep a right history when the primary is killed', { timeout: 60_000 }, async () => {
     const events = await historyRun({
-      ...{ trade: 'mutex', clients: 4, runMs: 6000, url: urlOf('killed'), ttlMs: 2000 },
+      trade: 'mutex',
+      clients: 4,
+      runMs: 6000,
+      url: urlOf('killed'),
+      ttlMs: 2000,
       async meanwhile() {
         const primary = await set.primary()
         await primary.kill()
@@ -140,7 +144,11 @@ describe('clients in contention', () => {
 
   test('keep a right history when the primary stands still past their ttl', { timeout: 60_000 }, async () => {
     const events = await historyRun({
-      ...{ trade: 'readers and writers', clients: 4, runMs: 6000, url: urlOf('frozen'), ttlMs: 1000 },
+      trade: 'readers and writers',
+      clients: 4,
+      runMs: 6000,
+      url: urlOf('frozen'),
+      ttlMs: 1000,
       async meanwhile() {
         const primary = await set.primary()
         primary.freeze()

@@ -20,8 +20,9 @@ export async function listPage(store: Store, clock: Expression, query: ListQuery
   const [page] = (await store.read(pipeline, timeoutMs)) as { documents: StoredKey[]; now: number | Date }[]
   const documents = page?.documents ?? []
   const keys = documents.slice(0, limit).map((stored) => {
-    const state = decodeKey(stored._id, decodeDocument(stored._id, stored))
-    return { key: stored._id, claims: [...state.holders(), ...state.waiters()].map(listed) }
+    const { _id: key } = stored
+    const state = decodeKey(key, decodeDocument(key, stored))
+    return { key, claims: [...state.holders(), ...state.waiters()].map(listed) }
   })
   const now = Number(page?.now)
   const last = keys.at(-1)
@@ -41,7 +42,7 @@ function namesOf({ key, prefix, after }: ListQuery): { _id?: object } {
 
 /** The least name after all that begin with the prefix; undefined if there is none. */
 export function pastAllWith(prefix: string): string | undefined {
-  const points = [...prefix].map((character) => character.codePointAt(0) as number)
+  const points = Array.from(prefix, (character) => character.codePointAt(0) as number)
   while (points.length > 0) {
     const last = points.pop() as number
     if (last === 0x10_ffff) continue

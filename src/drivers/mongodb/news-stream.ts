@@ -91,8 +91,9 @@ export class NewsStream {
 
   #deliver({ documentKey, fullDocument }: Change): void {
     const { channel, heard } = this.#setup
+    const { _id: key = '' } = documentKey ?? {}
     for (const { to, id, standing } of fullDocument?.news ?? []) {
-      if (to === channel && documentKey !== undefined) heard(documentKey._id, id, decodeStanding(standing))
+      if (to === channel) heard(key, id, decodeStanding(standing))
     }
   }
 }

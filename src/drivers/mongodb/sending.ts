@@ -60,7 +60,8 @@ export class Sending implements DocumentSwapper<Revision> {
     const times = new Map<string, number>()
     for (const request of requests) times.set(keyOf(request), (times.get(keyOf(request)) ?? 0) + 1)
     // Several requests of one key must be carried out in their order.
-    return Promise.all(requests.map((one) => (times.get(keyOf(one)) === 1 ? this.#settle(one) : undefined)))
+    const isSingle = (request: Request): boolean => times.get(keyOf(request)) === 1
+    return Promise.all(requests.map(async (one) => (isSingle(one) ? this.#settle(one) : undefined)))
   }
 
   async #settle(request: Request): Promise<Standing | undefined> {
@@ -103,7 +104,7 @@ export class Sending implements DocumentSwapper<Revision> {
         { $set: { now: clock } },
       ]
       const [page] = (await store.read(pipeline, this.#leftMs())) as { documents: StoredKey[]; now: number | Date }[]
-      const byKey = new Map(page?.documents.map((document) => [document._id, document]))
+      const byKey = new Map(page?.documents.map(keyed))
       const written = [...byKey.values()].map(({ writtenAt }) => writtenAt ?? 0)
       this.#now = timeOf(Number(page?.now), Math.max(0, ...written), startedAt)
       const loaded = keys.map((key) => {
@@ -186,8 +187,14 @@ function newRevision(): string {
   return randomBytes(12).toString('base64url')
 }
 
+function keyed(stored: StoredKey): [string, StoredKey] {
+  const { _id: key } = stored
+  return [key, stored]
+}
+
 function loadedFrom(stored: StoredKey): Loaded<Revision> {
-  const document: KeyDocument = decodeDocument(stored._id, stored)
+  const { _id: key } = stored
+  const document: KeyDocument = decodeDocument(key, stored)
   const claims = Array.isArray(stored.claims) ? (stored.claims as StoredKey['claims']) : []
   const channels = new Map(claims.map(({ claim, channel }) => [claim?.id, channel]))
   return { document, revision: { revision: stored.revision, channels } }
