@@ -192,9 +192,10 @@ class MongodbDriver implements LockDriver {
     return Math.max(timeoutMinMs, timeoutMs)
   }
 
+  /** The server's time, as a date. */
   #clock(): Expression {
     const { clockForTests } = this.#options
-    return clockForTests === undefined ? { $toLong: '$$NOW' } : { $literal: clockForTests() }
+    return clockForTests === undefined ? '$$NOW' : { $literal: new Date(clockForTests()) }
   }
 
   // ---- news

@@ -1,6 +1,7 @@
 import { MongoClient } from 'mongodb'
 import { afterAll, describe, expect, test } from 'vitest'
 import { compareWithModel, conformance } from '../../src/testing/index.ts'
+import { eventually } from '../support/eventually.ts'
 import { mongoHarness } from '../support/mongo-harness.ts'
 import { MongoServer } from '../support/mongo-server.ts'
 
@@ -14,6 +15,15 @@ afterAll(async () => {
 const restart = async (): Promise<void> => {
   await server.kill()
   await server.start()
+  // What the client kept of the old one is broken, and found to be.
+  await eventually(
+    () =>
+      client
+        .db()
+        .command({ ping: 1 })
+        .catch(() => undefined),
+    'the server',
+  )
 }
 
 conformance('mongodb', mongoHarness(client, { database: 'conformance', restart, waitMax: 200 }))

@@ -25,9 +25,13 @@ export interface StoredClaim extends Omit<ClaimRecord, 'claim' | 'after' | 'died
   readonly channel: string
 }
 
+/** The one holder of a key nobody waits for, as it will be remembered if it is found to be over. */
 export interface LastHolder extends WithRunnerText<Succession> {
   readonly id: string
   readonly ttlMs: number
+  readonly expiresAt: number
+  /** Whoever finds it is its successor. */
+  readonly told: true
 }
 
 /** The last instant a date can have. */
@@ -90,8 +94,12 @@ function decodeRecord(key: string, stored: StoredClaim): ClaimRecord {
   return {
     ...rest,
     claim: { ...claim, key, runner: readRunner(claim?.runner) },
-    after: after === undefined ? undefined : withRunner(after),
+    after: after === undefined ? undefined : decodeSuccession(after),
   }
+}
+
+function decodeSuccession({ how, fence, runner }: WithRunnerText<Succession>): Succession {
+  return { how, fence, runner: readRunner(runner) }
 }
 
 function decodeEnded({ id, how, detail, fence, runner, until, told }: WithRunnerText<Ended>): Ended {
@@ -99,12 +107,14 @@ function decodeEnded({ id, how, detail, fence, runner, until, told }: WithRunner
 }
 
 /** What a newcomer needs to take the key in one step: nobody there, or one holder whose time will be over. */
-export function freedom({ claims, lastFence }: KeyDocument): Pick<StoredKey, 'freeAt' | 'last'> {
+export function freedom({ claims, lastFence, ended }: KeyDocument): Pick<StoredKey, 'freeAt' | 'last'> {
   const [holder] = claims
-  if (holder === undefined) return { freeAt: 0 }
+  // Who comes first after an unclean end is told of it, by the rule.
+  if (holder === undefined) return { freeAt: ended === undefined || ended.told ? 0 : ended.until }
   if (claims.length > 1 || holder.state === 'waiting' || lastFence >= Number.MAX_SAFE_INTEGER) return { freeAt: never }
   const { claim, expiresAt, fence, ttlMs } = holder
-  const last = { id: claim.id, how: howEnded(holder), fence, runner: JSON.stringify(claim.runner), ttlMs }
+  const how = howEnded(holder)
+  const last = { id: claim.id, how, fence, runner: JSON.stringify(claim.runner), ttlMs, expiresAt, told: true } as const
   return { freeAt: expiresAt + claim.graceMs, last }
 }
 
@@ -131,10 +141,6 @@ function withRunnerText<Type extends { readonly runner: Runner }>(value: Type): 
   return { ...value, runner: JSON.stringify(value.runner) }
 }
 
-function withRunner<Type extends { readonly runner: string }>(value: Type): Omit<Type, 'runner'> & { runner: Runner } {
-  return { ...value, runner: readRunner(value.runner) }
-}
-
 /** The standing of a claim that was carried out in one step, counted from that step. */
 export function heldStanding(stored: StoredClaim): Standing {
   const { fence, expiresAt, lastHeartbeat, after } = stored
@@ -143,7 +149,7 @@ export function heldStanding(stored: StoredClaim): Standing {
     fence,
     ttlMs: expiresAt - lastHeartbeat,
     leaving: undefined,
-    after: after === undefined ? undefined : withRunner(after),
+    after: after === undefined ? undefined : decodeSuccession(after),
   }
 }
 

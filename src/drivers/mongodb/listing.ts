@@ -15,7 +15,7 @@ export async function listPage(store: Store, clock: Expression, query: ListQuery
     { $limit: limit + 1 },
     { $project: readFields },
     { $facet: { documents: [{ $match: {} }] } },
-    { $set: { now: clock } },
+    { $set: { now: { $toLong: clock } } },
   ]
   const [page] = (await store.read(pipeline, timeoutMs)) as { documents: StoredKey[]; now: number | Date }[]
   const documents = page?.documents ?? []

@@ -15,8 +15,8 @@ export interface Writer {
   /** New for each write: the document that has it is the one this write made. */
   readonly revision: string
   readonly channel: string
-  /** The server's time in milliseconds. */
-  readonly now: Expression
+  /** The server's time as a date. */
+  readonly clock: Expression
 }
 
 /** One command that carries a request out, or changes nothing. */
@@ -52,37 +52,35 @@ function replaceIf(vars: Readonly<Record<string, Expression>>, condition: Expres
 }
 
 /** When the record may be collected: moved on only when it must be, since the date is indexed. */
-function keptUntil(forMs: number): Expression {
+function keptUntil(clock: Expression, forMs: number): Expression {
   const leastMs = forMs + keptForMs
-  const enough = { $gt: ['$expiresAt', { $toDate: { $add: ['$$now', leastMs] } }] }
-  return { $cond: [enough, '$expiresAt', { $toDate: { $add: ['$$now', leastMs + keptLongerMs] } }] }
+  const enough = { $gt: ['$expiresAt', { $add: [clock, leastMs] }] }
+  return { $cond: [enough, '$expiresAt', { $add: [clock, leastMs + keptLongerMs] }] }
 }
 
 // ---- claim
 
-/** How the last holder ended: one that was still there and is over, or one that is remembered. Missing: cleanly. */
-const ended: Expression = {
-  $cond: [
-    isThere('$last'),
-    { $mergeObjects: ['$last', { until: { $add: ['$$now', '$last.ttlMs'] }, told: false }] },
-    { $cond: [{ $lt: ['$$now', '$ended.until'] }, '$ended', '$$REMOVE'] },
-  ],
-}
-
 function claimPipeline(claim: Claim, writer: Writer): Stage[] {
+  const id = literal(claim.id)
   const mayHold = {
     $and: [
       // Free, or not there at all; a document that does not say is not ours to judge.
       { $lte: [{ $ifNull: ['$freeAt', { $multiply: ['$version', 1e16] }] }, '$$now'] },
       { $lte: ['$version', formatVersion] },
       // A late copy of a claim that has ended does not begin it anew.
-      { $not: [{ $in: [literal(claim.id), ['$ended.id', '$last.id']] }] },
+      { $ne: ['$last.id', id] },
+      { $ne: ['$ended.id', id] },
     ],
   }
   // Without a document the last fence is not known: begin past every one that can have been minted.
   const fence = { $ifNull: [{ $add: ['$lastFence', 1] }, { $multiply: ['$$now', 1000] }] }
-  const changed = { $let: { vars: { fence, ended }, in: granted(claim, writer) } }
-  return replaceIf({ now: writer.now }, mayHold, changed)
+  const changed = { $let: { vars: { fence }, in: granted(claim, writer) } }
+  return replaceIf({ now: { $toLong: writer.clock } }, mayHold, changed)
+}
+
+/** The holder that is found to be over, if one is; else the end that is remembered, which is over when it is over. */
+const ended: Expression = {
+  $cond: [isThere('$last'), { $mergeObjects: ['$last', { until: { $add: ['$$now', '$last.ttlMs'] } }] }, '$ended'],
 }
 
 function granted(claim: Claim, writer: Writer): Expression {
@@ -98,15 +96,16 @@ function granted(claim: Claim, writer: Writer): Expression {
     renewalCount: 0,
     channel: writer.channel,
   }
-  const last = { id: claim.id, how: maxHoldMs <= ttlMs ? 'max-hold' : 'expired', runner: stored.runner, ttlMs }
-  const untold = { $and: [isThere('$$ended'), { $not: ['$$ended.told'] }] }
+  const how = maxHoldMs <= ttlMs ? 'max-hold' : 'expired'
+  const last = { id: claim.id, how, runner: stored.runner, ttlMs, told: true }
+  const expiresAt = { $add: ['$$now', leaseMs] }
   const grant = {
     fence: '$$fence',
     enteredAt: '$$now',
     acquiredAt: '$$now',
     lastHeartbeat: '$$now',
-    expiresAt: { $add: ['$$now', leaseMs] },
-    after: { $cond: [untold, { how: '$$ended.how', fence: '$$ended.fence', runner: '$$ended.runner' }, '$$REMOVE'] },
+    expiresAt,
+    after: '$last',
   }
   return {
     _id: '$_id',
@@ -114,11 +113,11 @@ function granted(claim: Claim, writer: Writer): Expression {
     revision: writer.revision,
     writtenAt: '$$now',
     lastFence: '$$fence',
-    ended: { $cond: [isThere('$$ended'), { $mergeObjects: ['$$ended', { told: true }] }, '$$REMOVE'] },
+    ended,
     claims: [{ $mergeObjects: [literal(record), grant] }],
     freeAt: { $add: ['$$now', leaseMs + graceMs] },
-    last: { $mergeObjects: [literal(last), { fence: '$$fence' }] },
-    expiresAt: keptUntil(leaseMs + graceMs + ttlMs),
+    last: { $mergeObjects: [literal(last), { fence: '$$fence', expiresAt }] },
+    expiresAt: keptUntil(writer.clock, leaseMs + graceMs + ttlMs),
   }
 }
 
@@ -151,7 +150,7 @@ function renewPipeline(request: Extract<Request, { op: 'renew' }>, writer: Write
     channel: writer.channel,
   }
   const others = { $slice: ['$claims', 1, { $max: [1, { $size: '$claims' }] }] }
-  return replaceIf({ now: writer.now, first: { $arrayElemAt: ['$claims', 0] } }, mayRenew, {
+  return replaceIf({ now: { $toLong: writer.clock }, first: { $arrayElemAt: ['$claims', 0] } }, mayRenew, {
     _id: '$_id',
     version: '$version',
     revision: writer.revision,
@@ -160,18 +159,18 @@ function renewPipeline(request: Extract<Request, { op: 'renew' }>, writer: Write
     ended: { $cond: [{ $lt: ['$$now', '$ended.until'] }, '$ended', '$$REMOVE'] },
     claims: { $concatArrays: [[{ $mergeObjects: ['$$first', renewed] }], others] },
     freeAt: { $cond: [isOnly, { $add: [end, '$$first.claim.graceMs'] }, '$freeAt'] },
-    last: { $cond: [isThere('$last'), { $mergeObjects: ['$last', { ttlMs }] }, '$$REMOVE'] },
+    last: { $cond: [isThere('$last'), { $mergeObjects: ['$last', { ttlMs, expiresAt: end }] }, '$$REMOVE'] },
     expiresAt: { $max: ['$expiresAt', { $toDate: { $add: [end, ttlMs + keptForMs, '$$first.claim.graceMs'] } }] },
   })
 }
 
 // ---- release
 
-/** No pipeline: what it writes is known beforehand. An end that is remembered stays, and is over when it is over. */
+/** No pipeline: what it writes is known beforehand. An end that nobody was told of is for the rule to tell. */
 function releaseCommand({ key, id }: Extract<Request, { op: 'release' }>, writer: Writer): QuickCommand {
-  const holds = { version: formatVersion, claims: { $size: 1 }, 'claims.0.claim.id': id, 'claims.0.state': 'held' }
+  const isOnly = { version: formatVersion, 'last.id': id, 'ended.told': { $ne: false } }
   return {
-    filter: { _id: key, ...holds, $expr: { $lt: [writer.now, { $first: '$claims.expiresAt' }] } },
+    filter: { _id: key, ...isOnly, $expr: { $lt: [{ $toLong: writer.clock }, '$last.expiresAt'] } },
     update: { $set: { revision: writer.revision, claims: [], freeAt: 0 }, $unset: { last: '', news: '' } },
     upsert: false,
   }

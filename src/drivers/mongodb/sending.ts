@@ -70,7 +70,7 @@ export class Sending implements DocumentSwapper<Revision> {
     // Where claims of ours wait the rule must look at the queue anyway.
     if (isContended(key)) return undefined
     const revision = newRevision()
-    const command = quickCommand(request, { revision, channel, now: clock })
+    const command = quickCommand(request, { revision, channel, clock })
     if (command === undefined) return undefined
     const { filter, update, upsert } = command
     try {
@@ -101,7 +101,7 @@ export class Sending implements DocumentSwapper<Revision> {
         { $project: readFields },
         // One document comes out, whether or not any goes in: it has the time.
         { $facet: { documents: [{ $match: {} }] } },
-        { $set: { now: clock } },
+        { $set: { now: { $toLong: clock } } },
       ]
       const [page] = (await store.read(pipeline, this.#leftMs())) as { documents: StoredKey[]; now: number | Date }[]
       const byKey = new Map(page?.documents.map(keyed))
