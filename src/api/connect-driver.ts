@@ -32,6 +32,11 @@ export async function driverFor(url: string): Promise<LockDriver> {
       const { redis } = await import('../drivers/redis.ts')
       return redis(url)
     }
+    case 'mongodb':
+    case 'mongodb+srv': {
+      const { mongodb } = await import('../drivers/mongodb.ts')
+      return mongodb(url)
+    }
     case 'quorum': {
       const { quorum } = await import('../drivers/quorum.ts')
       const { urls, options } = parseQuorum(rest)
@@ -42,7 +47,7 @@ export async function driverFor(url: string): Promise<LockDriver> {
         'INVALID',
         `There is no store for '${scheme}:'. ` +
           'Use memory:, sqlite:FILE, redis://HOST, redis-cluster://HOST,HOST, postgres://HOST, ' +
-          'postgres-advisory://HOST or quorum:URL,URL,URL.',
+          'postgres-advisory://HOST, mongodb://HOST or quorum:URL,URL,URL.',
       )
   }
 }

@@ -1,23 +1,23 @@
 // One client of a history run, in a process of its own that may be stopped or killed at any moment.
 //
-//   node history-client.js FILE LOG NAME TRADE RUN_MS [unlocked]
+//   node history-client.js URL LOG NAME TRADE RUN_MS TTL_MS [unlocked]
 import { setTimeout as pause } from 'node:timers/promises'
 import { attempt, type Sharing } from '../../src/api/acquisition.ts'
 import { Client } from '../../src/api/client.ts'
+import { driverFor } from '../../src/api/connect-driver.ts'
 import { convert } from '../../src/api/conversion.ts'
 import { handOff } from '../../src/api/hand-off.ts'
 import { resolveOptions } from '../../src/api/options.ts'
 import { monotonicMs, systemEnvironment } from '../../src/core/environment.ts'
 import { describeRunner } from '../../src/core/runner.ts'
 import { byteRange, named, type Scope } from '../../src/core/scope.ts'
-import { sqlite } from '../../src/drivers/sqlite.ts'
 import { historyLog } from '../../src/testing/history/log.ts'
 
-const [file = '', log = '', name = '', trade = '', runMs = '0', unlocked] = process.argv.slice(2)
+const [url = '', log = '', name = '', trade = '', runMs = '0', ttlMs = '0', unlocked] = process.argv.slice(2)
 
 const history = historyLog(log)
 const environment = systemEnvironment()
-const driver = sqlite({ file })
+const driver = await driverFor(url)
 await driver.open()
 const client = new Client({
   driver,
@@ -29,7 +29,7 @@ const client = new Client({
   runnerName: undefined,
   ways: { convert, handOff },
 })
-const terms = resolveOptions({ ttl: 500 }, driver.supports, false)
+const terms = resolveOptions({ ttl: Number(ttlMs) }, driver.supports, false)
 
 // One attempt at a time: what the client tells is about the last.
 let current = ''

@@ -4,11 +4,12 @@
  */
 import { readFile, rename, writeFile } from 'node:fs/promises'
 import { Redis } from 'ioredis'
+import { MongoClient } from 'mongodb'
 import { createConnection, type ResultSetHeader, type RowDataPacket } from 'mysql2/promise'
 import { Client } from 'pg'
 import { createClient } from 'redis'
 import { openDatabase } from '../../src/drivers/sqlite/database.ts'
-import { fencedFetch, fileGuard, redisGuard, sqlGuard } from '../../src/guards/index.ts'
+import { fencedFetch, fileGuard, mongoGuard, redisGuard, sqlGuard } from '../../src/guards/index.ts'
 
 /** A number that holders of a lock read, add to, and write back. */
 export interface Counter {
@@ -121,6 +122,23 @@ const nodeRedis: OpenCounter = async (place, guarded) => {
   }
 }
 
+const mongodb: OpenCounter = async (place, guarded) => {
+  const client = new MongoClient(place)
+  const counters = client.db(guarded ? 'guarded' : 'unguarded').collection<{ _id: number; value: number }>('counters')
+  await counters.updateOne({ _id: 1 }, { $setOnInsert: { value: 0 } }, { upsert: true })
+  const guard = mongoGuard()
+  return {
+    read: async () => (await counters.findOne({ _id: 1 }))?.value ?? 0,
+    async write(value, fence) {
+      const update = { $set: { value } }
+      if (!guarded) return void (await counters.updateOne({ _id: 1 }, update))
+      const result = await counters.updateOne(guard.filter({ _id: 1 }, fence), guard.update(update, fence))
+      guard.check(result, resource, fence)
+    },
+    close: () => client.close(),
+  }
+}
+
 const http: OpenCounter = async (place, guarded) => {
   const url = `${place}/${guarded ? 'guarded' : 'unguarded'}`
   return {
@@ -140,6 +158,7 @@ const kinds: Readonly<Record<string, OpenCounter>> = {
   mysql,
   ioredis,
   'node-redis': nodeRedis,
+  mongodb,
   http,
 }
 

@@ -7,6 +7,7 @@ import { redisGuard } from '../../src/guards/index.ts'
 import { pauseHolder } from '../guards/pause.ts'
 import { Child } from '../support/child.ts'
 import { MariadbServer } from '../support/mariadb-server.ts'
+import { MongoServer } from '../support/mongo-server.ts'
 import { PostgresServer } from '../support/postgres-server.ts'
 import { RedisCluster } from '../support/redis-cluster.ts'
 import { RedisServer } from '../support/redis-server.ts'
@@ -42,6 +43,11 @@ const places: Record<string, () => Promise<(name: string) => string>> = {
   },
   ioredis: redis,
   'node-redis': redis,
+  async mongodb() {
+    const server = await MongoServer.start()
+    ends.push(() => server.stop())
+    return () => server.url
+  },
   async http() {
     const server = new Child('counter-server', [])
     ends.push(() => server.kill())

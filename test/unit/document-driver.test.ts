@@ -82,6 +82,27 @@ describe('a document store', () => {
       expect(shelf.documents.get('default/named:x')?.text).toBe(text)
     }
   })
+
+  test('refuses one damaged record and answers the rest of the batch', async () => {
+    const shelf = new DocumentShelf()
+    shelf.documents.set('damaged', { text: '{"version":1,"lastFence":1,"claims":[{}]}', revision: 1 })
+    const claims = ['damaged', 'sound'].map((key) => ({ op: 'claim' as const, claim: { ...plainClaim, id: key, key } }))
+    const standings = await documentDriver(shelf.store()).send(claims)
+    expect(standings[0]).toMatchObject({ state: 'unknown', error: { reason: 'corrupt' } })
+    expect(standings[1]).toMatchObject({ state: 'held' })
+  })
+
+  test('keeps the answers it has when the store fails before the rest are carried out', async () => {
+    const failing = async (): Promise<never> => {
+      throw new Error('the store is gone')
+    }
+    const store = { ...new DocumentShelf().store(), load: failing }
+    await expect(claim(documentDriver(store), 'a')).rejects.toThrow('the store is gone')
+    const held = { state: 'held', fence: 7, ttlMs: 1000 } as const
+    const driver = documentDriver({ ...store, fast: async () => [held, undefined] })
+    const claims = ['x', 'y'].map((key) => ({ op: 'claim' as const, claim: { ...plainClaim, id: key, key } }))
+    expect(await driver.send(claims)).toEqual([held, { state: 'unknown', error: new Error('the store is gone') }])
+  })
 })
 
 async function claim(driver: LockDriver, id: string, changes: Partial<Claim> = {}) {

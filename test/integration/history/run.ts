@@ -15,9 +15,14 @@ export interface RunOptions {
   readonly kills?: number
   readonly stops?: number
   readonly unlocked?: boolean
+  /** The store's URL; absent: a file of the run's own. */
+  readonly url?: string
+  readonly ttlMs?: number
+  /** What happens to the store meanwhile, beginning when a quarter of the run is over. */
+  readonly meanwhile?: () => Promise<void>
 }
 
-/** Lets clients in processes of their own compete over one file, and gives what they wrote down. */
+/** Lets clients in processes of their own compete over one store, and gives what they wrote down. */
 export async function historyRun(options: RunOptions): Promise<HistoryEvent[]> {
   const folder = mkdtempSync(path.join(tmpdir(), 'leasehold-history-'))
   const run = new Run(folder, options)
@@ -52,6 +57,7 @@ class Run {
       using faults = historyLog(own)
       for (let index = 0; index < clients; index += 1) this.#start(`client-${index}`)
       await pause(runMs / 4)
+      await this.#options.meanwhile?.()
       const every = runMs / 2 / Math.max(1, kills + stops)
       for (let fault = 0; fault < kills + stops; fault += 1) {
         const victim = `client-${fault % clients}`
@@ -82,12 +88,12 @@ class Run {
   }
 
   #start(name: string): void {
-    const { trade, runMs, unlocked = false } = this.#options
+    const { trade, runMs, unlocked = false, ttlMs = 500 } = this.#options
     const log = path.join(this.#folder, `${name}.jsonl`)
     this.#logs.push(log)
     const leftMs = Math.max(0, runMs - (performance.now() - this.#startedAt))
-    const file = path.join(this.#folder, 'locks.sqlite')
-    const words = [program, file, log, name, trade, String(leftMs), unlocked ? 'unlocked' : 'locked']
+    const url = this.#options.url ?? `sqlite:${path.join(this.#folder, 'locks.sqlite')}`
+    const words = [program, url, log, name, trade, String(leftMs), String(ttlMs), unlocked ? 'unlocked' : 'locked']
     const child = spawn(process.execPath, words, { stdio: ['ignore', 'ignore', 'pipe'] })
     this.#children.set(name, child)
     historyLog(log)[Symbol.dispose]()

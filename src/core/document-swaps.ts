@@ -1,0 +1,177 @@
+/**
+ * One `send` over documents that can be compared and swapped: the rule is run on what was read, and what comes of it is
+ * written back if nobody else wrote meanwhile.
+ */
+import { admit, type News } from './admission.ts'
+import { pauseMs, type Backoff } from './backoff.ts'
+import { keyOf } from './batcher.ts'
+import type { Request, Standing } from './driver.ts'
+import type { Environment } from './environment.ts'
+import { LeaseholdError } from './errors.ts'
+import { fenceFloor } from './fence.ts'
+import { decodeKey, encodeKey, type KeyDocument } from './key-document.ts'
+import type { KeyState } from './key-state.ts'
+
+/** A document as read, with what the store needs to notice that it has changed since. */
+export interface Loaded<Revision> {
+  readonly document: KeyDocument | undefined
+  readonly revision: Revision
+}
+
+export interface Swap<Revision> {
+  readonly key: string
+  readonly document: KeyDocument
+  /** The revision the document was read at. */
+  readonly revision: Revision
+  /** Nobody holds or waits: the store may drop the document once `mayForget` its last fence. */
+  readonly idle: boolean
+  /** Whom the change concerns besides those who asked: for stores that tell others by the document itself. */
+  readonly news: readonly News[]
+}
+
+/** The part of a store that one `send` needs. */
+export interface DocumentSwapper<Revision> {
+  /** Reads the keys, each as it is now, and the store's clocks: `now` in whole milliseconds, `wall` since 1970. */
+  load(keys: readonly string[]): Promise<{
+    readonly now: number
+    readonly wall: number
+    readonly loaded: readonly Loaded<Revision>[]
+  }>
+  /** Writes each document whose revision is unchanged. `unknown`: it cannot be said whether it was written. */
+  swap(swaps: readonly Swap<Revision>[]): Promise<readonly ('swapped' | 'conflict' | { readonly unknown: unknown })[]>
+  /** Answers in one round trip what it can, such as a claim on an idle key; undefined where the rule must decide. */
+  fast?(requests: readonly Request[]): Promise<readonly (Standing | undefined)[]>
+  /** Tells other clients. A hint: may fail, may be lost. */
+  tell?(news: readonly (News & { readonly key: string })[]): void
+}
+
+/** How long to go on after lost races before giving up on a key. */
+const races: Backoff = { attempts: 50, minMs: 1, maxMs: 100, factor: 1.5, jitter: 0.5 }
+
+/** Requests for one key, with their places in the batch. */
+interface KeyWork {
+  readonly key: string
+  readonly requests: { readonly request: Request; readonly place: number }[]
+}
+
+/** Carries out requests by reading, running the rule, and swapping. Rejects only if nothing was written. */
+export async function sendBySwapping<Revision>(
+  store: DocumentSwapper<Revision>,
+  requests: readonly Request[],
+  environment: Environment,
+): Promise<readonly Standing[]> {
+  const answers: (Standing | undefined)[] = [...((await store.fast?.(requests)) ?? requests.map(() => undefined))]
+  let work = group(requests, answers)
+  for (let round = 1; work.length > 0; round += 1) {
+    try {
+      work = await race(store, work, answers)
+    } catch (error) {
+      // Some may have been carried out already, and their answers count.
+      if (answers.every((standing) => standing === undefined)) throw error
+      return answers.map((standing) => standing ?? { state: 'unknown', error })
+    }
+    if (work.length === 0) break
+    if (round >= races.attempts) {
+      for (const { key, requests: lost } of work) for (const { place } of lost) answers[place] = crowded(key)
+      break
+    }
+    await pause(environment, pauseMs(races, round, environment.random()))
+  }
+  return answers.map((standing) => standing ?? crowded(''))
+}
+
+/** One try for each key. Answers those it could settle and gives back the rest. */
+async function race<Revision>(
+  store: DocumentSwapper<Revision>,
+  work: readonly KeyWork[],
+  answers: (Standing | undefined)[],
+): Promise<KeyWork[]> {
+  const { now, wall, loaded } = await store.load(work.map(({ key }) => key))
+  const swaps: (Swap<Revision> & { readonly work: KeyWork; readonly standings: Standing[] })[] = []
+  for (const [index, one] of work.entries()) {
+    const { document, revision } = loaded[index] as Loaded<Revision>
+    try {
+      const { state, standings, news, changed } = judge(one, document, now, wall)
+      if (changed) {
+        swaps.push({ key: one.key, document: encodeKey(state), revision, idle: state.idle, work: one, standings, news })
+      } else {
+        answer(one, standings, answers)
+      }
+    } catch (error) {
+      // One record that cannot be read is no reason to refuse the others.
+      if (work.length === 1) throw error
+      answerUnknown(one, error, answers)
+    }
+  }
+  if (swaps.length === 0) return []
+  const results = await store.swap(swaps)
+  const again: KeyWork[] = []
+  for (const [index, swap] of swaps.entries()) {
+    const result = results[index]
+    if (result === 'swapped') {
+      answer(swap.work, swap.standings, answers)
+      if (swap.news.length > 0) store.tell?.(swap.news.map((one) => ({ ...one, key: swap.key })))
+    } else if (result === 'conflict') {
+      again.push(swap.work)
+    } else {
+      answerUnknown(swap.work, result?.unknown, answers)
+    }
+  }
+  return again
+}
+
+/** What the rule makes of a key's requests. */
+function judge(
+  work: KeyWork,
+  document: KeyDocument | undefined,
+  now: number,
+  wall: number,
+): { readonly state: KeyState; readonly standings: Standing[]; readonly news: News[]; readonly changed: boolean } {
+  const state = decodeKey(work.key, document)
+  // Without a record the last fence is not known: begin past every one that can have been minted.
+  state.fenceFloor = document === undefined ? fenceFloor(wall) : 0
+  const standings: Standing[] = []
+  const news: News[] = []
+  let changed = false
+  for (const { request } of work.requests) {
+    const verdict = admit(state, request, now)
+    changed ||= verdict.changes.length > 0 || verdict.lastFence !== state.lastFence || verdict.ended !== state.ended
+    state.apply(verdict)
+    standings.push(verdict.standing)
+    news.push(...verdict.news)
+  }
+  return { state, standings, news, changed }
+}
+
+function pause(environment: Environment, milliseconds: number): Promise<void> {
+  return new Promise((resolve) => environment.timer(milliseconds, resolve).keepAlive(true))
+}
+
+function group(requests: readonly Request[], answers: readonly (Standing | undefined)[]): KeyWork[] {
+  const byKey = new Map<string, KeyWork>()
+  for (const [place, request] of requests.entries()) {
+    if (answers[place] !== undefined) continue
+    const key = keyOf(request)
+    const work = byKey.get(key)
+    if (work === undefined) byKey.set(key, { key, requests: [{ request, place }] })
+    else work.requests.push({ request, place })
+  }
+  return [...byKey.values()]
+}
+
+function answer(work: KeyWork, standings: readonly Standing[], answers: (Standing | undefined)[]): void {
+  for (const [index, { place }] of work.requests.entries()) answers[place] = standings[index]
+}
+
+function answerUnknown(work: KeyWork, error: unknown, answers: (Standing | undefined)[]): void {
+  for (const { place } of work.requests) answers[place] = { state: 'unknown', error }
+}
+
+/** Nothing was written: the outcome is known, but there is no standing to tell. */
+function crowded(key: string): Standing {
+  const error = new LeaseholdError('UNAVAILABLE', `Too many clients change ${JSON.stringify(key)} at once.`, {
+    reason: 'busy',
+    key,
+  })
+  return { state: 'unknown', error }
+}

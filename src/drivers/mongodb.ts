@@ -1,0 +1,244 @@
+/**
+ * Locks in a MongoDB collection, 4.4 or newer: a server alone, a replica set, or a sharded cluster.
+ *
+ * One document a key. A claim on a key nobody wants, and the renewal and release of its holder, are one `findOneAndUpdate`
+ * each, by the server's clock; all else is compare-and-swap around the rule of `admission.ts`. Every write is with a
+ * majority before it is answered. News reaches other processes by a change stream, or else by looking.
+ */
+import { randomBytes } from 'node:crypto'
+import { sendBySwapping } from '../core/document-swaps.ts'
+import { positiveMs, type Duration } from '../core/duration.ts'
+import type { Heard, KeyPage, ListQuery, LockDriver, Request, Standing, Supports } from '../core/driver.ts'
+import { systemEnvironment } from '../core/environment.ts'
+import { LeaseholdError } from '../core/errors.ts'
+import { fullSupport } from '../core/full-support.ts'
+import type { MongoSource } from './mongodb/client.ts'
+import type { ReadConcern } from './mongodb/concerns.ts'
+import { faultOf } from './mongodb/faults.ts'
+import { collectGarbage } from './mongodb/garbage.ts'
+import { listPage } from './mongodb/listing.ts'
+import { Lookout, type Pace } from './mongodb/lookout.ts'
+import { NewsStream } from './mongodb/news-stream.ts'
+import { OwnClaims } from './mongodb/own-claims.ts'
+import type { Expression } from './mongodb/quick.ts'
+import { Sending } from './mongodb/sending.ts'
+import { Store } from './mongodb/store.ts'
+import { urlOptions } from './mongodb/url.ts'
+
+export type { MongoClientLike, MongoDatabase, MongoSource } from './mongodb/client.ts'
+export type { ReadConcern } from './mongodb/concerns.ts'
+
+export interface MongodbOptions {
+  /** The collection of the locks. `DistributedLocks` unless told; in a URL: `?collection=NAME`. */
+  readonly collection?: string
+  /** With a client or URL: the database, if not the one the URL names. */
+  readonly database?: string
+  /** How long a lease lasts where the caller names no ttl. 30 s unless told. */
+  readonly ttl?: Duration
+  /** How often such a lease is renewed. A third of `ttl` unless told. */
+  readonly heartbeat?: Duration
+  /** The least pause between two looks at a key that is waited for, where changes cannot be watched. 10 ms unless told. */
+  readonly waitMin?: Duration
+  /** The longest such pause. 800 ms unless told. */
+  readonly waitMax?: Duration
+  /** False: pauses are anything between the two, by chance, instead of growing from the least. True unless told. */
+  readonly adaptive?: boolean
+  /** False: look instead of watching changes, and spare the connection. True unless told. */
+  readonly changeStream?: boolean
+  /** `linearizable` unless told; a server alone has only `majority`. Weaker ones are refused. */
+  readonly readConcern?: ReadConcern
+  /** How long one `send` may take, retries included. 5 s unless told, and a third of a ttl at most where one is renewed. */
+  readonly timeout?: Duration
+  /** The store's time in milliseconds, for tests that move it. All drivers of one store must share it. */
+  readonly clockForTests?: () => number
+}
+
+const defaults = { collection: 'DistributedLocks', ttl: 30_000, waitMin: 10, waitMax: 800, timeout: 5000 } as const
+const timeoutMinMs = 50
+
+/** A lock store in MongoDB: a URL, a `MongoClient` or a `Db` of the mongodb package. */
+export function mongodb(source: MongoSource, options: MongodbOptions = {}): LockDriver {
+  return new MongodbDriver(source, options)
+}
+
+class MongodbDriver implements LockDriver {
+  readonly name = 'mongodb'
+  readonly supports: Supports
+  readonly #source: MongoSource
+  readonly #options: MongodbOptions
+  readonly #pace: Pace
+  readonly #timeoutMs: number
+  /** Our name on every claim we look after. */
+  readonly #channel = randomBytes(9).toString('base64url')
+  readonly #environment = systemEnvironment()
+  readonly #claims = new OwnClaims()
+  readonly #listeners = new Set<Heard>()
+  #store: Store | undefined
+  #lookout: Lookout | undefined
+  #stream: NewsStream | undefined
+  #opening: Promise<Store> | undefined
+  #tidying: Promise<void> | undefined
+  #closed = false
+
+  constructor(source: MongoSource, options: MongodbOptions) {
+    const fromUrl = typeof source === 'string' ? urlOptions(source) : undefined
+    this.#source = fromUrl?.url ?? source
+    this.#options = { ...fromUrl?.options, ...options }
+    this.#timeoutMs = positiveMs(options.timeout ?? defaults.timeout, 'timeout')
+    this.#pace = paceOf(options)
+    this.supports = { ...fullSupport, ...leaseDefaults(options) }
+  }
+
+  async open(): Promise<void> {
+    await this.#opened()
+  }
+
+  async send(requests: readonly Request[]): Promise<readonly Standing[]> {
+    const store = this.#store ?? (await this.#opened())
+    this.#refuseIfClosed()
+    const setup = {
+      store,
+      channel: this.#channel,
+      clock: this.#clock(),
+      deadline: performance.now() + this.#timeoutFor(requests),
+      tell: (key: string, id: string, standing: Standing) => this.#tell(key, id, standing),
+      isOwn: (key: string, id: string) => this.#claims.has(key, id),
+      isContended: (key: string) => this.#claims.waitsFor(key),
+    }
+    const standings = await sendBySwapping(new Sending(setup, requests), requests, this.#environment)
+    this.#keepTrack(requests, standings)
+    return standings
+  }
+
+  async list(query: ListQuery): Promise<KeyPage> {
+    const store = await this.#opened()
+    try {
+      return await listPage(store, this.#clock(), query, this.#timeoutMs)
+    } catch (error) {
+      throw faultOf(error)
+    }
+  }
+
+  listen(heard: Heard): Disposable {
+    this.#listeners.add(heard)
+    return { [Symbol.dispose]: () => void this.#listeners.delete(heard) }
+  }
+
+  /** What was answered is on the disks of a majority. */
+  async uptimeMs(): Promise<number> {
+    await this.#opened()
+    return Infinity
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true
+    this.#listeners.clear()
+    this.#claims.clear()
+    // Whoever was opening meanwhile finds the driver closed, and lets go of what it opened.
+    await this.#opening?.catch(() => {})
+    const store = this.#store
+    this.#store = undefined
+    await Promise.all([this.#lookout?.close(), this.#stream?.close(), this.#tidying])
+    await store?.close()
+  }
+
+  // ---- the way to the collection
+
+  async #opened(): Promise<Store> {
+    this.#refuseIfClosed()
+    if (this.#store !== undefined) return this.#store
+    this.#opening ??= this.#open().finally(() => {
+      this.#opening = undefined
+    })
+    return this.#opening
+  }
+
+  async #open(): Promise<Store> {
+    const { collection = defaults.collection, database, readConcern, changeStream } = this.#options
+    const store = await Store.open(this.#source, { collection, database, readConcern }, this.#timeoutMs)
+    if (this.#closed) {
+      await store.close()
+      this.#refuseIfClosed()
+    }
+    // Not waited for: a lock needs no tidy collection.
+    this.#tidying = collectGarbage(store, this.#timeoutMs)
+    const lookout = new Lookout({
+      store,
+      channel: this.#channel,
+      claims: this.#claims,
+      pace: this.#pace,
+      isDeaf: () => this.#isDeaf,
+      ask: (key, id) => this.#tell(key, id, 'ask'),
+    })
+    this.#lookout = lookout
+    if (store.watchable && changeStream !== false) {
+      this.#stream = new NewsStream({
+        store,
+        channel: this.#channel,
+        heard: (key, id, standing) => this.#tell(key, id, standing),
+        began: () => lookout.lookAround(),
+      })
+    }
+    this.#store = store
+    return store
+  }
+
+  /** A lost reply must leave time to try again before the lease ends. */
+  #timeoutFor(requests: readonly Request[]): number {
+    let timeoutMs = this.#timeoutMs
+    for (const request of requests) {
+      if (request.op === 'renew') timeoutMs = Math.min(timeoutMs, request.ttlMs / 3)
+    }
+    return Math.max(timeoutMinMs, timeoutMs)
+  }
+
+  /** The server's time, as a date. */
+  #clock(): Expression {
+    const { clockForTests } = this.#options
+    return clockForTests === undefined ? '$$NOW' : { $literal: new Date(clockForTests()) }
+  }
+
+  // ---- news
+
+  #keepTrack(requests: readonly Request[], standings: readonly Standing[]): void {
+    if (this.#closed) return
+    const { keys, found } = this.#claims.note(requests, standings)
+    // Who found out by asking may not have heard all: news is for hearing, and a nudge costs little.
+    if (found.length > 0 && this.#isDeaf) {
+      queueMicrotask(() => found.forEach(({ key, id }) => this.#tell(key, id, 'ask')))
+    }
+    if (keys.length === 0) return
+    this.#stream?.start()
+    this.#lookout?.watch(keys)
+  }
+
+  /** Whether news does not come by itself. */
+  get #isDeaf(): boolean {
+    return this.#stream?.hears !== true
+  }
+
+  #tell(key: string, id: string, news: Standing | 'ask'): void {
+    for (const heard of this.#listeners) heard(key, id, news)
+  }
+
+  #refuseIfClosed(): void {
+    if (this.#closed) throw new LeaseholdError('CLOSED', 'This MongoDB store has been closed.')
+  }
+}
+
+function paceOf({ waitMin, waitMax, adaptive = true }: MongodbOptions): Pace {
+  const minMs = positiveMs(waitMin ?? defaults.waitMin, 'waitMin')
+  const maxMs = positiveMs(waitMax ?? Math.max(defaults.waitMax, minMs), 'waitMax')
+  if (minMs <= maxMs) return { minMs, maxMs, adaptive }
+  throw new LeaseholdError('INVALID', `waitMin is ${minMs} ms, more than waitMax, ${maxMs} ms.`)
+}
+
+function leaseDefaults({ ttl, heartbeat }: MongodbOptions): Partial<Supports> {
+  const ttlMs = positiveMs(ttl ?? defaults.ttl, 'ttl')
+  const heartbeatMs = heartbeat === undefined ? ttlMs / 3 : positiveMs(heartbeat, 'heartbeat')
+  if (heartbeatMs <= ttlMs / 2) return { ttlDefaultMs: ttlMs, heartbeatDefaultMs: heartbeatMs }
+  throw new LeaseholdError(
+    'INVALID',
+    `heartbeat is ${heartbeatMs} ms, over half the ttl of ${ttlMs} ms: one failed renewal would lose the lock.`,
+  )
+}

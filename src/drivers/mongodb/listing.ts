@@ -1,0 +1,54 @@
+import { listed } from '../../core/claim-record.ts'
+import type { KeyPage, ListQuery } from '../../core/driver.ts'
+import { decodeKey } from '../../core/key-document.ts'
+import { pageLimit } from '../../core/paging.ts'
+import { decodeDocument, readFields, type StoredKey } from './document.ts'
+import type { Expression } from './quick.ts'
+import type { Store } from './store.ts'
+
+/** One page of keys with claims, in the order of their names. */
+export async function listPage(store: Store, clock: Expression, query: ListQuery, timeoutMs: number): Promise<KeyPage> {
+  const limit = pageLimit(query)
+  const pipeline = [
+    { $match: { ...namesOf(query), 'claims.0': { $exists: true } } },
+    { $sort: { _id: 1 } },
+    { $limit: limit + 1 },
+    { $project: readFields },
+    { $facet: { documents: [{ $match: {} }] } },
+    { $set: { now: { $toLong: clock } } },
+  ]
+  const [page] = (await store.read(pipeline, timeoutMs)) as { documents: StoredKey[]; now: number | Date }[]
+  const documents = page?.documents ?? []
+  const keys = documents.slice(0, limit).map((stored) => {
+    const { _id: key } = stored
+    const state = decodeKey(key, decodeDocument(key, stored))
+    return { key, claims: [...state.holders(), ...state.waiters()].map(listed) }
+  })
+  const now = Number(page?.now)
+  const last = keys.at(-1)
+  return documents.length > limit && last !== undefined ? { now, keys, next: last.key } : { now, keys }
+}
+
+function namesOf({ key, prefix, after }: ListQuery): { _id?: object } {
+  if (key !== undefined) return { _id: { $eq: key } }
+  const bound = prefix === undefined || prefix === '' ? undefined : pastAllWith(prefix)
+  const names = {
+    ...(prefix !== undefined && { $gte: prefix }),
+    ...(bound !== undefined && { $lt: bound }),
+    ...(after !== undefined && { $gt: after }),
+  }
+  return Object.keys(names).length === 0 ? {} : { _id: names }
+}
+
+/** The least name after all that begin with the prefix; undefined if there is none. */
+export function pastAllWith(prefix: string): string | undefined {
+  const points = Array.from(prefix, (character) => character.codePointAt(0) as number)
+  while (points.length > 0) {
+    const last = points.pop() as number
+    if (last === 0x10_ffff) continue
+    // Halves of surrogate pairs are no characters.
+    const next = last + 1 >= 0xd800 && last + 1 <= 0xdfff ? 0xe000 : last + 1
+    return String.fromCodePoint(...points, next)
+  }
+  return undefined
+}

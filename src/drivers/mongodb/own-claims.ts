@@ -1,0 +1,88 @@
+import { keyOf } from '../../core/batcher.ts'
+import type { Request, Standing } from '../../core/driver.ts'
+
+/** How one of our claims stood when it was last answered. */
+export interface OwnClaim {
+  readonly state: 'held' | 'waiting'
+  readonly leaving: boolean
+  /** Its owner has been told to ask, and has no answer yet. */
+  asked: boolean
+}
+
+/** What answers brought to light. */
+export interface Noted {
+  /** Keys to look at from now on: new ones, and those somebody new waits for. */
+  readonly keys: readonly string[]
+  /** Claims whose owners asked before they could hear what others had done. */
+  readonly found: readonly { readonly key: string; readonly id: string }[]
+}
+
+/** The claims this driver was last asked about that are not over, by key: whoever may have missed news is among them. */
+export class OwnClaims {
+  readonly #byKey = new Map<string, Map<string, OwnClaim>>()
+
+  has(key: string, id: string): boolean {
+    return this.#byKey.get(key)?.has(id) === true
+  }
+
+  of(key: string): ReadonlyMap<string, OwnClaim> {
+    return this.#byKey.get(key) ?? none
+  }
+
+  keys(): Iterable<string> {
+    return this.#byKey.keys()
+  }
+
+  waitsFor(key: string): boolean {
+    for (const { state } of this.of(key).values()) if (state === 'waiting') return true
+    return false
+  }
+
+  /** Takes down what was answered. */
+  note(requests: readonly Request[], standings: readonly Standing[]): Noted {
+    const keys: string[] = []
+    const found: { key: string; id: string }[] = []
+    for (const [index, request] of requests.entries()) {
+      const standing = standings[index]
+      if (request.op === 'evict' || standing === undefined || standing.state === 'unknown') continue
+      const key = keyOf(request)
+      const id = request.op === 'claim' ? request.claim.id : request.id
+      const before = this.#byKey.get(key)?.get(id)
+      const after = ownClaim(standing)
+      if (before?.asked === false && request.op !== 'release' && differs(before, after)) found.push({ key, id })
+      if (after === undefined) this.#delete(key, id)
+      else {
+        if (before === undefined && (this.#byKey.get(key) === undefined || after.state === 'waiting')) keys.push(key)
+        this.#put(key, id, after)
+      }
+    }
+    return { keys, found }
+  }
+
+  clear(): void {
+    this.#byKey.clear()
+  }
+
+  #put(key: string, id: string, claim: OwnClaim): void {
+    let claims = this.#byKey.get(key)
+    if (claims === undefined) this.#byKey.set(key, (claims = new Map()))
+    claims.set(id, claim)
+  }
+
+  #delete(key: string, id: string): void {
+    const claims = this.#byKey.get(key)
+    if (claims?.delete(id) === true && claims.size === 0) this.#byKey.delete(key)
+  }
+}
+
+function ownClaim(standing: Standing): OwnClaim | undefined {
+  if (standing.state !== 'held' && standing.state !== 'waiting') return undefined
+  const leaving = standing.state === 'held' && standing.leaving !== undefined
+  return { state: standing.state, leaving, asked: false }
+}
+
+function differs(before: OwnClaim, after: OwnClaim | undefined): boolean {
+  return before.state !== after?.state || before.leaving !== after.leaving
+}
+
+const none: ReadonlyMap<string, OwnClaim> = new Map()

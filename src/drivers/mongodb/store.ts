@@ -1,0 +1,132 @@
+/** The way to the collection: out of a URL, a client or a database, with what the server can do. */
+import { inTime } from '../../core/bounded.ts'
+import { LeaseholdError } from '../../core/errors.ts'
+import type { MongoClientLike, MongoCollection, MongoDatabase, MongoSource, Stage } from './client.ts'
+import { refuseWeakConcerns, type ReadConcern } from './concerns.ts'
+import { faultOf, isAlone, OutOfTime } from './faults.ts'
+
+export interface StoreOptions {
+  readonly database?: string | undefined
+  readonly collection: string
+  readonly readConcern?: ReadConcern | undefined
+}
+
+/** Numbers come as numbers and what is undefined is left out, whatever the client was told otherwise. */
+const collectionOptions = {
+  promoteValues: true,
+  promoteLongs: true,
+  promoteBuffers: true,
+  useBigInt64: false,
+  bsonRegExp: false,
+  raw: false,
+  ignoreUndefined: true,
+  serializeFunctions: false,
+  readPreference: 'primary',
+}
+
+/** The wire version of MongoDB 4.4, the first that computes in projections. */
+const wireVersionMin = 9
+
+export class Store {
+  readonly collection: MongoCollection
+  readonly database: MongoDatabase
+  /** Whether changes can be watched: the server is one of a set, or stands for a cluster. */
+  readonly watchable: boolean
+  /** What tells this collection from others of the process. */
+  readonly identity: { readonly of: object | string; readonly name: string }
+  readonly #client: MongoClientLike | undefined
+  #readConcern: ReadConcern
+
+  private constructor(setup: {
+    readonly database: MongoDatabase
+    readonly options: StoreOptions
+    readonly client: MongoClientLike | undefined
+    readonly of: object | string
+    readonly watchable: boolean
+  }) {
+    const { database, options } = setup
+    this.database = database
+    this.collection = database.collection(options.collection, collectionOptions)
+    this.watchable = setup.watchable
+    this.identity = { of: setup.of, name: `${database.databaseName}.${options.collection}` }
+    this.#client = setup.client
+    this.#readConcern = setup.watchable ? (options.readConcern ?? 'linearizable') : 'majority'
+  }
+
+  /** Connects, and refuses what would not be safe. A client made here is closed again if that fails. */
+  static async open(source: MongoSource, options: StoreOptions, timeoutMs: number): Promise<Store> {
+    const client = typeof source === 'string' ? await clientFor(source, timeoutMs) : undefined
+    try {
+      const database = databaseOf(client ?? source, options.database)
+      refuseWeakConcerns(database, options.readConcern)
+      const asked = database.command({ hello: 1 }, { timeoutMS: timeoutMs, readPreference: 'primary' })
+      // A client that is not connected yet looks for its servers for as long as it likes.
+      const hello = (await inTime(timeoutMs, asked, () => new OutOfTime())) as Hello
+      if ((hello.maxWireVersion ?? 0) < wireVersionMin) {
+        throw new LeaseholdError('UNSUPPORTED', 'This server is older than MongoDB 4.4. Update it.')
+      }
+      const watchable = hello.setName !== undefined || hello.msg === 'isdbgrid'
+      return new Store({ database, options, client, of: clientOf(source), watchable })
+    } catch (error) {
+      await client?.close().catch(() => {})
+      throw faultOf(error)
+    }
+  }
+
+  /** What an aggregation over the collection gives, seen by a majority. */
+  async read(pipeline: Stage[], timeoutMs: number): Promise<object[]> {
+    const options = { timeoutMS: timeoutMs, readPreference: 'primary' }
+    try {
+      return await this.collection.aggregate(pipeline, { ...options, readConcern: this.#readConcern }).toArray()
+    } catch (error) {
+      if (!isAlone(error)) throw error
+      // It was one of a set and is no longer.
+      this.#readConcern = 'majority'
+      return this.collection.aggregate(pipeline, { ...options, readConcern: this.#readConcern }).toArray()
+    }
+  }
+
+  /** Lets go of the client, if it was made here. */
+  async close(): Promise<void> {
+    await this.#client?.close()
+  }
+}
+
+interface Hello {
+  readonly setName?: string
+  readonly msg?: string
+  readonly maxWireVersion?: number
+}
+
+function databaseOf(source: MongoSource | MongoClientLike, name: string | undefined): MongoDatabase {
+  if (typeof source === 'object' && 'databaseName' in source) return source
+  return (source as MongoClientLike).db(name)
+}
+
+/** A client makes a new database at every call: what it is known by is the client. */
+function clientOf(source: MongoSource): object | string {
+  const { client } = source as { readonly client?: object }
+  return client ?? source
+}
+
+async function clientFor(url: string, timeoutMs: number): Promise<MongoClientLike> {
+  let library: { MongoClient: new (url: string, options: object) => MongoClientLike }
+  try {
+    // Named by a variable: whoever brings a client of their own needs no types of this one.
+    const name: string = 'mongodb'
+    library = (await import(name)) as typeof library
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'ERR_MODULE_NOT_FOUND') throw error
+    throw new LeaseholdError('UNAVAILABLE', 'The mongodb driver needs mongodb. Run: npm install mongodb', {
+      reason: 'configuration',
+    })
+  }
+  try {
+    const options = { appName: 'leasehold', serverSelectionTimeoutMS: timeoutMs }
+    // What the URL says counts.
+    const unsaid = Object.entries(options).filter(([name]) => !url.toLowerCase().includes(`${name.toLowerCase()}=`))
+    return new library.MongoClient(url, Object.fromEntries(unsaid))
+  } catch (error) {
+    throw new LeaseholdError('INVALID', `This is no URL of MongoDB: ${(error as Error).message}.`, { cause: error })
+  }
+}

@@ -1,0 +1,204 @@
+import { MongoClient } from 'mongodb'
+import { setTimeout as pause } from 'node:timers/promises'
+import { afterAll, afterEach, describe, expect, test } from 'vitest'
+import type { LockDriver, Standing } from '../../src/core/driver.ts'
+import { mongodb, type MongodbOptions, type MongoSource } from '../../src/drivers/mongodb.ts'
+import { createLocks, type Locks } from '../../src/index.ts'
+import { checkHistory, conformance } from '../../src/testing/index.ts'
+import { claim, claimOf, release, renew } from '../sqlite/claims.ts'
+import { eventually } from '../support/eventually.ts'
+import { mongoHarness } from '../support/mongo-harness.ts'
+import { MongoReplicaSet, polling } from '../support/mongo-server.ts'
+import { TcpProxy } from '../support/tcp-proxy.ts'
+import { historyRun } from './history/run.ts'
+
+const set = await MongoReplicaSet.start()
+const cleanups: (() => Promise<unknown>)[] = []
+afterEach(async () => {
+  for (const cleanup of cleanups.splice(0).toReversed()) await cleanup()
+})
+const client = new MongoClient(set.url)
+afterAll(async () => {
+  await client.close()
+  await set.stop()
+})
+
+conformance('a mongodb replica set', mongoHarness(client, { database: 'conformance' }))
+
+async function open(options: MongodbOptions = {}, source: MongoSource = set.url): Promise<LockDriver> {
+  const driver = mongodb(source, { database: 'faults', ...options })
+  cleanups.push(() => driver.close())
+  await driver.open()
+  return driver
+}
+
+async function locksOn(driver: LockDriver): Promise<Locks> {
+  const locks = await createLocks({ driver })
+  cleanups.push(() => locks.close())
+  return locks
+}
+
+/** The answer, once one comes. */
+function answer(ask: () => Promise<Standing>): Promise<Standing> {
+  const known = (standing: Standing): Standing | false => standing.state !== 'unknown' && standing
+  return eventually(() => ask().then(known, () => false), 'an answer', 20_000)
+}
+
+function fenceOf(standing: Standing): number {
+  expect(standing).toMatchObject({ state: 'held' })
+  return (standing as Extract<Standing, { state: 'held' }>).fence
+}
+
+describe('news', () => {
+  test('reaches a waiter in another process by the change stream, with its fence', async () => {
+    const [holder, waiter] = [await open({ collection: 'news' }), await open({ collection: 'news' })]
+    const told = new Map<string, Standing>()
+    waiter.listen?.((_key, id, news) => void (news !== 'ask' && told.set(id, news)))
+    const [first, second] = [claimOf('a'), claimOf('a')]
+    await claim(holder, first)
+    expect(await claim(waiter, second)).toMatchObject({ state: 'waiting' })
+    await release(holder, first)
+    const standing = await eventually(() => told.get(second.id), 'news')
+    expect(fenceOf(standing)).toBe(fenceOf(await claim(waiter, second)))
+  })
+
+  test('comes late where the collection was dropped under the stream, and comes', { timeout: 60_000 }, async () => {
+    const driver = await open({ collection: 'dropped' })
+    const holder = await locksOn(driver)
+    const waiter = await locksOn(await open({ collection: 'dropped' }))
+    await (await holder.acquire('a')).release()
+    await (await waiter.acquire('a')).release()
+    await client.db('faults').collection('dropped').drop()
+    const lease = await holder.acquire('a')
+    const waiting = waiter.acquire('a', { wait: '30s' })
+    await eventually(async () => (await driver.list({})).keys[0]?.claims.length === 2, 'the waiter')
+    await lease.release()
+    await (await waiting).release()
+  })
+})
+
+describe('an answer that was lost', () => {
+  test('is asked for again by the client of MongoDB, and the grant is one', async () => {
+    const { port } = await set.primary()
+    const proxy = await TcpProxy.start({ port })
+    cleanups.push(() => proxy.stop())
+    const options = { collection: 'cut', changeStream: false }
+    const driver = await open(
+      options,
+      `mongodb://127.0.0.1:${proxy.port}/?directConnection=true&${polling}&heartbeatFrequencyMS=30000`,
+    )
+    await claim(driver, claimOf('warm'))
+    const wanted = claimOf('a')
+    const cut = proxy.cutAfterRequest()
+    const [standing] = await Promise.all([claim(driver, wanted), cut])
+    const direct = await open(options)
+    const [listed] = (await direct.list({ key: 'a' })).keys
+    expect(listed?.claims).toHaveLength(1)
+    expect(listed?.claims[0]).toMatchObject({ id: wanted.id, fence: fenceOf(standing), renewalCount: 0 })
+  })
+})
+
+test('a primary that stands still holds up no renewal past a third of its ttl; holders stop first', async () => {
+  const driver = await open({ collection: 'still' })
+  const locks = await locksOn(await open({ collection: 'still' }))
+  const held = claimOf('kept', { ttlMs: 20_000 })
+  const fence = fenceOf(await claim(driver, held))
+  const lease = await locks.acquire('lost', { ttl: 1000, heartbeat: 'manual' })
+  const lost = new Promise<number>((resolve) => {
+    lease.signal.addEventListener('abort', () => resolve(performance.now()))
+  })
+  const primary = await set.primary()
+  const frozenAt = performance.now()
+  primary.freeze()
+  cleanups.push(async () => primary.thaw())
+  const renewal = renew(driver, { ...held, ttlMs: 1500 })
+  expect((await lost) - frozenAt).toBeLessThan(1000)
+  expect(await renewal).toMatchObject({ state: 'unknown', error: { code: 'UNAVAILABLE', reason: 'no-answer' } })
+  expect(performance.now() - frozenAt).toBeLessThan(1500)
+  // Another is elected, and knows of the locks.
+  expect(fenceOf(await answer(() => renew(driver, held)))).toBe(fence)
+  const next = await locks.acquire('lost', { ttl: 5000, wait: '20s' })
+  expect(next.fence).toBeGreaterThan(lease.fence)
+  await next.release()
+})
+
+describe('clients in contention', () => {
+  test('keep a right history when the primary is killed', { timeout: 60_000 }, async () => {
+    const events = await historyRun({
+      trade: 'mutex',
+      clients: 4,
+      runMs: 6000,
+      url: urlOf('killed'),
+      ttlMs: 2000,
+      async meanwhile() {
+        const primary = await set.primary()
+        await primary.kill()
+        await set.primary(primary)
+        await pause(1000)
+        await primary.start()
+      },
+    })
+    expectRight(events)
+    await expectNoOrphans('killed')
+  })
+
+  test('keep a right history when the primary stands still past their ttl', { timeout: 60_000 }, async () => {
+    const events = await historyRun({
+      trade: 'readers and writers',
+      clients: 4,
+      runMs: 6000,
+      url: urlOf('frozen'),
+      ttlMs: 1000,
+      async meanwhile() {
+        const primary = await set.primary()
+        primary.freeze()
+        await set.primary(primary)
+        await pause(1500)
+        primary.thaw()
+      },
+    })
+    expectRight(events)
+    await expectNoOrphans('frozen')
+  })
+})
+
+function urlOf(collection: string): string {
+  return `${set.url}&collection=${collection}`
+}
+
+function expectRight(events: Parameters<typeof checkHistory>[0]): void {
+  const { violations, summary } = checkHistory(events, { fair: false })
+  expect(violations).toEqual([])
+  expect(summary.holds).toBeGreaterThan(5)
+  expect(summary.handOvers).toBeGreaterThan(1)
+}
+
+async function expectNoOrphans(collection: string): Promise<void> {
+  const driver = mongodb(urlOf(collection))
+  cleanups.push(() => driver.close())
+  await eventually(async () => (await driver.list({})).keys.length === 0, 'an empty store')
+}
+
+describe('the set', () => {
+  test(
+    'without a majority grants nothing and says so in time, and nothing is left of it',
+    { timeout: 60_000 },
+    async () => {
+      const driver = await open({ collection: 'minority', timeout: 1500 })
+      await claim(driver, claimOf('warm'))
+      const primary = await set.primary()
+      const others = set.servers.filter((server) => server !== primary)
+      for (const server of others) server.freeze()
+      cleanups.push(async () => others.forEach((server) => server.thaw()))
+      const wanted = claimOf('a', { ttlMs: 1000 })
+      const startedAt = performance.now()
+      const standing = await claim(driver, wanted).catch((error: unknown) => ({ state: 'unknown', error }))
+      expect(standing).toMatchObject({ state: 'unknown', error: { code: 'UNAVAILABLE' } })
+      expect(performance.now() - startedAt).toBeLessThan(4000)
+      for (const server of others) server.thaw()
+      const next = claimOf('a')
+      await eventually(async () => (await answer(() => claim(driver, next))).state === 'held', 'the lock')
+      await release(driver, next)
+    },
+  )
+})

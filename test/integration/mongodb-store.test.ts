@@ -1,0 +1,278 @@
+import { MongoClient, ReadConcern, type MongoClientOptions } from 'mongodb'
+import { afterAll, afterEach, describe, expect, test } from 'vitest'
+import type { LockDriver, Standing } from '../../src/core/driver.ts'
+import { mongodb, type MongodbOptions, type MongoSource } from '../../src/drivers/mongodb.ts'
+import { connect, createLocks } from '../../src/index.ts'
+import { claim, claimOf, release, renew } from '../sqlite/claims.ts'
+import { eventually } from '../support/eventually.ts'
+import { MongoServer, polling } from '../support/mongo-server.ts'
+import { TcpProxy } from '../support/tcp-proxy.ts'
+
+const server = await MongoServer.start()
+const observer = new MongoClient(server.url)
+const cleanups: (() => Promise<unknown>)[] = []
+afterEach(async () => {
+  for (const cleanup of cleanups.splice(0).toReversed()) await cleanup()
+})
+afterAll(async () => {
+  await observer.close()
+  await server.stop()
+})
+
+let collections = 0
+const freshName = (): string => `locks${(collections += 1)}`
+const stored = (collection: string) => observer.db('test').collection<{ _id: string }>(collection)
+
+async function open(collection: string, options: MongodbOptions = {}, source: MongoSource = observer) {
+  const driver = mongodb(source, { collection, ...options })
+  cleanups.push(() => driver.close())
+  await driver.open()
+  return driver
+}
+
+/** A client that notes down what it sends. */
+function watched(options: MongoClientOptions = {}): { client: MongoClient; commands: string[] } {
+  const client = new MongoClient(server.url, { ...options, monitorCommands: true })
+  cleanups.push(() => client.close())
+  const commands: string[] = []
+  client.on('commandStarted', ({ commandName }) => commands.push(commandName))
+  return { client, commands }
+}
+
+function fenceOf(standing: Standing): number {
+  expect(standing).toMatchObject({ state: 'held' })
+  return (standing as Extract<Standing, { state: 'held' }>).fence
+}
+
+/** The answer, once one comes. */
+function answer(ask: () => Promise<Standing>): Promise<Standing> {
+  const known = (standing: Standing): Standing | false => standing.state !== 'unknown' && standing
+  return eventually(() => ask().then(known, () => false), 'an answer', 20_000)
+}
+
+describe('one command', () => {
+  test('takes a key that is idle, renews it and lets it go', async () => {
+    const collection = freshName()
+    const { client, commands } = watched()
+    const driver = await open(collection, {}, client)
+    const [first, second] = [claimOf('a'), claimOf('a')]
+    await claim(driver, first)
+    await eventually(() => commands.includes('createIndexes'), 'the index')
+    commands.length = 0
+    expect(await renew(driver, first)).toMatchObject({ state: 'held' })
+    expect(await release(driver, first)).toEqual({ state: 'absent', reason: 'released' })
+    expect(await claim(driver, second)).toMatchObject({ state: 'held' })
+    expect(commands).toEqual(['findAndModify', 'update', 'findAndModify'])
+  })
+
+  test('takes a key whose holder is over, by the server’s clock, and says who that was', async () => {
+    const collection = freshName()
+    const { client, commands } = watched()
+    const driver = await open(collection, {}, client)
+    const dead = claimOf('a', { ttlMs: 50 })
+    const fence = fenceOf(await claim(driver, dead))
+    const taker = claimOf('a', { wait: false })
+    commands.length = 0
+    const standing = await eventually(async () => {
+      const taken = await claim(driver, { ...taker, id: `${taker.id}-${commands.length}` })
+      return taken.state === 'held' && taken
+    }, 'the lock')
+    expect(standing).toMatchObject({ after: { how: 'expired', fence, runner: dead.runner } })
+    expect(fenceOf(standing)).toBe(fence + 1)
+    expect(commands.at(-1)).toBe('findAndModify')
+    // The sweep has not been there: it is not what frees a lock.
+    expect(await stored(collection).countDocuments({ expiresAt: { $gt: new Date(Date.now() + 3_000_000) } })).toBe(1)
+  })
+
+  test('leaves a document like the one that compare-and-swap leaves', async () => {
+    const collection = freshName()
+    const clockForTests = (): number => 1_800_000_000_000
+    const driver = await open(collection, { clockForTests })
+    const metadata = { '$set.x': [1, { 'a.b': null }], name: '$name' }
+    const runner = { ...claimOf('a').runner, metadata }
+    const wish = { id: '$one', mode: 'shared', limit: 3, range: { start: 1, end: 5 }, maxHoldMs: 9, runner } as const
+    await claim(driver, claimOf('quick', wish))
+    const slow = claimOf('slow', wish)
+    await driver.send([1, 2].map(() => ({ op: 'claim' as const, claim: slow })))
+    const [quick, swapped] = await stored(collection)
+      .find({}, { projection: { _id: 0, revision: 0, expiresAt: 0 } })
+      .toArray()
+    expect(quick).toEqual(swapped)
+    const { keys } = await driver.list({})
+    expect(keys.map(({ claims }) => claims[0]?.runner)).toEqual([runner, runner])
+  })
+
+  test('lets one of two in that find no document, and queues the other, every time', async () => {
+    const collection = freshName()
+    const [one, other] = [await open(collection), await open(collection)]
+    for (let turn = 0; turn < 5; turn += 1) {
+      const standings = await Promise.all([one, other].map((driver) => claim(driver, claimOf(`key ${turn}`))))
+      expect(standings.map(({ state }) => state).toSorted()).toEqual(['held', 'waiting'])
+    }
+  })
+})
+
+describe('fences never fall', () => {
+  test('after a release, the sweep, and a drop', { timeout: 60_000 }, async () => {
+    const collection = freshName()
+    const driver = await open(collection)
+    const fences: number[] = []
+    const takeTurn = async (): Promise<void> => {
+      const wanted = claimOf('a')
+      fences.push(fenceOf(await claim(driver, wanted)))
+      await release(driver, wanted)
+    }
+    await takeTurn()
+    await takeTurn()
+    await eventually(async () => (await stored(collection).indexes()).length === 2, 'the index')
+    await stored(collection).updateOne({ _id: 'a' }, { $set: { expiresAt: new Date(0) } })
+    await eventually(async () => (await stored(collection).countDocuments()) === 0, 'the sweep', 30_000)
+    await takeTurn()
+    await stored(collection).drop()
+    await takeTurn()
+    expect(fences).toEqual([...new Set(fences)].toSorted((left, right) => left - right))
+    expect(fences[1]).toBe((fences[0] ?? 0) + 1)
+  })
+
+  test('so a document is kept at least an hour past its last fence, and for as long as it has claims', async () => {
+    const collection = freshName()
+    const driver = await open(collection)
+    const kept = async (): Promise<number> => {
+      const document = await stored(collection).findOne({ _id: 'a' })
+      return (document as unknown as { expiresAt: Date }).expiresAt.getTime() - Date.now()
+    }
+    const [short, long] = [claimOf('a', { ttlMs: 1000 }), claimOf('a', { ttlMs: 20_000_000 })]
+    await claim(driver, short)
+    await release(driver, short)
+    expect(await kept()).toBeGreaterThan(3_590_000)
+    expect(await kept()).toBeLessThan(7_210_000)
+    await claim(driver, long)
+    expect(await kept()).toBeGreaterThan(20_000_000)
+  })
+})
+
+describe('the TTL index', () => {
+  test('is made once a process and collection', async () => {
+    const collection = freshName()
+    const { client, commands } = watched()
+    for (let turn = 0; turn < 3; turn += 1) await claim(await open(collection, {}, client), claimOf(`key ${turn}`))
+    await eventually(async () => (await stored(collection).indexes()).length === 2, 'the index')
+    expect(commands.filter((name) => name === 'createIndexes')).toHaveLength(1)
+    const index = (await stored(collection).indexes()).find(({ name }) => name === 'expiresAt_ttl')
+    expect(index).toMatchObject({ key: { expiresAt: 1 }, expireAfterSeconds: 0 })
+  })
+
+  test('blocks no lock when it cannot be made', async () => {
+    const collection = freshName()
+    await stored(collection).createIndex({ other: 1 }, { name: 'expiresAt_ttl' })
+    const { client, commands } = watched()
+    const driver = await open(collection, {}, client)
+    expect(await claim(driver, claimOf('a'))).toMatchObject({ state: 'held' })
+    await eventually(() => commands.includes('createIndexes'), 'the attempt')
+    expect(await stored(collection).indexes()).not.toContainEqual(expect.objectContaining({ expireAfterSeconds: 0 }))
+  })
+})
+
+describe('concerns', () => {
+  test('weaker than a majority are refused, with the reason', async () => {
+    const weak: [MongoSource, MongodbOptions, RegExp][] = [
+      [`${server.url}&w=1`, {}, /INVALID: Locks are not safe with write concern w: 1\. A failover could undo a grant/],
+      [`${server.url}&readConcernLevel=local`, {}, /INVALID: Locks are not safe with read concern 'local'/],
+      [watched({ writeConcern: { w: 0 } }).client, {}, /write concern w: 0/],
+      [observer.db('test', { readConcern: new ReadConcern('available') }), {}, /read concern 'available'/],
+      [observer, { readConcern: 'local' as 'majority' }, /read concern "local"/],
+    ]
+    for (const [source, options, message] of weak)
+      await expect(open('refused', options, source)).rejects.toThrow(message)
+  })
+
+  test('of a majority are welcome: a URL, a client and a Db all lead to the same locks', async () => {
+    const collection = freshName()
+    const overDb = await open(collection, {}, observer.db('test', { writeConcern: { w: 'majority' } }))
+    const overClient = await open(collection, { database: 'test' })
+    const locks = await connect(`${server.url}&w=majority&readConcernLevel=majority&collection=${collection}`)
+    cleanups.push(() => locks.close())
+    await using lease = await locks.acquire('a')
+    for (const driver of [overDb, overClient]) {
+      expect((await driver.list({})).keys[0]?.claims[0]).toMatchObject({ state: 'held', fence: lease.fence })
+    }
+  })
+})
+
+test('a record of a newer format and one that is damaged are refused, and left alone', async () => {
+  const collection = freshName()
+  const driver = await open(collection)
+  const records = { foreign: { version: 2, claims: [] }, corrupt: { version: 1, lastFence: 1, claims: 'none' } }
+  for (const [reason, record] of Object.entries(records)) {
+    await stored(collection).insertOne({ _id: reason, ...record })
+    await expect(claim(driver, claimOf(reason))).rejects.toMatchObject({ code: 'UNAVAILABLE', reason })
+    expect(await stored(collection).findOne({ _id: reason })).toEqual({ _id: reason, ...record })
+  }
+})
+
+describe('an answer', () => {
+  const proxied = async (): Promise<{ proxy: TcpProxy; url: string }> => {
+    const proxy = await TcpProxy.start({ port: server.port })
+    cleanups.push(() => proxy.stop())
+    return {
+      proxy,
+      url: `mongodb://127.0.0.1:${proxy.port}/?directConnection=true&${polling}&heartbeatFrequencyMS=30000`,
+    }
+  }
+  /** The server is found again a moment after a connection broke. */
+  const found = (driver: LockDriver): Promise<unknown> =>
+    eventually(() => driver.list({}).catch(() => undefined), 'the server')
+
+  test('cut off after the commit is unknown: asking again finds the grant, and nothing is left behind', async () => {
+    const collection = freshName()
+    const { proxy, url } = await proxied()
+    const driver = await open(collection, {}, url)
+    const direct = await open(collection)
+    let fenceMax = 0
+    for (let turn = 0; turn < 10; turn += 1) {
+      await found(driver)
+      const wanted = claimOf('a')
+      const cut = proxy.cutAfterRequest()
+      const [standing] = await Promise.all([claim(driver, wanted), cut])
+      expect(standing).toMatchObject({ state: 'unknown', error: { code: 'UNAVAILABLE', reason: 'network' } })
+      const fence = fenceOf(await answer(() => claim(direct, wanted)))
+      expect(fence).toBeGreaterThan(fenceMax)
+      fenceMax = fence
+      expect(await answer(() => release(direct, wanted))).toMatchObject({ state: 'absent' })
+    }
+    expect(await eventually(() => direct.list({}).catch(() => undefined), 'the list')).toMatchObject({ keys: [] })
+  })
+
+  test('cut off leaves no orphan: the client lets go by the id', async () => {
+    const collection = freshName()
+    const { proxy, url } = await proxied()
+    const driver = await open(collection, {}, url)
+    const locks = await createLocks({ driver })
+    cleanups.push(() => locks.close())
+    await found(driver)
+    const cut = proxy.cutAfterRequest()
+    const [lease] = await Promise.all([locks.tryAcquire('a', { ttl: '60s' }).catch(() => null), cut])
+    await lease?.release()
+    await eventually(
+      async () => (await stored(collection).countDocuments({ 'claims.0': { $exists: true } })) === 0,
+      'order',
+    )
+  })
+
+  test('that does not come is given up in time', async () => {
+    const { proxy, url } = await proxied()
+    const driver = await open(freshName(), { timeout: 300 }, url)
+    await found(driver)
+    proxy.dropReplies = true
+    const startedAt = performance.now()
+    const standing = await claim(driver, claimOf('a'))
+    expect(standing).toMatchObject({ state: 'unknown', error: { code: 'UNAVAILABLE', reason: 'no-answer' } })
+    expect(performance.now() - startedAt).toBeLessThan(2000)
+  })
+
+  test('of nobody is told as network, and in time', async () => {
+    const driver = mongodb('mongodb://127.0.0.1:1/', { timeout: 500 })
+    cleanups.push(() => driver.close())
+    await expect(driver.open()).rejects.toMatchObject({ code: 'UNAVAILABLE' })
+  })
+})

@@ -1,0 +1,38 @@
+import type { MongoClient } from 'mongodb'
+import type { LockDriver } from '../../src/core/driver.ts'
+import { mongodb, type MongodbOptions } from '../../src/drivers/mongodb.ts'
+import type { Harness } from '../../src/testing/index.ts'
+
+/** A collection that begins empty for each bench, with a clock that only the bench moves. The client stays the caller's. */
+export function mongoHarness(
+  client: MongoClient,
+  options: MongodbOptions & { readonly restart?: () => Promise<void> },
+): Harness {
+  const { restart, ...rest } = options
+  return {
+    async open() {
+      const collection = client.db(rest.database).collection(rest.collection ?? 'DistributedLocks')
+      const drivers: LockDriver[] = []
+      let time = Date.now()
+      await collection.deleteMany({})
+      return {
+        async driver() {
+          const driver = mongodb(client, { ...rest, clockForTests: () => time })
+          drivers.push(driver)
+          await driver.open()
+          return driver
+        },
+        async advance(ms) {
+          time += ms
+        },
+        ...(restart !== undefined && { restart }),
+        async empty() {
+          await collection.drop()
+        },
+        async close() {
+          await Promise.all(drivers.map((driver) => driver.close()))
+        },
+      }
+    },
+  }
+}

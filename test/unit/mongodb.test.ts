@@ -1,0 +1,68 @@
+import { describe, expect, test } from 'vitest'
+import { mongodb } from '../../src/drivers/mongodb.ts'
+import { pastAllWith } from '../../src/drivers/mongodb/listing.ts'
+import { lookPauseMs } from '../../src/drivers/mongodb/lookout.ts'
+import { urlOptions } from '../../src/drivers/mongodb/url.ts'
+
+const url = 'mongodb://127.0.0.1'
+
+describe('the pause between two looks', () => {
+  const pace = { minMs: 10, maxMs: 800, adaptive: true }
+
+  test('grows by half each time in vain, from the least to the longest', () => {
+    expect([0, 1, 2, 3].map((vain) => lookPauseMs(pace, vain, 1, 0.5))).toEqual([10, 15, 22.5, 33.75])
+    expect(lookPauseMs(pace, 50, 1, 0.5)).toBe(800)
+  })
+
+  test('is spread by a fifth either way, and never leaves its bounds', () => {
+    expect(lookPauseMs(pace, 2, 1, 0)).toBeCloseTo(18)
+    expect(lookPauseMs(pace, 2, 1, 1)).toBeCloseTo(27)
+    for (const roll of [0, 0.5, 1]) {
+      for (let vain = 0; vain < 20; vain += 1) {
+        expect(lookPauseMs(pace, vain, 1, roll)).toBeGreaterThanOrEqual(10)
+        expect(lookPauseMs(pace, vain, 1, roll)).toBeLessThanOrEqual(800)
+      }
+    }
+  })
+
+  test('begins the longer the further back one stands', () => {
+    expect([1, 2, 10, 1000].map((place) => lookPauseMs(pace, 0, place, 0.5))).toEqual([10, 20, 100, 800])
+  })
+
+  test('is anything between the two, by chance, where adapting is switched off', () => {
+    const random = { ...pace, adaptive: false }
+    expect([0, 0.5, 1].map((roll) => lookPauseMs(random, 7, 3, roll))).toEqual([10, 405, 800])
+  })
+})
+
+describe('options', () => {
+  test('say the ttl and heartbeat of whoever names none', () => {
+    expect(mongodb(url).supports).toMatchObject({ ttlDefaultMs: 30_000, heartbeatDefaultMs: 10_000 })
+    const { supports } = mongodb(url, { ttl: '9s' })
+    expect(supports).toMatchObject({ ttlDefaultMs: 9000, heartbeatDefaultMs: 3000 })
+    expect(mongodb(url, { ttl: 9000, heartbeat: '1s' }).supports.heartbeatDefaultMs).toBe(1000)
+  })
+
+  test('that make no sense are refused at once', () => {
+    expect(() => mongodb(url, { ttl: 1000, heartbeat: 900 })).toThrow('over half the ttl')
+    expect(() => mongodb(url, { waitMin: 50, waitMax: 20 })).toThrow('waitMin is 50 ms, more than waitMax')
+    expect(() => mongodb(url, { timeout: 0 })).toThrow('INVALID')
+  })
+
+  test('name the collection in a URL, which the client does not see', () => {
+    const hosts = 'mongodb://one:1,two:2/app'
+    expect(urlOptions(`${hosts}?replicaSet=rs&collection=Locks%21&w=majority`)).toEqual({
+      url: `${hosts}?replicaSet=rs&w=majority`,
+      options: { collection: 'Locks!' },
+    })
+    expect(urlOptions(`${hosts}?collection=Locks`)).toEqual({ url: hosts, options: { collection: 'Locks' } })
+    expect(urlOptions(hosts)).toEqual({ url: hosts, options: {} })
+  })
+})
+
+test('the names with a prefix end before the next that has it not', () => {
+  expect(pastAllWith('a')).toBe('b')
+  expect(pastAllWith('a\u{10FFFF}')).toBe('b')
+  expect(pastAllWith('\u{D7FF}')).toBe('\u{E000}')
+  expect(pastAllWith('\u{10FFFF}')).toBeUndefined()
+})
