@@ -29,6 +29,10 @@ export async function driverFor(url: string): Promise<LockDriver> {
       const { redis } = await import('../drivers/redis.ts')
       return redis(url)
     }
+    case 'github': {
+      const { githubUrl } = await import('../drivers/github.ts')
+      return githubUrl(rest)
+    }
     case 'quorum': {
       const { quorum } = await import('../drivers/quorum.ts')
       return quorum(await Promise.all(urlsOf(rest).map((node) => driverFor(node))))
@@ -37,7 +41,8 @@ export async function driverFor(url: string): Promise<LockDriver> {
       throw new LeaseholdError(
         'INVALID',
         `There is no store for '${scheme}:'. ` +
-          'Use memory:, sqlite:FILE, redis://HOST, postgres://HOST, postgres-advisory://HOST or quorum:URL,URL,URL.',
+          'Use memory:, sqlite:FILE, redis://HOST, postgres://HOST, postgres-advisory://HOST, github:OWNER/REPO or ' +
+          'quorum:URL,URL,URL.',
       )
   }
 }

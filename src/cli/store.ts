@@ -9,8 +9,8 @@ export interface StoreChoice {
   readonly namespace: string
 }
 
-export const storeHelp = `  --store URL         where the locks are kept: sqlite:FILE or memory:; else $LEASEHOLD_STORE,
-                      else a file in your state directory
+export const storeHelp = `  --store URL         where the locks are kept: sqlite:FILE, redis://HOST, postgres://HOST/DB,
+                      github:OWNER/REPO …; else $LEASEHOLD_STORE, else a file in your state directory
   --namespace NAME    which locks of the store; else $LEASEHOLD_NAMESPACE, else default`
 
 /** The store and namespace that options, else variables, name. */
