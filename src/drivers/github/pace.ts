@@ -54,9 +54,9 @@ export class Pace {
     return Math.max(0, Math.min(wantedMs, ttlMs * 0.4 - roundingMs))
   }
 
-  /** How long after its last edit a waiting claim is to be edited again: it loses nothing but its place. */
+  /** How long after its last edit a waiting claim is to be edited again: it can lose nothing but its place. */
   waiterEditEveryMs(now: number, ttlMs: number, claims: number): number {
-    return Math.max(this.editEveryMs(now, ttlMs, claims), Math.min(this.#heartbeatMs, ttlMs / 3))
+    return Math.max(this.editEveryMs(now, ttlMs, claims), ttlMs / 3)
   }
 
   /** How long a waiting claim may live by what it read last. */

@@ -57,7 +57,7 @@ export function runnerOf({ worker, node, more = {} }: PublishedRunner, task: unk
 
 /** A runner's own id ends with its pid. */
 function withoutProcess(id: string): string {
-  return id.replace(/^(runner_\d+_[0-9a-f]{8})_\d+$/, '$1')
+  return id.replace(/^(runner_\d+_[^_]+)_\d+$/, '$1')
 }
 
 function otherMetadata({ metadata }: Runner): Readonly<Record<string, unknown>> | undefined {

@@ -9,7 +9,7 @@ import { deleted, endedBy, expire, leave, refuse } from './leaving.ts'
 import type { Seat } from './seats.ts'
 import { takeOver, takerOf, turnOut } from './taking-over.ts'
 import { successionOf } from './thread.ts'
-import { headOf, verdictOn, type Look, type Verdict } from './verdict.ts'
+import { headOf, settlesInMs, verdictOn, type Look, type Verdict } from './verdict.ts'
 
 /** Where a claim stands. */
 export async function stand(desk: Desk, seat: Seat, mayWait: boolean, deadline: Deadline): Promise<Standing> {
@@ -36,8 +36,7 @@ export async function stand(desk: Desk, seat: Seat, mayWait: boolean, deadline: 
       case 'first': {
         if (seat.held) return stillHeld(desk, seat, look)
         seat.firstSince ??= look.begunAt
-        // Two looks, a settle time apart, and the second at least that long after the comment was there.
-        const waitMs = Math.max(seat.firstSince, seat.thereAt) + settleMs - look.begunAt
+        const waitMs = settlesInMs(seat.firstSince, seat.thereAt, look.begunAt, settleMs)
         if (waitMs <= 0) return grant(desk, seat, look, verdict, deadline)
         await deadline.pause(waitMs)
       }

@@ -91,3 +91,11 @@ function blocksForMs(claim: ThreadClaim, look: Look, settleMs: number): number {
 function isOverdue(claim: ThreadClaim, look: Look, settleMs: number): boolean {
   return isSilent(claim, look, claim.ttlMs, settleMs)
 }
+
+/**
+ * How long until a claim that nobody stands before may take itself to hold: two looks, a settle time apart, and the second
+ * at least that long after its comment was there.
+ */
+export function settlesInMs(firstSince: number, thereAt: number, begunAt: number, settleMs: number): number {
+  return Math.max(firstSince, thereAt) + settleMs - begunAt
+}

@@ -3,11 +3,16 @@ import type { FakeGithub, HubRequest } from './fake-github.ts'
 /** How a request travels. */
 export interface Journey {
   /** Resolves when the request arrives; and again when its answer does. */
-  readonly travel?: () => Promise<void>
+  readonly travel?: (leg: 'there' | 'back') => Promise<void>
+  /** Whether the line is cut: nothing arrives that was sent now, and no answer either. */
+  readonly isCut?: () => boolean
 }
 
 /** A `fetch` that asks the fake without a network. */
-export function asFetch(github: FakeGithub, { travel = async () => {} }: Journey = {}): typeof globalThis.fetch {
+export function asFetch(
+  github: FakeGithub,
+  { travel = async () => {}, isCut = () => false }: Journey = {},
+): typeof globalThis.fetch {
   return async (input, init = {}) => {
     const { signal } = init
     const aborted = new Promise<never>((_, reject) => {
@@ -23,12 +28,14 @@ export function asFetch(github: FakeGithub, { travel = async () => {} }: Journey
     // Once sent it arrives, whether anybody still waits for the answer or not.
     const exchange = (async () => {
       signal?.throwIfAborted()
-      await travel()
+      if (isCut()) return new Promise<never>(() => {})
+      await travel('there')
       const response = github.handle(request)
-      if (response === undefined) return new Promise<never>(() => {})
-      await travel()
+      if (response === undefined || isCut()) return new Promise<never>(() => {})
+      await travel('back')
       const { status, headers, body } = response
-      return new Response(body === '' ? null : body, { status, headers })
+      // As much of a Response as octokit looks at: a real one reads its body in turns of the event loop of its own.
+      return { status, url: request.url, headers: new Headers(headers), text: async () => body } as Response
     })()
     exchange.catch(() => {})
     return Promise.race([exchange, aborted])
