@@ -71,7 +71,7 @@ describe('errors of GitHub', () => {
     await scene.world.pass(5000)
     let lostAt = Infinity
     lease.signal.addEventListener('abort', () => (lostAt = scene.world.now))
-    scene.fake.fault = ({ headers }) => (/of-first$/.test(headers['authorization'] ?? '') ? {} : undefined)
+    scene.fake.fault = ({ headers }) => (headers['authorization']?.endsWith('of-first') === true ? {} : undefined)
     const other = await scene.run(waiting)
     expect(lostAt).toBeLessThan(scene.world.now)
     expect(other.fence).toBeGreaterThan(lease.fence)
@@ -111,7 +111,8 @@ describe('rights', () => {
 
   test('a revoked token costs the lock when its lease ends, and the next one gets it', async () => {
     const lease = await taken(first)
-    scene.fake.fault = ({ headers }) => (/of-first$/.test(headers['authorization'] ?? '') ? { status: 401 } : undefined)
+    scene.fake.fault = ({ headers }) =>
+      headers['authorization']?.endsWith('of-first') === true ? { status: 401 } : undefined
     const failures: unknown[] = []
     first.locks.on('renewal-failed', ({ error }) => failures.push(error))
     const other = await scene.run(second.locks.acquire(issue(number)))

@@ -33,15 +33,15 @@ describe('a claim', () => {
 
   test('tells neither host nor pid nor metadata unless asked to', async () => {
     const secret = { metadata: { customer: 'secret', ...forTask(task).metadata } }
-    const { locks } = await scene.worker('quiet', { workerId: undefined } as object)
+    const { locks } = await scene.worker('quiet', { anonymous: true })
     const number = scene.fake.openIssue('Fix it', 'a-person')
     await scene.run(locks.acquire(issue(number), secret))
     const body = scene.fake.thread(number)[0]?.body ?? ''
     const { hostname } = await import('node:os')
-    for (const private_ of [hostname(), `_${process.pid}`, 'secret', 'platform']) expect(body).not.toContain(private_)
+    for (const word of [hostname(), `_${process.pid}`, 'secret', 'platform']) expect(body).not.toContain(word)
     expect(claimIn(body)?.runner.worker).toMatch(/^runner_\d+_[^_]+$/)
 
-    const open = await scene.worker('open', { workerId: undefined, publish: ['host', 'pid', 'metadata'] } as object)
+    const open = await scene.worker('open', { anonymous: true, publish: ['host', 'pid', 'metadata'] })
     const other = scene.fake.openIssue('Another', 'a-person')
     await scene.run(open.locks.acquire(issue(other), secret))
     const told = claimIn(scene.fake.thread(other)[0]?.body ?? '')?.runner.more

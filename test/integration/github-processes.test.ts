@@ -10,7 +10,6 @@ import { GithubServer } from '../support/github/github-server.ts'
 import { OpenApi } from '../support/github/openapi.ts'
 
 const lagMs = 250
-const runMs = 15_000
 const generous = { requestsPerHour: 1e9, pointsPerMinute: 1e9, createdPerMinute: 1e9, createdPerHour: 1e9 }
 
 let server: GithubServer
@@ -27,7 +26,7 @@ afterEach(async () => {
   rmSync(folder, { recursive: true, force: true })
 })
 
-function start(index: number, issue: number, settleMs: number, thinkMs = 0): void {
+function start(index: number, issue: number, runMs: number, settleMs: number, thinkMs = 0): void {
   const { github, url } = server
   github.user(`worker-${index}`, 'write', `token-${index}`)
   const log = path.join(folder, `client-${index}.jsonl`)
@@ -54,6 +53,7 @@ test(
   'eight processes that compete for one issue under stale reads and errors hold it one at a time',
   { timeout: 90_000 },
   async () => {
+    const runMs = 12_000
     const { github } = server
     github.user('a-person', 'admin')
     const issue = github.openIssue('A task', 'a-person')
@@ -66,7 +66,7 @@ test(
     }
     const own = path.join(folder, 'faults.jsonl')
     const killed = historyLog(own)
-    for (let index = 0; index < 8; index += 1) start(index, issue, lagMs + 50)
+    for (let index = 0; index < 8; index += 1) start(index, issue, runMs, lagMs + 50)
     await pause(runMs / 2)
     // Written down before it happens: later would claim that the dead still held.
     killed.write({ type: 'crash', client: 'client-0' })
@@ -92,7 +92,7 @@ test('the same processes are found out if they do not wait for reads to settle',
   github.user('a-person', 'admin')
   const issue = github.openIssue('A task', 'a-person')
   github.lagMs = 800
-  for (let index = 0; index < 3; index += 1) start(index, issue, 1, 600)
+  for (let index = 0; index < 3; index += 1) start(index, issue, 6000, 1, 600)
   await Promise.all(children.map((child) => child.ended()))
   const { violations } = checkHistory(readHistory(logs()), { fair: false })
   expect(violations.length).toBeGreaterThan(0)

@@ -4,6 +4,8 @@ import { roundingMs } from './comment.ts'
 const windowMs = 3_600_000
 /** How far ahead of an even pace the token's users may get before everybody slows down. */
 const slack = 0.9
+/** The share of the hour's requests that is kept to the end, for renewals and releases. */
+const reserve = 0.05
 /** After GitHub complained about the pace, how long to go slowly. */
 const slowAfterLimitMs = 600_000
 /** Two writes a second and process is what GitHub advises against: a process with many claims renews each less often. */
@@ -43,7 +45,7 @@ export class Pace {
     if (now < this.#slowUntil) return true
     if (this.#limit === 0 || now >= this.#resetAt) return false
     const leftOfWindow = Math.min(1, (this.#resetAt - this.#readAt) / windowMs)
-    return this.#remaining < this.#limit * leftOfWindow * slack
+    return this.#remaining < this.#limit * (leftOfWindow * slack + reserve)
   }
 
   /** How long after the last edit a claim of `ttlMs` is to be edited again. 0: whenever it is asked for. */

@@ -106,10 +106,11 @@ async function grant(
   seat.held = true
   seat.after = successionOf(look.thread, seat.comment)
   seat.record = { ...seat.record, heldSince: timeAt(desk) }
+  const editedAt = desk.environment.now()
   try {
     const edited = await desk.hub.editComment(seat.comment, claimText(seat.record), deadline)
     if (edited === undefined) return leave(desk, seat, deleted)
-    seat.updatedAt = edited.comment.updatedAt
+    Object.assign(seat, { updatedAt: edited.comment.updatedAt, editedAt })
   } catch {
     // It holds all the same. The first heartbeat will say so.
   }

@@ -3,7 +3,7 @@ import type { FakeGithub, HubRequest } from './fake-github.ts'
 /** How a request travels. */
 export interface Journey {
   /** Resolves when the request arrives; and again when its answer does. */
-  readonly travel?: (leg: 'there' | 'back') => Promise<void>
+  readonly travel?: (leg: 'there' | 'back', method: string) => Promise<void>
   /** Whether the line is cut: nothing arrives that was sent now, and no answer either. */
   readonly isCut?: () => boolean
 }
@@ -29,10 +29,10 @@ export function asFetch(
     const exchange = (async () => {
       signal?.throwIfAborted()
       if (isCut()) return new Promise<never>(() => {})
-      await travel('there')
+      await travel('there', request.method)
       const response = github.handle(request)
       if (response === undefined || isCut()) return new Promise<never>(() => {})
-      await travel('back')
+      await travel('back', request.method)
       const { status, headers, body } = response
       // As much of a Response as octokit looks at: a real one reads its body in turns of the event loop of its own.
       return { status, url: request.url, headers: new Headers(headers), text: async () => body } as Response

@@ -8,6 +8,9 @@ import { FakeGithub, type FakeGithubOptions } from './fake-github.ts'
 import { silent } from './github-harness.ts'
 import { OpenApi } from './openapi.ts'
 
+// Loaded beforehand: loading takes real time, and simulated time would not wait for it.
+await Promise.all([import('@octokit/plugin-retry'), import('@octokit/plugin-throttling')])
+
 let openapi: OpenApi | undefined
 
 export interface Worker {
@@ -46,14 +49,14 @@ export class Scene {
 
   async worker(
     login: string,
-    options: GithubOptions = {},
+    { anonymous = false, ...options }: GithubOptions & { readonly anonymous?: boolean } = {},
     more: Omit<CreateLocksOptions, 'driver' | 'environment'> = {},
   ): Promise<Worker> {
     const environment = this.world.environment()
     const driver = github(this.fake.repository, {
       ...(options.fetch === undefined && options.octokit === undefined && { octokit: this.octokit(login) }),
       environment,
-      workerId: login,
+      ...(!anonymous && { workerId: login }),
       ...options,
     })
     const locks = await this.run(createLocks({ driver, environment, ...more }))

@@ -6,6 +6,7 @@ import { asFetch } from '../../support/github/as-fetch.ts'
 import { FakeGithub } from '../../support/github/fake-github.ts'
 import { silent } from '../../support/github/github-harness.ts'
 import { World } from '../quorum/world.ts'
+import { Promises } from './promises.ts'
 import { Weather } from './weather.ts'
 
 export interface TourOptions {
@@ -14,17 +15,25 @@ export interface TourOptions {
   readonly github: typeof Github
   /** What the driver is told. GitHub lags by less than a second all the same. */
   readonly settle?: number
-  /** rush: everybody wants it at once, and briefly. storm: machines stop and lines are cut for about as long as a lease. */
-  readonly kind: 'rush' | 'storm'
+  /**
+   * rush: everybody wants it at once, and briefly. storm: machines stop and lines are cut for about as long as a lease.
+   * siege: the renewals of every holder fail for most of its lease, and then arrive late.
+   */
+  readonly kind: 'rush' | 'storm' | 'siege'
 }
 
 const ttlMs = 60_000
-const tourMs = { rush: 120_000, storm: 900_000 }
+const tourMs = { rush: 120_000, storm: 900_000, siege: 900_000 }
 const lagMs = 1000
 const generous = { requestsPerHour: 1e9, pointsPerMinute: 1e9, createdPerMinute: 1e9, createdPerHour: 1e9 }
 
+export interface Story extends Pick<ReturnType<typeof checkHistory>, 'summary'> {
+  /** Two that held at once, fences out of order, promises that went too far. */
+  readonly violations: readonly string[]
+}
+
 /** Lets clients compete for one issue under stale reads, lost and late requests and replies, errors and standstills. */
-export async function tour(options: TourOptions): Promise<ReturnType<typeof checkHistory>> {
+export async function tour(options: TourOptions): Promise<Story> {
   const { seed, clients, github, settle = lagMs, kind } = options
   const world = new World(seed)
   const begin = Date.parse('2026-01-01T00:00:00Z') + world.between(0, 999)
@@ -33,12 +42,13 @@ export async function tour(options: TourOptions): Promise<ReturnType<typeof chec
   const issue = fake.openIssue('A task', 'someone')
   const events: HistoryEvent[] = []
   const weathers = new Map<string, Weather>()
+  const promises = new Promises(world)
   const runs = Array.from({ length: clients }, (_, index) => {
     const weather = new Weather(world)
     const token = `token-${index}`
     weathers.set(`token ${token}`, weather)
     fake.user(`worker-${index}`, 'write', token)
-    const line = asFetch(fake, { travel: (leg) => weather.travel(leg), isCut: () => weather.isCut })
+    const line = asFetch(fake, { travel: (leg, method) => weather.travel(leg, method), isCut: () => weather.isCut })
     const octokit = new Octokit({ auth: token, request: { fetch: line }, log: silent })
     const rate = 1 + (world.random() - 0.5) * 0.02
     const environment = weather.environment(rate)
@@ -51,14 +61,20 @@ export async function tour(options: TourOptions): Promise<ReturnType<typeof chec
       heldLabel: false,
     })
     if (kind === 'storm') weather.afflict(tourMs.storm)
-    return play(world, { client: `client-${index}`, rate, issue, kind }, { driver, environment }, events)
+    return play(
+      world,
+      { client: `client-${index}`, rate, issue, kind, weather },
+      { driver: promises.of(driver), environment },
+      events,
+    )
   })
   fake.fault = ({ headers }) => {
     if (weathers.get(headers['authorization'] ?? '')?.isFailing === true) return { status: 503 }
     return world.chance(0.03) ? { status: 502, carriedOut: world.chance(0.5) } : undefined
   }
   await world.run(Promise.all(runs), 10 * tourMs[kind])
-  return checkHistory(events, { fair: false })
+  const { violations, summary } = checkHistory(events, { fair: false })
+  return { summary, violations: [...violations.map(({ message }) => message), ...promises.broken] }
 }
 
 interface Player {
@@ -67,11 +83,12 @@ interface Player {
   readonly rate: number
   readonly issue: number
   readonly kind: TourOptions['kind']
+  readonly weather: Weather
 }
 
 async function play(
   world: World,
-  { client, rate, issue, kind }: Player,
+  { client, rate, issue, kind, weather }: Player,
   locksOptions: Parameters<typeof createLocks>[0],
   events: HistoryEvent[],
 ): Promise<void> {
@@ -90,7 +107,9 @@ async function play(
       const lease = await locks.acquire(scope, { ttl: ttlMs, wait: world.between(1000, 200_000) })
       const left = deadline(lease.remainingMs)
       events.push({ type: 'granted', at: world.now, attempt, fence: lease.fence, deadline: left })
-      const longMs = kind === 'storm' && world.chance(0.5) ? world.between(60_000, 150_000) : 0
+      if (kind === 'siege') weather.beset(ttlMs)
+      const isLong = kind === 'siege' || (kind === 'storm' && world.chance(0.5))
+      const longMs = isLong ? world.between(ttlMs, 2.5 * ttlMs) : 0
       await world.wait(longMs + world.between(10, 3000))
       if (lease.held) events.push({ type: 'checked', at: world.now, attempt })
       events.push({ type: 'release', at: world.now, attempt })

@@ -20,18 +20,23 @@ export class Weather {
     const again = (): void => {
       if (world.now >= until) return
       const { now } = world
-      const kind = world.between(0, 5)
+      const kind = world.between(0, 3)
       if (kind === 0) this.#stoppedUntil = now + world.between(1000, 90_000)
       if (kind === 1) this.#slowUntil = now + world.between(1000, 60_000)
       if (kind === 2) this.#cutUntil = now + world.between(20_000, 60_000)
-      if (kind >= 3) {
-        // Errors for most of a lease, and slow after that: a renewal arrives at the last moment, or after it.
-        this.#failingUntil = now + world.between(25_000, 56_000)
-        this.#crawlingUntil = this.#failingUntil + 25_000
-      }
+      if (kind === 3) this.#failingUntil = now + world.between(5000, 50_000)
       world.at(world.between(30_000, 120_000), again)
     }
     world.at(world.between(0, 60_000), again)
+  }
+
+  /** After a first renewal, errors for most of a lease, and slow writes after that: the next one arrives too late. */
+  beset(leaseMs: number): void {
+    const world = this.#world
+    world.at(0.4 * leaseMs, () => {
+      this.#failingUntil = world.now + world.between(0.5 * leaseMs, 0.8 * leaseMs)
+      this.#crawlingUntil = this.#failingUntil + 0.3 * leaseMs
+    })
   }
 
   /** Nothing arrives. */
@@ -45,14 +50,15 @@ export class Weather {
   }
 
   /** One way between client and GitHub. */
-  async travel(leg: 'there' | 'back'): Promise<void> {
+  async travel(leg: 'there' | 'back', method: string): Promise<void> {
     const world = this.#world
-    const crawls = leg === 'there' && !this.isFailing && world.now < this.#crawlingUntil && world.chance(0.5)
+    const crawls = leg === 'there' && method !== 'GET' && !this.isFailing && world.now < this.#crawlingUntil
     const slow = world.now < this.#slowUntil && world.chance(0.5)
     if (crawls) await world.wait(world.between(5000, 13_000))
     else await world.wait(slow ? world.between(100, 14_000) : world.between(5, 300))
+    if (leg === 'there') return
     // What arrives at a machine that stands still waits there.
-    while (leg === 'back' && world.now < this.#stoppedUntil) await world.wait(this.#stoppedUntil - world.now)
+    while (world.now < this.#stoppedUntil) await world.wait(this.#stoppedUntil - world.now)
   }
 
   /** Surroundings in which nothing happens while the machine stands still. */
