@@ -1,6 +1,6 @@
 // One worker of a run over issues, in a process of its own that may be stopped or killed at any moment.
 //
-//   node github-client.js URL REPOSITORY ISSUE TOKEN LOG NAME RUN_MS SETTLE_MS THINK_MS
+//   node github-client.js URL REPOSITORY ISSUE TOKEN LOG NAME RUN_MS SETTLE_MS
 import { setTimeout as pause } from 'node:timers/promises'
 import { Octokit } from '@octokit/core'
 import { retry } from '@octokit/plugin-retry'
@@ -10,17 +10,8 @@ import { issue } from '../../src/core/scope.ts'
 import { github } from '../../src/drivers/github.ts'
 import { historyLog } from '../../src/testing/history/log.ts'
 
-const [
-  baseUrl = '',
-  repository = '',
-  number = '',
-  token = '',
-  log = '',
-  name = '',
-  runMs = '',
-  settleMs = '',
-  thinkMs = '0',
-] = process.argv.slice(2)
+const [baseUrl = '', repository = '', number = '', token = '', log = '', name = '', ...numbers] = process.argv.slice(2)
+const [runMs = 0, settleMs = 0] = numbers.map(Number)
 
 const history = historyLog(log)
 // Without the throttling plugin: its second between two writes would leave little to see.
@@ -41,12 +32,12 @@ locks.on('renewed', ({ remainingMs }) => {
   history.write({ type: 'renewed', attempt: current, deadline: now + remainingMs })
 })
 
-const until = monotonicMs() + Number(runMs)
+const until = monotonicMs() + runMs
 for (let turn = 0; monotonicMs() < until; turn += 1) {
   current = `${name}-${turn}`
   history.write({ type: 'acquire', client: name, attempt: current, key: 'issue', mode: 'exclusive' })
   try {
-    const lease = await locks.acquire(issue(Number(number)), { ttl: 4000, wait: 6000 })
+    const lease = await locks.acquire(issue(Number(number)), { ttl: 2500, wait: 6000 })
     const now = monotonicMs()
     history.write({ type: 'granted', attempt: current, fence: lease.fence, deadline: now + lease.remainingMs })
     await pause(Math.random() * 50)
@@ -57,13 +48,18 @@ for (let turn = 0; monotonicMs() < until; turn += 1) {
   } catch {
     history.write({ type: 'refused', attempt: current })
   }
-  await pause(Math.random() * Number(thinkMs))
 }
 await locks.close()
 
 async function opened(): ReturnType<typeof createLocks> {
   for (;;) {
-    const driver = github(repository, { octokit, settle: Number(settleMs), poll: { min: 40, max: 200 } })
+    const driver = github(repository, {
+      octokit,
+      settle: settleMs,
+      poll: { min: 40, max: 200 },
+      assign: false,
+      heldLabel: false,
+    })
     try {
       return await createLocks({ driver })
     } catch {
