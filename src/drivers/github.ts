@@ -12,17 +12,18 @@ import { systemEnvironment, type Environment } from '../core/environment.ts'
 import { LeaseholdError } from '../core/errors.ts'
 import { pageOf } from '../core/paging.ts'
 import { ttlMaxMs } from './github/claim-comment.ts'
-import { Deadline } from './github/deadline.ts'
-import type { Desk } from './github/desk.ts'
+import { Deadlines, type Deadline } from './github/deadline.ts'
+import { timeAt, type Desk } from './github/desk.ts'
 import { faultOf, isGone, unavailable } from './github/faults.ts'
 import { Hub, type Repository } from './github/hub.ts'
-import { claimOn, evictOn, releaseOn, renewOn } from './github/issue-queue.ts'
+import { carryOutOn } from './github/issue-queue.ts'
+import { unknownClaim } from './github/leaving.ts'
 import { commentsByKey, listedClaims } from './github/listing.ts'
 import { LockIssues } from './github/lock-issues.ts'
-import { MirrorKeeper, type Mirror } from './github/mirror.ts'
+import { MirrorKeeper } from './github/mirror.ts'
 import { makeOctokit, type OctokitLike } from './github/octokit.ts'
+import type { GithubOptions } from './github/options.ts'
 import { Pace } from './github/pace.ts'
-import type { Published } from './github/published-runner.ts'
 import { Seats } from './github/seats.ts'
 import { Signs } from './github/signs.ts'
 import { statusOf, type IssueStatus } from './github/status.ts'
@@ -32,40 +33,11 @@ import { eachInTurn } from './github/turns.ts'
 import { Writers } from './github/writers.ts'
 
 export { forTask, type TaskInfo } from './github/task-info.ts'
+export type { GithubOptions } from './github/options.ts'
 export type { IssueStatus } from './github/status.ts'
 export type { Mirror } from './github/mirror.ts'
 export type { OctokitLike } from './github/octokit.ts'
 export type { Published } from './github/published-runner.ts'
-
-export interface GithubOptions {
-  /** May write issues. Else GITHUB_TOKEN, else what `gh auth token` says. */
-  readonly token?: string
-  /** The API of a GitHub Enterprise Server: `https://github.example.com/api/v3`. Else GITHUB_API_URL, else github.com's. */
-  readonly baseUrl?: string
-  /** An octokit of yours, with the plugins you want. Then `token`, `baseUrl` and `fetch` are not used. */
-  readonly octokit?: OctokitLike
-  readonly fetch?: typeof globalThis.fetch
-  /** GitHub's reads may lag behind its writes by less than this. Exclusion depends on it. The same for all. Default 5 s. */
-  readonly settle?: Duration
-  /** How often waiters ask: 1, 2, 4, 8, then every 16 s unless told. */
-  readonly poll?: { readonly min: Duration; readonly max: Duration }
-  /** What the comments call this worker. Else its runner's id, without the pid. */
-  readonly workerId?: string
-  /** What comments may tell beyond that. Default nothing: they may be public. */
-  readonly publish?: readonly Published[]
-  /** Assigns the holder's account to the issue. Default true. */
-  readonly assign?: boolean
-  /** The label of held issues; false: none. Default `leasehold: held`. */
-  readonly heldLabel?: string | false
-  /** The label of issues that stand for names. The same for all. Default `leasehold`. */
-  readonly lockLabel?: string
-  /** Accounts whose comments count without asking GitHub whether they may write, such as `my-app[bot]`. */
-  readonly trusted?: readonly string[]
-  /** Kept up to date with what this process holds, to serve `status`. */
-  readonly mirror?: Mirror
-  /** Time, timers and chance, for simulators and tests. */
-  readonly environment?: Environment
-}
 
 /** The locks of a repository's issues. */
 export interface GithubDriver extends LockDriver {
@@ -108,6 +80,7 @@ class IssuesDriver implements GithubDriver {
   readonly #options: GithubOptions
   readonly #settleMs: number
   readonly #environment: Environment
+  readonly #deadlines: Deadlines
   #opening: Promise<{ readonly desk: Desk; readonly issues: LockIssues }> | undefined
   #closed = false
 
@@ -119,6 +92,7 @@ class IssuesDriver implements GithubDriver {
     this.#repository = { owner, repo }
     this.#options = options
     this.#environment = options.environment ?? systemEnvironment()
+    this.#deadlines = new Deadlines(this.#environment)
     this.#settleMs = durationMs(options.settle ?? settleDefaultMs, 'settle')
     const { min, max } = options.poll ?? { min: '1s', max: '16s' }
     this.supports = {
@@ -162,13 +136,16 @@ class IssuesDriver implements GithubDriver {
 
   async list(query: ListQuery): Promise<KeyPage> {
     const { desk, issues } = await this.#opened()
+    return this.#deadlines.within(readWithinMs, (deadline) => this.#list(desk, issues, query, deadline))
+  }
+
+  async #list(desk: Desk, issues: LockIssues, query: ListQuery, deadline: Deadline): Promise<KeyPage> {
     const { reader, hub } = desk
-    using deadline = new Deadline(this.#environment, readWithinMs)
+    const { key } = query
     try {
-      const { key } = query
       if (key !== undefined) {
         const issue = await issues.of(key, false, deadline)
-        if (issue === undefined) return { now: hub.clock.earliest(this.#environment.now()), keys: [] }
+        if (issue === undefined) return { now: timeAt(desk), keys: [] }
         const { thread, dateMs } = await reader.look(issue, key, deadline)
         return pageOf([key], {}, dateMs, () => listedClaims(thread))
       }
@@ -178,17 +155,15 @@ class IssuesDriver implements GithubDriver {
         listedClaims(reader.threadOf(byKey.get(one) ?? [], one)),
       )
     } catch (error) {
-      if (query.key !== undefined && isGone(error))
-        return { now: hub.clock.earliest(this.#environment.now()), keys: [] }
+      if (key !== undefined && isGone(error)) return { now: timeAt(desk), keys: [] }
       throw faultOf(error)
     }
   }
 
   async status(issue: number): Promise<IssueStatus> {
     const { desk } = await this.#opened()
-    using deadline = new Deadline(this.#environment, readWithinMs)
     try {
-      return await statusOf(desk, issue, deadline)
+      return await this.#deadlines.within(readWithinMs, (deadline) => statusOf(desk, issue, deadline))
     } catch (error) {
       throw faultOf(error)
     }
@@ -206,6 +181,7 @@ class IssuesDriver implements GithubDriver {
     this.#closed = true
     const opened = await this.#opening?.catch(() => undefined)
     await opened?.desk.signs.close(closeWithinMs)
+    this.#deadlines.giveUpAll()
   }
 
   async #opened(): Promise<{ readonly desk: Desk; readonly issues: LockIssues }> {
@@ -234,7 +210,10 @@ class IssuesDriver implements GithubDriver {
       writers,
       reader: new ThreadReader(hub, writers, environment, ttlDefaultMs),
       seats: new Seats(),
-      signs: new Signs(hub, environment, pace, { assign, label: heldLabel === false ? undefined : heldLabel }),
+      signs: new Signs(hub, environment, this.#deadlines, pace, {
+        assign,
+        label: heldLabel === false ? undefined : heldLabel,
+      }),
       mirror: new MirrorKeeper(mirror),
       settleMs,
       publish: new Set(publish),
@@ -251,14 +230,11 @@ class IssuesDriver implements GithubDriver {
   }
 
   async #checkRights(hub: Hub): Promise<void> {
-    using deadline = new Deadline(this.#environment, readWithinMs)
     const name = `${this.#repository.owner}/${this.#repository.repo}`
-    let found: Readonly<Record<string, unknown>>
-    try {
-      found = await hub.repository(deadline)
-    } catch (error) {
+    const asked = this.#deadlines.within(readWithinMs, (deadline) => hub.repository(deadline))
+    const found = await asked.catch((error: unknown) => {
       throw faultOf(error)
-    }
+    })
     const { permissions, has_issues: hasIssues, archived } = found
     if (hasIssues === false) throw unavailable(`${name} has no issues. Turn them on in its settings.`, 'configuration')
     if (archived === true) throw unavailable(`${name} is archived: nothing can be written.`, 'read-only')
@@ -271,20 +247,11 @@ class IssuesDriver implements GithubDriver {
     const key = keyOf(request)
     const error = request.op === 'claim' ? this.#refusal(request.claim) : undefined
     if (error !== undefined) return { state: 'unknown', error }
-    using deadline = new Deadline(this.#environment, boundMs(request))
     try {
-      const issue = await issues.of(key, request.op === 'claim', deadline)
-      if (issue === undefined) return { state: 'absent', reason: 'unknown' }
-      switch (request.op) {
-        case 'claim':
-          return await claimOn(desk, issue, request.claim, deadline)
-        case 'renew':
-          return await renewOn(desk, issue, request, deadline)
-        case 'release':
-          return await releaseOn(desk, issue, request, deadline)
-        case 'evict':
-          return await evictOn(desk, issue, request, deadline)
-      }
+      return await this.#deadlines.within(boundMs(request), async (deadline) => {
+        const issue = await issues.of(key, request.op === 'claim', deadline)
+        return issue === undefined ? unknownClaim : carryOutOn(desk, issue, request, deadline)
+      })
     } catch (cause) {
       if (isGone(cause)) issues.forget(key)
       return { state: 'unknown', error: faultOf(cause) }

@@ -110,6 +110,18 @@ describe('assignee and label', () => {
   })
 })
 
+test('closing lets go of everything: no claim, no sign, no timer is left', async () => {
+  const { locks, driver } = await scene.worker('worker')
+  const number = scene.fake.openIssue('Fix it', 'a-person')
+  await scene.run(locks.acquire(issue(number)))
+  scene.fake.fault = ({ url }) => (/labels|assignees/.test(url) ? {} : undefined)
+  await scene.run(locks.close())
+  await scene.world.pass(1000)
+  expect(scene.world.timers).toBe(0)
+  expect(claimIn(scene.fake.thread(number)[0]?.body ?? '')?.completion).toBeDefined()
+  await expect(driver.list({})).rejects.toMatchObject({ code: 'CLOSED' })
+})
+
 describe('names', () => {
   test('have an issue that is opened for them, once, whoever comes first', async () => {
     const workers = [await scene.worker('one'), await scene.worker('two'), await scene.worker('three')]

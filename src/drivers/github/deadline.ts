@@ -9,26 +9,30 @@ export class Deadline implements Disposable {
   readonly late: Promise<never>
   readonly #environment: Environment
   readonly #timer: Timer
+  readonly #controller = new AbortController()
+  #fail: (error: unknown) => void = () => {}
 
   constructor(environment: Environment, milliseconds: number) {
-    const controller = new AbortController()
     this.#environment = environment
     this.until = environment.now() + milliseconds
-    this.signal = controller.signal
-    let fail: (error: unknown) => void = () => {}
+    this.signal = this.#controller.signal
     this.late = new Promise<never>((_, reject) => {
-      fail = reject
+      this.#fail = reject
     })
     // Most requests are in time, and nobody waits for this.
     this.late.catch(() => {})
+    const message = `GitHub has not answered for ${Math.round(milliseconds)} ms.`
     this.#timer = environment.timer(milliseconds, () => {
-      const error = new LeaseholdError('UNAVAILABLE', `GitHub has not answered for ${Math.round(milliseconds)} ms.`, {
-        reason: 'no-answer',
-      })
-      controller.abort(error)
-      fail(error)
+      this.giveUp(new LeaseholdError('UNAVAILABLE', message, { reason: 'no-answer' }))
     })
     this.#timer.keepAlive(true)
+  }
+
+  /** Time is up now. */
+  giveUp(error: LeaseholdError): void {
+    this.#timer.cancel()
+    this.#controller.abort(error)
+    this.#fail(error)
   }
 
   get leftMs(): number {
@@ -56,5 +60,31 @@ export class Deadline implements Disposable {
 
   [Symbol.dispose](): void {
     this.#timer.cancel()
+  }
+}
+
+/** The deadlines of one driver, so that all that is under way can be given up when it is closed. */
+export class Deadlines {
+  readonly #environment: Environment
+  readonly #open = new Set<Deadline>()
+
+  constructor(environment: Environment) {
+    this.#environment = environment
+  }
+
+  /** Does the work within a time of its own. */
+  async within<Result>(milliseconds: number, work: (deadline: Deadline) => Promise<Result>): Promise<Result> {
+    using deadline = new Deadline(this.#environment, milliseconds)
+    this.#open.add(deadline)
+    try {
+      return await work(deadline)
+    } finally {
+      this.#open.delete(deadline)
+    }
+  }
+
+  giveUpAll(): void {
+    const error = new LeaseholdError('CLOSED', 'This GitHub store has been closed.')
+    for (const deadline of this.#open) deadline.giveUp(error)
   }
 }

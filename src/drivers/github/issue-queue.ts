@@ -20,7 +20,21 @@ type Renewal = Extract<Request, { op: 'renew' }>
 type Release = Extract<Request, { op: 'release' }>
 type Eviction = Extract<Request, { op: 'evict' }>
 
-export async function claimOn(desk: Desk, issue: number, claim: Claim, deadline: Deadline): Promise<Standing> {
+/** Carries out a request on the issue that its key's queue is in. */
+export function carryOutOn(desk: Desk, issue: number, request: Request, deadline: Deadline): Promise<Standing> {
+  switch (request.op) {
+    case 'claim':
+      return claimOn(desk, issue, request.claim, deadline)
+    case 'renew':
+      return renewOn(desk, issue, request, deadline)
+    case 'release':
+      return releaseOn(desk, issue, request, deadline)
+    case 'evict':
+      return evictOn(desk, issue, request, deadline)
+  }
+}
+
+async function claimOn(desk: Desk, issue: number, claim: Claim, deadline: Deadline): Promise<Standing> {
   const ended = desk.seats.endOf(claim.id)
   if (ended !== undefined) return ended
   const known = desk.seats.find(claim.id)
@@ -31,7 +45,7 @@ export async function claimOn(desk: Desk, issue: number, claim: Claim, deadline:
   return stand(desk, await enter(desk, issue, claim, deadline), claim.wait, deadline)
 }
 
-export async function renewOn(desk: Desk, issue: number, request: Renewal, deadline: Deadline): Promise<Standing> {
+async function renewOn(desk: Desk, issue: number, request: Renewal, deadline: Deadline): Promise<Standing> {
   const { seats, pace, environment } = desk
   const ended = seats.endOf(request.id)
   if (ended !== undefined) return ended
@@ -51,12 +65,7 @@ export async function renewOn(desk: Desk, issue: number, request: Renewal, deadl
   return (await takenOver(desk, seat, deadline)) ?? heldBy(seat, ttlMs)
 }
 
-export async function releaseOn(
-  desk: Desk,
-  issue: number,
-  { id, key }: Release,
-  deadline: Deadline,
-): Promise<Standing> {
+async function releaseOn(desk: Desk, issue: number, { id, key }: Release, deadline: Deadline): Promise<Standing> {
   const { seats, settleMs } = desk
   const ended = seats.endOf(id)
   if (ended !== undefined) return ended
@@ -76,7 +85,7 @@ export async function releaseOn(
   return leave(desk, seat, { state: 'absent', reason: 'released' }, next)
 }
 
-export async function evictOn(
+async function evictOn(
   desk: Desk,
   issue: number,
   { key, fence, reason }: Eviction,

@@ -1,6 +1,6 @@
 import type { Environment } from '../../core/environment.ts'
 import { within } from '../../core/bounded.ts'
-import { Deadline } from './deadline.ts'
+import type { Deadline, Deadlines } from './deadline.ts'
 import type { Hub } from './hub.ts'
 import type { Pace } from './pace.ts'
 
@@ -20,15 +20,17 @@ const withinMs = 30_000
 export class Signs {
   readonly #hub: Hub
   readonly #environment: Environment
+  readonly #deadlines: Deadlines
   readonly #pace: Pace
   readonly #terms: SignTerms
   /** The last change under way for each issue: they must not overtake each other. */
   readonly #underWay = new Map<number, Promise<void>>()
   #closed = false
 
-  constructor(hub: Hub, environment: Environment, pace: Pace, terms: SignTerms) {
+  constructor(hub: Hub, environment: Environment, deadlines: Deadlines, pace: Pace, terms: SignTerms) {
     this.#hub = hub
     this.#environment = environment
+    this.#deadlines = deadlines
     this.#pace = pace
     this.#terms = terms
   }
@@ -62,9 +64,8 @@ export class Signs {
     const change = (async () => {
       await last
       if (this.#closed) return
-      using deadline = new Deadline(this.#environment, withinMs)
       // The lock is what it is, with or without its sign.
-      await work(deadline).catch(() => {})
+      await this.#deadlines.within(withinMs, work).catch(() => {})
     })()
     this.#underWay.set(issue, change)
     void change.then(() => this.#underWay.get(issue) === change && this.#underWay.delete(issue))
