@@ -224,6 +224,31 @@ describe('a holder that comes back', () => {
   })
 })
 
+test('a claim that another thread kept alive is found alive by one that was blocked', async () => {
+  const runner = { id: 'r', incarnation: 'r', host: 'h', pid: 1, client: 'c' }
+  const key = `default/issue:${number}`
+  const claim = {
+    id: 'the-claim',
+    key,
+    mode: 'exclusive',
+    priority: 0,
+    wait: true,
+    ttlMs: 60_000,
+    graceMs: 0,
+    runner,
+  } as const
+  const renew = { op: 'renew', key, id: 'the-claim', ttlMs: 60_000 } as const
+  const [granted] = await scene.run(first.driver.send([{ op: 'claim', claim }]))
+  expect(granted).toMatchObject({ state: 'held' })
+  for (let minute = 0; minute < 5; minute += 1) {
+    await scene.world.pass(40_000)
+    expect(await scene.run(second.driver.send([renew]))).toMatchObject([{ state: 'held' }])
+  }
+  expect(await scene.run(first.driver.send([renew]))).toMatchObject([{ state: 'held', ttlMs: 60_000 }])
+  await scene.world.pass(70_000)
+  expect(await scene.run(first.driver.send([renew]))).toMatchObject([{ state: 'absent', reason: 'expired' }])
+})
+
 describe('strategies', () => {
   test('fail does not wait and leaves no trace', async () => {
     await taken(first)

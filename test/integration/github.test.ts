@@ -3,7 +3,14 @@ import { githubHarness } from '../support/github/github-harness.ts'
 import { OpenApi } from '../support/github/openapi.ts'
 
 const openapi = new OpenApi()
-const quick = { settle: 5, poll: { min: 5, max: 50 }, publish: ['host', 'pid', 'party', 'metadata'] } as const
+const quick = {
+  settle: 5,
+  poll: { min: 5, max: 50 },
+  publish: ['host', 'pid', 'party', 'metadata'],
+  // What people see is tested in github-people.
+  assign: false,
+  heldLabel: false,
+} as const
 
 conformance('github', {
   ...githubHarness(openapi, true, quick),

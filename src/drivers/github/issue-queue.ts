@@ -105,6 +105,8 @@ async function evictOn(
 
 /** Edits the claim's comment: GitHub notes when. Gives how the claim stands if that is not where it was. */
 async function heartbeat(desk: Desk, seat: Seat, ttlMs: number, deadline: Deadline): Promise<Standing | undefined> {
+  const gone = await missedSince(desk, seat, deadline)
+  if (gone !== undefined) return gone
   const editedAt = desk.environment.now()
   const before = { updatedAt: seat.updatedAt, ttlMs: seat.record.ttlMs }
   const record = { ...seat.record, ttlMs, heartbeatAt: timeAt(desk), renewals: seat.record.renewals + 1 }
@@ -118,6 +120,17 @@ async function heartbeat(desk: Desk, seat: Seat, ttlMs: number, deadline: Deadli
   Object.assign(seat, { record, updatedAt, editedAt })
   if (isOver(before, updatedAt)) return expire(desk, seat, deadline)
   if (seat.held) desk.mirror.put(seat.issue, record)
+  return undefined
+}
+
+/** After a lease without an edit from here: whether the claim is over, or another thread of ours has kept it. */
+async function missedSince(desk: Desk, seat: Seat, deadline: Deadline): Promise<Standing | undefined> {
+  if (desk.environment.now() - seat.editedAt < seat.record.ttlMs) return undefined
+  const look = await desk.reader.look(seat.issue, seat.key, deadline)
+  const verdict = verdictOn(look, seat.comment, desk.settleMs)
+  if (verdict.state === 'ended') return leave(desk, seat, endedBy(verdict.claim.end))
+  if (verdict.state === 'missing') return mustShow(desk, seat, look) ? leave(desk, seat, deleted) : undefined
+  seat.updatedAt = Math.max(seat.updatedAt, verdict.claim.updatedAt)
   return undefined
 }
 

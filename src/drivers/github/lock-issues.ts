@@ -1,6 +1,7 @@
 /** The issues that stand for names. */
 import { createHash } from 'node:crypto'
 import { describeScope, splitStoreKey } from '../../core/scope.ts'
+import { within } from '../../core/bounded.ts'
 import type { Environment } from '../../core/environment.ts'
 import { commentText, documentIn, nameText, recordOf, textOf } from './comment-text.ts'
 import { roundingMs } from './comment.ts'
@@ -10,6 +11,13 @@ import type { Hub, Issue, Reading } from './hub.ts'
 import type { Writers } from './writers.ts'
 
 const version = 1
+/** How long a look waits for issues that are being opened, at least. */
+const openingWithinMs = 100
+
+interface IssuesLook extends Reading<Issue> {
+  /** The issue that counts, by key. */
+  readonly lowest: ReadonlyMap<string, Issue>
+}
 
 /** Finds the issue of a key, and opens one for a name that has none. */
 export class LockIssues {
@@ -20,8 +28,10 @@ export class LockIssues {
   readonly #settleMs: number
   readonly #found = new Map<string, number>()
   /** A look that has not begun yet, which whoever asks now may share. */
-  #nextLook: Promise<Reading<Issue>> | undefined
+  #nextLook: Promise<IssuesLook> | undefined
   #lastLook: Promise<unknown> = Promise.resolve()
+  /** Issues that are being opened: a look that begins when they are there serves all of them. */
+  readonly #opening = new Set<Promise<unknown>>()
 
   constructor(hub: Hub, writers: Writers, environment: Environment, label: string, settleMs: number) {
     this.#hub = hub
@@ -38,7 +48,7 @@ export class LockIssues {
     let openedAt: number | undefined
     for (;;) {
       const look = await this.#look(deadline)
-      const [lowest] = look.items.filter(({ body }) => keyIn(body) === key).map((issue) => issue)
+      const lowest = look.lowest.get(key)
       if (lowest !== undefined) {
         // A lower one made before it is listed by now, unless this one is very young.
         const wasThere = openedAt !== undefined && look.begunAt >= openedAt + this.#settleMs
@@ -50,7 +60,7 @@ export class LockIssues {
         openedAt ??= this.#environment.now()
       } else {
         if (!open) return undefined
-        openedAt ??= await this.#open(key, deadline)
+        openedAt ??= await this.#noted(this.#open(key, deadline))
       }
       await deadline.pause(Math.max(1, openedAt + this.#settleMs - this.#environment.now()))
     }
@@ -76,16 +86,29 @@ label and its comments to the workers that share it.`
     return this.#environment.now()
   }
 
+  async #noted<Result>(opening: Promise<Result>): Promise<Result> {
+    this.#opening.add(opening)
+    try {
+      return await opening
+    } finally {
+      this.#opening.delete(opening)
+    }
+  }
+
   /** Many who ask at once share one look, which begins after they asked. */
-  #look(deadline: Deadline): Promise<Reading<Issue>> {
+  #look(deadline: Deadline): Promise<IssuesLook> {
     if (this.#nextLook !== undefined) return deadline.bound(this.#nextLook)
     const last = this.#lastLook
     const look = (async () => {
       await last
+      if (this.#opening.size > 0) {
+        const patienceMs = Math.max(openingWithinMs, this.#settleMs)
+        await within(this.#environment, patienceMs, Promise.allSettled(this.#opening))
+      }
       this.#nextLook = undefined
       const reading = await this.#hub.issues(this.#label, deadline)
-      const locks = reading.items.filter(({ body }) => keyIn(body) !== undefined)
-      return { ...reading, items: await this.#writers.ofWriters(locks, deadline) }
+      const locks = await this.#writers.ofWriters(reading.items, deadline)
+      return { ...reading, lowest: lowestByKey(locks) }
     })()
     this.#nextLook = look
     this.#lastLook = look.catch(() => {})
@@ -97,6 +120,16 @@ label and its comments to the workers that share it.`
 export function issueNumberIn(key: string): number | undefined {
   const [, number] = /^issue:([1-9]\d*)$/.exec(splitStoreKey(key)?.scopeKey ?? '') ?? []
   return number === undefined ? undefined : Number(number)
+}
+
+function lowestByKey(issues: readonly Issue[]): ReadonlyMap<string, Issue> {
+  const lowest = new Map<string, Issue>()
+  for (const issue of issues) {
+    const key = keyIn(issue.body)
+    const other = key === undefined ? undefined : lowest.get(key)
+    if (key !== undefined && (other === undefined || issue.number < other.number)) lowest.set(key, issue)
+  }
+  return lowest
 }
 
 function keyIn(body: string): string | undefined {

@@ -15,10 +15,12 @@ export function asFetch(
 ): typeof globalThis.fetch {
   return async (input, init = {}) => {
     const { signal } = init
+    let abort = (): void => {}
     const aborted = new Promise<never>((_, reject) => {
-      signal?.addEventListener('abort', () => reject(signal.reason as Error), { once: true })
+      abort = () => reject(signal?.reason as Error)
     })
     aborted.catch(() => {})
+    signal?.addEventListener('abort', abort, { once: true })
     const request: HubRequest = {
       method: init.method ?? 'GET',
       url: input instanceof Request ? input.url : String(input),
@@ -38,6 +40,6 @@ export function asFetch(
       return { status, url: request.url, headers: new Headers(headers), text: async () => body } as Response
     })()
     exchange.catch(() => {})
-    return Promise.race([exchange, aborted])
+    return Promise.race([exchange, aborted]).finally(() => signal?.removeEventListener('abort', abort))
   }
 }

@@ -41,6 +41,7 @@ export class IssueBook {
   /** Fields of a repository that must not be missing. */
   readonly #fields: readonly string[]
   readonly #permissions = new Map<string, Permission>()
+  #routes: readonly Route[] | undefined
   #lastId = 1_000_000
   #lastIssue = 0
 
@@ -94,6 +95,10 @@ export class IssueBook {
 
   /** What it answers to. */
   get routes(): readonly Route[] {
+    return (this.#routes ??= this.#allRoutes())
+  }
+
+  #allRoutes(): readonly Route[] {
     const own = `/repos/${this.repository}`
     const at = (rest: string): RegExp => new RegExp(`^${own}${rest}$`)
     return [
@@ -172,15 +177,12 @@ export class IssueBook {
   }
 
   #commentsSeen(wanted: (comment: StoredComment) => boolean): StoredComment[] {
-    return this.comments
-      .seen()
-      .filter(wanted)
-      .toSorted((one, other) => one.id - other.id)
+    return this.comments.seen(wanted).toSorted((one, other) => one.id - other.id)
   }
 
   #listComments({ query }: Call, wanted: (comment: StoredComment) => boolean): Answer {
     const since = Date.parse(query.get('since') ?? '1970-01-01T00:00:00Z')
-    const comments = this.#commentsSeen((comment) => wanted(comment) && comment.updatedAt >= since)
+    const comments = this.#commentsSeen(wanted).filter(({ updatedAt }) => updatedAt >= since)
     return this.#paged(query, comments, (comment) => this.#documentOf(comment))
   }
 

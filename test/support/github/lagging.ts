@@ -21,10 +21,12 @@ export class Lagging<Value> {
     this.#versions.set(id, versions)
   }
 
-  /** All as some replica shows them: each may be stale by its own amount. */
-  seen(): Value[] {
+  /** Those that were made as wanted, as some replica shows them: each may be stale by its own amount. */
+  seen(wanted: (made: Value) => boolean = () => true): Value[] {
     const values: Value[] = []
     for (const versions of this.#versions.values()) {
+      const made = versions[0]?.value
+      if (made === undefined || !wanted(made)) continue
       const upTo = this.#now() - this.#lagMs()
       const value = versions.findLast(({ at }) => at <= upTo)?.value
       if (value !== undefined) values.push(value)

@@ -29,6 +29,7 @@ export class Meter {
   #used = 0
   #windowEnd = -Infinity
   #points: { readonly at: number; readonly points: number }[] = []
+  #pointsSum = 0
   #created: number[] = []
 
   constructor(allowance: Allowance) {
@@ -41,10 +42,11 @@ export class Meter {
       this.#used = 0
       this.#windowEnd = now + hourMs
     }
-    this.#points = this.#points.filter(({ at }) => at > now - minuteMs)
-    this.#created = this.#created.filter((at) => at > now - hourMs)
-    const points = this.#points.reduce((sum, one) => sum + one.points, 0) + (kind === 'read' ? 1 : 5)
-    const createdInMinute = this.#created.filter((at) => at > now - minuteMs).length
+    // Oldest first: what has gone out of its window is dropped, and the rest need not be looked at.
+    while ((this.#points[0]?.at ?? now) <= now - minuteMs) this.#pointsSum -= this.#points.shift()?.points ?? 0
+    while ((this.#created[0] ?? now) <= now - hourMs) this.#created.shift()
+    const points = this.#pointsSum + (kind === 'read' ? 1 : 5)
+    const createdInMinute = kind === 'create' ? this.#created.filter((at) => at > now - minuteMs).length : 0
     const { requestsPerHour, pointsPerMinute, createdPerMinute, createdPerHour } = this.allowance
     const exceeded = this.#used >= requestsPerHour
     const tooFast =
@@ -57,10 +59,11 @@ export class Meter {
     this.requests += 1
     this.#used += 1
     this.#points.push({ at: now, points: kind === 'read' ? 1 : 5 })
+    this.#pointsSum = points
     if (kind === 'create') this.#created.push(now)
     this.most.pointsPerMinute = Math.max(this.most.pointsPerMinute, points)
     this.most.createdPerHour = Math.max(this.most.createdPerHour, this.#created.length)
-    this.most.createdPerMinute = Math.max(this.most.createdPerMinute, createdInMinute + (kind === 'create' ? 1 : 0))
+    if (kind === 'create') this.most.createdPerMinute = Math.max(this.most.createdPerMinute, createdInMinute + 1)
     return undefined
   }
 
