@@ -249,6 +249,17 @@ test('a claim that another thread kept alive is found alive by one that was bloc
   expect(await scene.run(first.driver.send([renew]))).toMatchObject([{ state: 'absent', reason: 'expired' }])
 })
 
+test('leases last five minutes, heartbeats come every 30 s, and waiters ask after 1, 2, 4, 8 and 16 s', () => {
+  expect(first.driver.supports).toMatchObject({
+    ttlDefaultMs: 300_000,
+    heartbeatDefaultMs: 30_000,
+    staleDefaultMs: 300_000,
+    pollingDefault: { attempts: Infinity, minMs: 1000, maxMs: 16_000, factor: 2 },
+    priority: false,
+    evict: ['stale', 'all'],
+  })
+})
+
 describe('strategies', () => {
   test('fail does not wait and leaves no trace', async () => {
     await taken(first)

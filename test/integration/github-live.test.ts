@@ -66,6 +66,7 @@ describe('a github: URL', () => {
   })
   afterAll(async () => {
     await server.stop()
+    expect(server.github.complaints).toEqual([])
     rmSync(folder, { recursive: true, force: true })
   })
   afterEach(() => vi.unstubAllEnvs())

@@ -161,6 +161,11 @@ describe('status', () => {
     expect({ totalAcquisitions, staleLocksClaimed }).toEqual({ totalAcquisitions: 1, staleLocksClaimed: 0 })
     // Two looks, five seconds apart.
     expect(averageAcquisitionTimeMs).toBeGreaterThan(5000)
+    const other = await scene.worker('other')
+    expect(await scene.run(other.locks.tryAcquire(issue(number)))).toBeNull()
+    await scene.run(other.locks.acquire(issue(number), { onConflict: 'fail' }).catch(() => {}))
+    const { totalConflicts, failedAcquisitions } = await scene.run(other.locks.stats())
+    expect({ totalConflicts, failedAcquisitions }).toEqual({ totalConflicts: 2, failedAcquisitions: 1 })
   })
 
   test('is served from the mirror, which decides nothing', async () => {
