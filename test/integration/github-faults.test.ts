@@ -187,6 +187,21 @@ describe('comments that somebody touched', () => {
   })
 })
 
+test('a takeover comment that is deleted later brings nobody back', async () => {
+  const lease = await taken(first)
+  lease.stopHeartbeat()
+  const other = await taken(second)
+  const takeover = scene.fake.thread(number).find(({ body }) => body.startsWith('<!-- leasehold:takeover -->'))
+  expect(takeover?.body).toContain('**`first`** was not heard of for its whole lease')
+  scene.fake.comments.set(takeover?.id ?? 0, undefined)
+  await scene.world.pass(60_000)
+  expect(other.held).toBe(true)
+  await scene.run(other.release())
+  const askedAt = scene.world.now
+  expect((await taken(first)).fence).toBeGreaterThan(other.fence)
+  expect(scene.world.now - askedAt).toBeLessThan(30_000)
+})
+
 describe('a holder that comes back', () => {
   test('cannot edit itself alive after it was taken over', async () => {
     const lease = await taken(first)
