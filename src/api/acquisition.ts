@@ -91,7 +91,7 @@ class Acquisition extends Waiter {
     this.#key = storeKey(client.namespace, scope.key)
     this.terms = {
       heartbeatMs: client.ownHeartbeatMs(terms.heartbeatMs, terms.ttlMs),
-      polling: driver.supports.push ? undefined : adaptivePolling,
+      polling: driver.supports.push ? undefined : (driver.supports.pollingDefault ?? adaptivePolling),
       spread: spreadOf(environment.random()),
     }
   }

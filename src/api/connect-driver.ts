@@ -37,6 +37,10 @@ export async function driverFor(url: string): Promise<LockDriver> {
       const { mongodb } = await import('../drivers/mongodb.ts')
       return mongodb(url)
     }
+    case 'github': {
+      const { githubUrl } = await import('../drivers/github.ts')
+      return githubUrl(rest)
+    }
     case 'quorum': {
       const { quorum } = await import('../drivers/quorum.ts')
       const { urls, options } = parseQuorum(rest)
@@ -47,7 +51,7 @@ export async function driverFor(url: string): Promise<LockDriver> {
         'INVALID',
         `There is no store for '${scheme}:'. ` +
           'Use memory:, sqlite:FILE, redis://HOST, redis-cluster://HOST,HOST, postgres://HOST, ' +
-          'postgres-advisory://HOST, mongodb://HOST or quorum:URL,URL,URL.',
+          'postgres-advisory://HOST, mongodb://HOST, github:OWNER/REPO or quorum:URL,URL,URL.',
       )
   }
 }

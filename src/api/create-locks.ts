@@ -69,7 +69,8 @@ export async function openLocks(options: OpenLocksOptions): Promise<Locks> {
     runnerName: options.runnerName,
     ways: { convert, handOff },
   })
-  if (driver.supports.queue && options.deadlockDetection !== false) client.deadlocks = new DeadlockWatch(client)
+  const { queue, parties = true } = driver.supports
+  if (queue && parties && options.deadlockDetection !== false) client.deadlocks = new DeadlockWatch(client)
   client.tracesParties = options.traceParties ?? process.env['NODE_ENV'] !== 'production'
   if (options.warnLockOrder === true) client.order = new LockOrder(client.parties, (message) => client.warn(message))
   if (options.threadUrl !== undefined) await client.startThread(options.threadUrl)

@@ -52,7 +52,7 @@ export interface AcquireOptions {
   /** Renew only while `lease.progress()` is called at least this often. */
   readonly progress?: Duration
   readonly onConflict?: ConflictStrategy
-  /** With `steal-stale`: how long the holder must have been silent. Default two and a half heartbeats. */
+  /** With `steal-stale`: how long the holder must have been silent. Default two and a half heartbeats, or the driver's own. */
   readonly staleAfter?: Duration
   /** How to ask again where the store cannot queue, or cannot be reached. */
   readonly retry?: keyof typeof retryPresets | RetryOptions
@@ -148,6 +148,7 @@ export function resolveOptions(options: AcquireOptions, supports: Supports, allo
       waitMs: Infinity,
       signal: options.signal,
       retry: options.retry === undefined ? undefined : resolveRetry(options.retry),
+      polling: supports.pollingDefault,
     },
     priority,
     maxHoldMs,
@@ -155,7 +156,7 @@ export function resolveOptions(options: AcquireOptions, supports: Supports, allo
     progressMs: options.progress === undefined ? undefined : positiveMs(options.progress, 'progress'),
     failOnConflict: strategy === 'fail',
     evict,
-    staleMs: evict === 'stale' ? staleMs(options, ttlMs, heartbeatMs) : undefined,
+    staleMs: evict === 'stale' ? staleMs(options, supports, ttlMs, heartbeatMs) : undefined,
     reentrant: options.reentrant ?? false,
     metadata: options.metadata,
     party: options.party,
@@ -199,8 +200,9 @@ function resolvePriority(priority: AcquireOptions['priority']): number {
   throw invalid(`priority is ${JSON.stringify(priority)}. Use low, normal, high or a whole number from -1000 to 1000.`)
 }
 
-function staleMs(options: AcquireOptions, ttlMs: number, heartbeatMs: number): number {
+function staleMs(options: AcquireOptions, supports: Supports, ttlMs: number, heartbeatMs: number): number {
   if (options.staleAfter !== undefined) return positiveMs(options.staleAfter, 'staleAfter')
+  if (supports.staleDefaultMs !== undefined) return supports.staleDefaultMs
   return Math.ceil(2.5 * Math.min(heartbeatMs, ttlMs / 3))
 }
 

@@ -10,7 +10,8 @@ export interface StoreChoice {
 }
 
 export const storeHelp = `  --store URL         where the locks are kept: sqlite:FILE, redis://HOST, redis-cluster://HOST,HOST,
-                      postgres://HOST, mongodb://HOST …; else $LEASEHOLD_STORE, else a file in your state directory
+                      postgres://HOST, mongodb://HOST, github:OWNER/REPO …; else $LEASEHOLD_STORE,
+                      else a file in your state directory
   --namespace NAME    which locks of the store; else $LEASEHOLD_NAMESPACE, else default`
 
 /** The store and namespace that options, else variables, name. */

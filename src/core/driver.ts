@@ -5,6 +5,7 @@
  * `admission.ts`, run by the store itself or in one atomic step beside it. Everything above (waiting, renewing,
  * deadlines, retries) lives in the client and is the same for every driver.
  */
+import type { Backoff } from './backoff.ts'
 
 /** Shared claims may be held together, an exclusive one alone. */
 export type Mode = 'exclusive' | 'shared'
@@ -162,6 +163,12 @@ export interface Supports {
   /** The ttl and heartbeat to use when the caller names none. */
   readonly ttlDefaultMs?: number
   readonly heartbeatDefaultMs?: number
+  /** With `evict: 'stale'`: the silence that counts when the caller names none. */
+  readonly staleDefaultMs?: number
+  /** How to ask again when the caller does not say, for a store where asking is dear. */
+  readonly pollingDefault?: Backoff
+  /** False: `list` does not show on whose behalf claims wait, so nobody can look for deadlocks. */
+  readonly parties?: boolean
 }
 
 /** A claim as the store has it, for people and tools. Times are milliseconds of the store's own clock. */

@@ -13,6 +13,8 @@ export interface Patience {
   readonly signal: AbortSignal | undefined
   /** Set by the caller; absent: ask as long as `waitMs` allows, and try a store that fails ten times. */
   readonly retry: Backoff | undefined
+  /** The store's own pace, where asking it is dear. */
+  readonly polling?: Backoff | undefined
 }
 
 /** What a claim became. */
@@ -143,20 +145,20 @@ export abstract class Waiter implements Sleeper, RosterMember {
   }
 
   #refused(standing: Extract<Standing, { state: 'absent' }>): void {
-    const { waitMs, retry } = this.#patience
+    const { waitMs, retry, polling } = this.#patience
     if (waitMs === 0 || !this.worthAsking(standing.reason)) return this.#miss({ type: 'refused', standing })
     if (standing.reason === 'refused') this.queued(0)
-    this.#tryAgain(retry ?? adaptivePolling)
+    this.#tryAgain(retry ?? polling ?? adaptivePolling)
   }
 
   #failed(error: unknown): void {
     this.#error = error
-    const { waitMs, retry } = this.#patience
+    const { waitMs, retry, polling } = this.#patience
     const attemptsMax = (retry ?? retryPresets.standard).attempts
     if (waitMs === 0 || !worthRetrying(error) || this.attempts >= attemptsMax) {
       return this.#miss({ type: 'failed', error })
     }
-    this.#tryAgain(retry ?? retryPresets.standard)
+    this.#tryAgain(retry ?? polling ?? retryPresets.standard)
   }
 
   #tryAgain(backoff: Backoff): void {

@@ -5,7 +5,6 @@ interface Due {
   readonly at: number
   readonly order: number
   readonly action: () => void
-  cancelled: boolean
 }
 
 /** Time that passes only when `run` says so, for clients and nodes whose clocks need not agree. */
@@ -13,7 +12,7 @@ export class World {
   /** True time, in milliseconds. */
   now = 0
   readonly random: () => number
-  readonly #due: Due[] = []
+  readonly #due = new Set<Due>()
   #order = 0
   #ids = 0
 
@@ -23,7 +22,7 @@ export class World {
 
   /** Timers that are set and not cancelled. */
   get timers(): number {
-    return this.#due.filter(({ cancelled }) => !cancelled).length
+    return this.#due.size
   }
 
   /** A random whole number of milliseconds from `least` to `most`. */
@@ -36,9 +35,9 @@ export class World {
   }
 
   at(delayMs: number, action: () => void): Timer {
-    const due: Due = { at: this.now + Math.max(0, delayMs), order: (this.#order += 1), action, cancelled: false }
-    this.#due.push(due)
-    return { cancel: () => void (due.cancelled = true), keepAlive: () => {} }
+    const due: Due = { at: this.now + Math.max(0, delayMs), order: (this.#order += 1), action }
+    this.#due.add(due)
+    return { cancel: () => void this.#due.delete(due), keepAlive: () => {} }
   }
 
   wait(delayMs: number): Promise<void> {
@@ -83,9 +82,8 @@ export class World {
     for (const due of this.#due) {
       if (first === undefined || due.at < first.at || (due.at === first.at && due.order < first.order)) first = due
     }
-    if (first === undefined) return undefined
-    this.#due.splice(this.#due.indexOf(first), 1)
-    return first.cancelled ? this.#next() : first
+    if (first !== undefined) this.#due.delete(first)
+    return first
   }
 }
 

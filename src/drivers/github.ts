@@ -1,0 +1,283 @@
+/**
+ * Locks in the issues of a GitHub repository: workers that share one coordinate by its comments, and people can read along.
+ *
+ * A claim is a comment; GitHub's comment ids are the queue, and the id is the fence. GitHub has no step that fails if
+ * somebody else was quicker, and its reads may be stale for a moment, so a claim holds once two looks, a settle time
+ * apart, show nobody before it. The protocol and why it is safe: docs/decisions/060-issues-as-a-queue.md.
+ */
+import { keyOf } from '../core/batcher.ts'
+import type { Claim, KeyPage, ListQuery, LockDriver, Request, Standing, Supports } from '../core/driver.ts'
+import { durationMs, positiveMs, type Duration } from '../core/duration.ts'
+import { systemEnvironment, type Environment } from '../core/environment.ts'
+import { LeaseholdError } from '../core/errors.ts'
+import { pageOf } from '../core/paging.ts'
+import { ttlMaxMs } from './github/claim-comment.ts'
+import { Deadlines, type Deadline } from './github/deadline.ts'
+import { timeAt, type Desk } from './github/desk.ts'
+import { faultOf, isGone, unavailable } from './github/faults.ts'
+import { Hub, type Repository } from './github/hub.ts'
+import { carryOutOn } from './github/issue-queue.ts'
+import { unknownClaim } from './github/leaving.ts'
+import { commentsByKey, listedClaims } from './github/listing.ts'
+import { LockIssues } from './github/lock-issues.ts'
+import { MirrorKeeper } from './github/mirror.ts'
+import { makeOctokit, type OctokitLike } from './github/octokit.ts'
+import type { GithubOptions } from './github/options.ts'
+import { Pace } from './github/pace.ts'
+import { Seats } from './github/seats.ts'
+import { Signs } from './github/signs.ts'
+import { statusOf, type IssueStatus } from './github/status.ts'
+import { ThreadReader } from './github/thread-reader.ts'
+import { findToken } from './github/token.ts'
+import { eachInTurn } from './github/turns.ts'
+import { Writers } from './github/writers.ts'
+
+export { forTask, type TaskInfo } from './github/task-info.ts'
+export type { GithubOptions } from './github/options.ts'
+export type { IssueStatus } from './github/status.ts'
+export type { Mirror } from './github/mirror.ts'
+export type { OctokitLike } from './github/octokit.ts'
+export type { Published } from './github/published-runner.ts'
+
+/** The locks of a repository's issues. */
+export interface GithubDriver extends LockDriver {
+  /** Who holds an issue. Asks the mirror first, if there is one. */
+  status(issue: number): Promise<IssueStatus>
+  /** What came of the work under this fence: written into its comment when it is released. */
+  conclude(fence: number, result: string): void
+}
+
+const ttlDefaultMs = 300_000
+const heartbeatDefaultMs = 30_000
+const settleDefaultMs = 5000
+const readWithinMs = 30_000
+const closeWithinMs = 2000
+
+/** Locks in the issues of `owner/repo`. */
+export function github(repository: string, options: GithubOptions = {}): GithubDriver {
+  return new IssuesDriver(repository, options)
+}
+
+/** @internal For `connect`: `owner/repo`, or `//owner/repo`, and `?api=…` for a GitHub Enterprise Server. */
+export function githubUrl(rest: string): GithubDriver {
+  const [repository = '', search = ''] = rest.replace(/^\/\//, '').split('?')
+  const query = new URLSearchParams(search)
+  const unknown = [...query.keys()].find((name) => name !== 'api' && name !== 'settle')
+  if (unknown !== undefined) {
+    throw new LeaseholdError('INVALID', `A github: URL has no ${JSON.stringify(unknown)}. It takes api and settle.`)
+  }
+  const [baseUrl, settle] = [query.get('api'), query.get('settle')]
+  return github(repository.replace(/\/$/, ''), {
+    ...(baseUrl !== null && { baseUrl }),
+    ...(settle !== null && { settle: settle as Duration }),
+  })
+}
+
+class IssuesDriver implements GithubDriver {
+  readonly name = 'github'
+  readonly supports: Supports
+  readonly #repository: Repository
+  readonly #options: GithubOptions
+  readonly #settleMs: number
+  readonly #environment: Environment
+  readonly #deadlines: Deadlines
+  #opening: Promise<{ readonly desk: Desk; readonly issues: LockIssues }> | undefined
+  #closed = false
+
+  constructor(repository: string, options: GithubOptions) {
+    const [, owner, repo] = /^([\w.-]+)\/([\w.-]+)$/.exec(repository) ?? []
+    if (owner === undefined || repo === undefined) {
+      throw new LeaseholdError('INVALID', `${JSON.stringify(repository)} is no repository. Use owner/repo.`)
+    }
+    this.#repository = { owner, repo }
+    this.#options = options
+    this.#environment = options.environment ?? systemEnvironment()
+    this.#deadlines = new Deadlines(this.#environment)
+    this.#settleMs = durationMs(options.settle ?? settleDefaultMs, 'settle')
+    const { min, max } = options.poll ?? { min: '1s', max: '16s' }
+    this.supports = {
+      shared: false,
+      limit: false,
+      range: false,
+      queue: true,
+      push: false,
+      // The fence is the place in the queue: who is let in out of turn would have too high a one.
+      priority: false,
+      convert: false,
+      evict: ['stale', 'all'],
+      grace: false,
+      maxHold: false,
+      fence: true,
+      ttlMinMs: Math.max(100, 4 * this.#settleMs),
+      ttlMaxMs,
+      ttlDefaultMs,
+      heartbeatDefaultMs,
+      staleDefaultMs: ttlDefaultMs,
+      pollingDefault: {
+        attempts: Infinity,
+        minMs: positiveMs(min, 'poll.min'),
+        maxMs: positiveMs(max, 'poll.max'),
+        factor: 2,
+        jitter: 0.1,
+      },
+      parties: options.publish?.includes('party') ?? false,
+    }
+  }
+
+  async open(): Promise<void> {
+    await this.#opened()
+  }
+
+  async send(requests: readonly Request[]): Promise<readonly Standing[]> {
+    if (requests.length === 0 && !this.#closed) return []
+    const { desk, issues } = await this.#opened()
+    return eachInTurn(requests, keyOf, (request) => this.#carryOut(desk, issues, request))
+  }
+
+  async list(query: ListQuery): Promise<KeyPage> {
+    const { desk, issues } = await this.#opened()
+    return this.#deadlines.within(readWithinMs, (deadline) => this.#list(desk, issues, query, deadline))
+  }
+
+  async #list(desk: Desk, issues: LockIssues, query: ListQuery, deadline: Deadline): Promise<KeyPage> {
+    const { reader, hub } = desk
+    const { key } = query
+    try {
+      if (key !== undefined) {
+        const issue = await issues.of(key, false, deadline)
+        if (issue === undefined) return { now: timeAt(desk), keys: [] }
+        const { thread, dateMs } = await reader.look(issue, key, deadline)
+        return pageOf([key], {}, dateMs, () => listedClaims(thread))
+      }
+      const { items, dateMs } = await hub.everyComment(reader.sinceMs, deadline)
+      const byKey = commentsByKey(await reader.counted(items, deadline))
+      return pageOf([...byKey.keys()].toSorted(), query, dateMs, (one) =>
+        listedClaims(reader.threadOf(byKey.get(one) ?? [], one)),
+      )
+    } catch (error) {
+      if (key !== undefined && isGone(error)) return { now: timeAt(desk), keys: [] }
+      throw faultOf(error)
+    }
+  }
+
+  async status(issue: number): Promise<IssueStatus> {
+    const { desk } = await this.#opened()
+    try {
+      return await this.#deadlines.within(readWithinMs, (deadline) => statusOf(desk, issue, deadline))
+    } catch (error) {
+      throw faultOf(error)
+    }
+  }
+
+  conclude(fence: number, result: string): void {
+    const text = result.slice(0, 1000)
+    void this.#opening?.then(
+      ({ desk }) => desk.results.set(fence, text),
+      () => {},
+    )
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true
+    const opened = await this.#opening?.catch(() => undefined)
+    await opened?.desk.signs.close(closeWithinMs)
+    this.#deadlines.giveUpAll()
+  }
+
+  async #opened(): Promise<{ readonly desk: Desk; readonly issues: LockIssues }> {
+    if (this.#closed) throw new LeaseholdError('CLOSED', 'This GitHub store has been closed.')
+    this.#opening ??= this.#begin()
+    try {
+      return await this.#opening
+    } catch (error) {
+      this.#opening = undefined
+      throw error
+    }
+  }
+
+  async #begin(): Promise<{ readonly desk: Desk; readonly issues: LockIssues }> {
+    const { publish = [], trusted = [], mirror, assign = true, heldLabel = 'leasehold: held', workerId } = this.#options
+    const environment = this.#environment
+    const settleMs = this.#settleMs
+    const pace = new Pace(heartbeatDefaultMs)
+    const hub = new Hub(await this.#octokit(), this.#repository, environment, pace)
+    await this.#checkRights(hub)
+    const writers = new Writers(hub, environment, trusted)
+    const desk: Desk = {
+      environment,
+      hub,
+      pace,
+      writers,
+      reader: new ThreadReader(hub, writers, environment, ttlDefaultMs),
+      seats: new Seats(),
+      signs: new Signs(hub, environment, this.#deadlines, pace, {
+        assign,
+        label: heldLabel === false ? undefined : heldLabel,
+      }),
+      mirror: new MirrorKeeper(mirror),
+      settleMs,
+      publish: new Set(publish),
+      workerId,
+      results: new Map(),
+    }
+    const label = this.#options.lockLabel ?? 'leasehold'
+    return { desk, issues: new LockIssues(hub, writers, environment, label, settleMs) }
+  }
+
+  async #octokit(): Promise<OctokitLike> {
+    const { octokit, token, baseUrl = process.env['GITHUB_API_URL'] || undefined, fetch } = this.#options
+    return octokit ?? makeOctokit({ token: await findToken(token), baseUrl, fetch })
+  }
+
+  async #checkRights(hub: Hub): Promise<void> {
+    const name = `${this.#repository.owner}/${this.#repository.repo}`
+    const asked = this.#deadlines.within(readWithinMs, (deadline) => hub.repository(deadline))
+    const found = await asked.catch((error: unknown) => {
+      throw faultOf(error)
+    })
+    const { permissions, has_issues: hasIssues, archived } = found
+    if (hasIssues === false) throw unavailable(`${name} has no issues. Turn them on in its settings.`, 'configuration')
+    if (archived === true) throw unavailable(`${name} is archived: nothing can be written.`, 'read-only')
+    if ((permissions as { readonly push?: boolean } | undefined)?.push === false) {
+      throw unavailable(`The token may not write to ${name}, so its claims would not count.`, 'auth')
+    }
+  }
+
+  async #carryOut(desk: Desk, issues: LockIssues, request: Request): Promise<Standing> {
+    const key = keyOf(request)
+    const error = request.op === 'claim' ? this.#refusal(request.claim) : undefined
+    if (error !== undefined) return { state: 'unknown', error }
+    try {
+      return await this.#deadlines.within(boundMs(request), async (deadline) => {
+        const issue = await issues.of(key, request.op === 'claim', deadline)
+        return issue === undefined ? unknownClaim : carryOutOn(desk, issue, request, deadline)
+      })
+    } catch (cause) {
+      if (isGone(cause)) issues.forget(key)
+      return { state: 'unknown', error: faultOf(cause) }
+    }
+  }
+
+  #refusal(claim: Claim): LeaseholdError | undefined {
+    const { supports } = this
+    const { mode, range, replaces, graceMs, maxHoldMs, evict, ttlMs, priority } = claim
+    const beyond =
+      (mode === 'shared' && 'shared locks') ||
+      (range !== undefined && 'byte ranges') ||
+      (replaces !== undefined && 'conversions') ||
+      (graceMs > 0 && 'grace') ||
+      (maxHoldMs !== undefined && 'maxHold') ||
+      (priority !== 0 && 'priorities') ||
+      (evict !== undefined && !supports.evict.includes(evict) && `eviction of ${evict}`) ||
+      (ttlMs > supports.ttlMaxMs && `a ttl above ${supports.ttlMaxMs} ms`)
+    return beyond === false ? undefined : new LeaseholdError('UNSUPPORTED', `The github store cannot do ${beyond}.`)
+  }
+}
+
+/** How long a request may take: an answer that comes later helps nobody. */
+function boundMs(request: Request): number {
+  const leastMs = 1000
+  const mostMs = 120_000
+  if (request.op === 'claim') return Math.min(mostMs, Math.max(leastMs, request.claim.ttlMs / 2))
+  return request.op === 'renew' ? Math.min(mostMs, Math.max(leastMs, request.ttlMs / 4)) : readWithinMs
+}

@@ -1,0 +1,124 @@
+/** A claim as a comment: its words for people, its fields for machines. */
+import { formatDuration } from '../../core/duration.ts'
+import {
+  clockText,
+  commentText,
+  documentIn,
+  nameText,
+  recordOf,
+  textOf,
+  timeOf,
+  timeText,
+  wholeNumberOf,
+} from './comment-text.ts'
+import type { PublishedRunner } from './published-runner.ts'
+import { publishedRunnerIn } from './published-runner.ts'
+import { taskInfoIn, type TaskInfo } from './task-info.ts'
+
+/** How a claim ended by its owner's own hand. */
+export interface Completion {
+  readonly result: string
+  /** How long it was held; 0 if it never was. */
+  readonly durationMs: number
+  readonly at: number
+}
+
+/** What a claim's comment says. Its times are for people: GitHub's own decide. */
+export interface ClaimRecord {
+  readonly id: string
+  readonly key: string
+  readonly ttlMs: number
+  readonly runner: PublishedRunner
+  readonly task?: TaskInfo | undefined
+  readonly claimedAt: number
+  readonly heartbeatAt: number
+  readonly renewals: number
+  /** Once its owner has seen that it holds: whoever stands before it in the queue is over. */
+  readonly heldSince?: number | undefined
+  readonly completion?: Completion | undefined
+}
+
+const version = 1
+/** No claim lives longer unrenewed. */
+export const ttlMaxMs = 3_600_000
+
+export function claimText(record: ClaimRecord): string {
+  const { id, key, ttlMs, runner, task, claimedAt, heartbeatAt, renewals, heldSince, completion } = record
+  return commentText('claim', sentenceOf(record), {
+    lock: {
+      worker_id: runner.worker,
+      node_id: runner.node,
+      claimed_at: timeText(claimedAt),
+      heartbeat_last: timeText(heartbeatAt),
+      ...(task !== undefined && { task_info: task }),
+    },
+    leasehold: {
+      version,
+      claim: id,
+      key,
+      ttl_ms: ttlMs,
+      renewals,
+      ...(heldSince !== undefined && { held_since: timeText(heldSince) }),
+      ...(runner.more !== undefined && { runner: runner.more }),
+      ...(completion !== undefined && {
+        completion: {
+          result: completion.result,
+          duration_ms: completion.durationMs,
+          completed_at: timeText(completion.at),
+        },
+      }),
+    },
+  })
+}
+
+/** What a claim's comment says; undefined if it is not one, or one that somebody broke or a newer version wrote. */
+export function claimIn(body: string): ClaimRecord | undefined {
+  const document = documentIn('claim', body)
+  const lock = recordOf(document?.['lock'])
+  const own = recordOf(document?.['leasehold'])
+  if (lock === undefined || own === undefined || own['version'] !== version) return undefined
+  const [id, key] = [textOf(own['claim']), textOf(own['key'])]
+  const [ttlMs, renewals] = [wholeNumberOf(own['ttl_ms']), wholeNumberOf(own['renewals'])]
+  const runner = publishedRunnerIn(lock, own['runner'])
+  const [claimedAt, heartbeatAt] = [timeOf(lock['claimed_at']), timeOf(lock['heartbeat_last'])]
+  if (id === undefined || key === undefined || runner === undefined || renewals === undefined) return undefined
+  if (ttlMs === undefined || ttlMs === 0 || ttlMs > ttlMaxMs) return undefined
+  if (claimedAt === undefined || heartbeatAt === undefined) return undefined
+  return {
+    id,
+    key,
+    ttlMs,
+    runner,
+    task: taskInfoIn(lock['task_info']),
+    claimedAt,
+    heartbeatAt,
+    renewals,
+    heldSince: timeOf(own['held_since']),
+    completion: completionIn(own['completion']),
+  }
+}
+
+function completionIn(value: unknown): Completion | undefined {
+  const given = recordOf(value)
+  if (given === undefined) return undefined
+  return {
+    result: textOf(given['result']) ?? 'released',
+    durationMs: wholeNumberOf(given['duration_ms']) ?? 0,
+    at: timeOf(given['completed_at']) ?? 0,
+  }
+}
+
+function sentenceOf({ runner, ttlMs, task, claimedAt, heartbeatAt, heldSince, completion }: ClaimRecord): string {
+  const name = `**${nameText(runner.worker)}**`
+  if (completion !== undefined) {
+    const { result, durationMs } = completion
+    const held = heldSince === undefined ? 'never held it' : `held it for ${formatDuration(durationMs)}`
+    return `✅ ${name} is done (${nameText(result)}): ${held}, and let go at ${clockText(completion.at)}.`
+  }
+  const type = task?.task_type === undefined ? '' : ` for ${nameText(task.task_type)}`
+  const takes = task?.estimated_duration === undefined ? '' : `, about ${nameText(task.estimated_duration)}`
+  const heartbeat = `Last heartbeat ${clockText(heartbeatAt)}; after ${formatDuration(ttlMs)} without one its place is free.`
+  if (heldSince !== undefined)
+    return `🔒 ${name} holds this lock since ${clockText(heldSince)}${type}${takes}. ${heartbeat}`
+  return `⏳ ${name} is in line for this lock since ${clockText(claimedAt)}${type}${takes}. ${heartbeat}`
+}

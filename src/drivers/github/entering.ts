@@ -1,0 +1,106 @@
+/** How a claim gets its comment, once as far as anybody will see, and how it is found again. */
+import type { Claim } from '../../core/driver.ts'
+import { claimText, type ClaimRecord } from './claim-comment.ts'
+import { roundingMs } from './comment.ts'
+import type { Deadline } from './deadline.ts'
+import { timeAt, type Desk } from './desk.ts'
+import { isInDoubt } from './faults.ts'
+import { publishedRunner } from './published-runner.ts'
+import type { Seat } from './seats.ts'
+import { taskInfoIn } from './task-info.ts'
+import { isSilent, type Look } from './verdict.ts'
+
+/** How often a comment is sent before its outcome is left open. */
+const sendsMax = 3
+
+/** Puts the claim's comment at the end of the queue. */
+export async function enter(desk: Desk, issue: number, claim: Claim, deadline: Deadline): Promise<Seat> {
+  const { environment, hub, seats } = desk
+  const at = timeAt(desk)
+  const record: ClaimRecord = {
+    id: claim.id,
+    key: claim.key,
+    ttlMs: claim.ttlMs,
+    runner: publishedRunner(claim, desk.publish, desk.workerId),
+    task: taskInfoIn(claim.runner.metadata?.['taskInfo']),
+    claimedAt: at,
+    heartbeatAt: at,
+    renewals: 0,
+  }
+  const editedAt = environment.now()
+  for (let sends = 1; ; sends += 1) {
+    try {
+      const { id, author, updatedAt } = await hub.createComment(issue, claimText(record), deadline)
+      desk.writers.trust(author)
+      return sit(desk, claim, { issue, comment: id, author, updatedAt, record, editedAt, held: false })
+    } catch (error) {
+      if (!isInDoubt(error)) throw error
+      seats.doubt(claim.id, environment.now())
+      if (sends === sendsMax) throw error
+    }
+    // It may be there all the same: look before sending it again. Should both arrive, the lower one is the claim.
+    await deadline.pause(desk.settleMs)
+    const found = await find(desk, issue, claim, deadline)
+    if (found !== undefined) return found
+  }
+}
+
+/** A claim that another process made, or whose reply was lost. */
+export async function find(
+  desk: Desk,
+  issue: number,
+  claim: Pick<Claim, 'id' | 'key'> & Partial<Claim>,
+  deadline: Deadline,
+): Promise<Seat | undefined> {
+  const look = await desk.reader.look(issue, claim.key, deadline)
+  const place = look.thread.claims.find(({ record }) => record?.id === claim.id)
+  if (place?.record === undefined || place.end?.how === 'completed') return undefined
+  const { comment, record, updatedAt, author } = place
+  // Nobody here knows when it was sent: as long ago as can be.
+  const editedAt = desk.environment.now() - (look.dateMs + roundingMs - updatedAt)
+  return sit(desk, claim, { issue, comment, author, updatedAt, record, editedAt, held: record.heldSince !== undefined })
+}
+
+/** Whether a claim that would not wait has nothing to hope for: then it leaves no trace. */
+export async function isHopeless(desk: Desk, issue: number, claim: Claim, deadline: Deadline): Promise<boolean> {
+  if (claim.evict === 'all') return false
+  const look = await desk.reader.look(issue, claim.key, deadline)
+  const open = look.thread.claims.filter(({ end }) => end === undefined)
+  if (open.every((one) => isSilent(one, look, one.ttlMs, desk.settleMs))) return false
+  const [head] = open
+  return claim.evict !== 'stale' || head === undefined || !isSilent(head, look, claim.staleMs ?? 0, desk.settleMs)
+}
+
+/**
+ * Of several comments with one claim the lowest is the claim, whoever sent them and whichever was answered. The others
+ * count for nothing, and are taken away for the sake of people.
+ */
+export async function settleDuplicates({ hub }: Desk, seat: Seat, look: Look, deadline: Deadline): Promise<void> {
+  const { claims, duplicates } = look.thread
+  const own = claims.find(({ record }) => record?.id === seat.id)
+  if (own?.record !== undefined && own.comment < seat.comment) {
+    const { comment, record, updatedAt, author } = own
+    Object.assign(seat, { comment, record, updatedAt, author, held: record.heldSince !== undefined })
+  }
+  for (const { id, comment } of duplicates) {
+    if (id === seat.id && comment > seat.comment) await hub.deleteComment(comment, deadline).catch(() => {})
+  }
+}
+
+function sit(
+  { seats, environment }: Desk,
+  claim: Pick<Claim, 'id' | 'key'> & Partial<Claim>,
+  known: Pick<Seat, 'issue' | 'comment' | 'author' | 'updatedAt' | 'record' | 'editedAt' | 'held'>,
+): Seat {
+  return seats.add({
+    id: claim.id,
+    key: claim.key,
+    evict: claim.evict,
+    staleMs: claim.staleMs,
+    thereAt: environment.now(),
+    firstSince: undefined,
+    after: undefined,
+    waiting: undefined,
+    ...known,
+  })
+}

@@ -1,0 +1,160 @@
+/**
+ * Claims, renewals, releases and evictions, each carried out as reads and writes of one issue's comments.
+ *
+ * There is nothing here that GitHub could refuse because somebody else was quicker: comments are only added, each is edited
+ * by its owner alone, and what they mean is worked out by `thread.ts` and `verdict.ts`. Why that is safe: decision 060.
+ */
+import type { Claim, Request, Standing } from '../../core/driver.ts'
+import { LeaseholdError } from '../../core/errors.ts'
+import { claimText, ttlMaxMs } from './claim-comment.ts'
+import type { Deadline } from './deadline.ts'
+import { timeAt, type Desk } from './desk.ts'
+import { settleDuplicates, enter, find, isHopeless } from './entering.ts'
+import { complete, deleted, endedBy, expire, leave, unknownClaim } from './leaving.ts'
+import type { Seat } from './seats.ts'
+import { heldBy, leftMs, mustShow, stand } from './standing.ts'
+import { takeOver } from './taking-over.ts'
+import { headOf, isOver, verdictOn } from './verdict.ts'
+
+type Renewal = Extract<Request, { op: 'renew' }>
+type Release = Extract<Request, { op: 'release' }>
+type Eviction = Extract<Request, { op: 'evict' }>
+
+/** Carries out a request on the issue that its key's queue is in. */
+export function carryOutOn(desk: Desk, issue: number, request: Request, deadline: Deadline): Promise<Standing> {
+  switch (request.op) {
+    case 'claim':
+      return claimOn(desk, issue, request.claim, deadline)
+    case 'renew':
+      return renewOn(desk, issue, request, deadline)
+    case 'release':
+      return releaseOn(desk, issue, request, deadline)
+    case 'evict':
+      return evictOn(desk, issue, request, deadline)
+  }
+}
+
+async function claimOn(desk: Desk, issue: number, claim: Claim, deadline: Deadline): Promise<Standing> {
+  const ended = desk.seats.endOf(claim.id)
+  if (ended !== undefined) return ended
+  const known = desk.seats.find(claim.id)
+  if (known !== undefined) return stand(desk, known, claim.wait, deadline)
+  if (!claim.wait && (await isHopeless(desk, issue, claim, deadline))) {
+    return desk.seats.end(claim.id, { state: 'absent', reason: 'refused' })
+  }
+  return stand(desk, await enter(desk, issue, claim, deadline), claim.wait, deadline)
+}
+
+async function renewOn(desk: Desk, issue: number, request: Renewal, deadline: Deadline): Promise<Standing> {
+  const { seats, pace, environment } = desk
+  const ended = seats.endOf(request.id)
+  if (ended !== undefined) return ended
+  const seat = seats.find(request.id) ?? (await find(desk, issue, request, deadline))
+  if (seat === undefined) return unknownClaim
+  const { fenceFloor = 0, ttlMs } = request
+  if (fenceFloor > seat.comment) return unsupported('a fence above the id of its comment')
+  if (ttlMs > ttlMaxMs) return unsupported(`a ttl above ${ttlMaxMs} ms`)
+  const now = environment.now()
+  const everyMs = seat.held ? pace.editEveryMs(now, ttlMs, seats.size) : pace.waiterEditEveryMs(now, ttlMs, seats.size)
+  const isDue = ttlMs !== seat.record.ttlMs || now - seat.editedAt >= everyMs
+  const gone = isDue ? await heartbeat(desk, seat, ttlMs, deadline) : undefined
+  if (gone !== undefined) return gone
+  if (!seat.held) return isDue ? stand(desk, seat, true, deadline) : standOrRest(desk, seat, deadline)
+  // Stretched: the lease goes on as it was told, less the time since.
+  if (!isDue) return heldBy(seat, leftMs(desk, seat))
+  return (await takenOver(desk, seat, deadline)) ?? heldBy(seat, ttlMs)
+}
+
+async function releaseOn(desk: Desk, issue: number, { id, key }: Release, deadline: Deadline): Promise<Standing> {
+  const { seats, settleMs } = desk
+  const ended = seats.endOf(id)
+  if (ended !== undefined) return ended
+  // Its comment may be about to appear.
+  const doubtMs = seats.doubtSince(id) + settleMs - desk.environment.now()
+  if (doubtMs > 0) await deadline.pause(doubtMs)
+  const seat = seats.find(id) ?? (await find(desk, issue, { id, key }, deadline))
+  if (seat === undefined) return seats.end(id, unknownClaim)
+  const look = await desk.reader.look(issue, key, deadline)
+  await settleDuplicates(desk, seat, look, deadline)
+  const verdict = verdictOn(look, seat.comment, settleMs)
+  if (verdict.state === 'ended') return leave(desk, seat, endedBy(verdict.claim.end))
+  if (verdict.state === 'missing' && mustShow(desk, seat, look)) return leave(desk, seat, deleted)
+  if (verdict.state === 'expired') return expire(desk, seat, deadline)
+  await complete(desk, seat, desk.results.get(seat.comment) ?? (seat.held ? 'released' : 'gave up'), deadline)
+  const next = look.thread.claims.find(({ comment, end }) => comment > seat.comment && end === undefined)
+  return leave(desk, seat, { state: 'absent', reason: 'released' }, next)
+}
+
+async function evictOn(
+  desk: Desk,
+  issue: number,
+  { key, fence, reason }: Eviction,
+  deadline: Deadline,
+): Promise<Standing> {
+  for (;;) {
+    const { thread } = await desk.reader.look(issue, key, deadline)
+    const claim = thread.claims.find(({ comment }) => comment === fence)
+    if (claim?.end?.how === 'taken over' && claim.end.cause === 'evicted' && claim.end.reason === reason) {
+      return { state: 'absent', reason: 'evicted', detail: reason }
+    }
+    const head = headOf(thread)
+    if (head?.comment !== fence) return unknownClaim
+    await takeOver(desk, { issue, key, worker: desk.workerId ?? 'an operator' }, [head], 'evicted', reason, deadline)
+  }
+}
+
+/** Edits the claim's comment: GitHub notes when. Gives how the claim stands if that is not where it was. */
+async function heartbeat(desk: Desk, seat: Seat, ttlMs: number, deadline: Deadline): Promise<Standing | undefined> {
+  const gone = await missedSince(desk, seat, deadline)
+  if (gone !== undefined) return gone
+  const editedAt = desk.environment.now()
+  const before = { updatedAt: seat.updatedAt, ttlMs: seat.record.ttlMs }
+  const record = { ...seat.record, ttlMs, heartbeatAt: timeAt(desk), renewals: seat.record.renewals + 1 }
+  const edited = await desk.hub.editComment(seat.comment, claimText(record), deadline)
+  if (edited === undefined) {
+    // Of a repository that is not shown any more every comment is gone: this fails then.
+    await desk.reader.look(seat.issue, seat.key, deadline)
+    return leave(desk, seat, deleted)
+  }
+  const { updatedAt } = edited.comment
+  Object.assign(seat, { record, updatedAt, editedAt })
+  if (isOver(before, updatedAt)) return expire(desk, seat, deadline)
+  if (seat.held) desk.mirror.put(seat.issue, record)
+  return undefined
+}
+
+/** After a lease without an edit from here: whether the claim is over, or another thread of ours has kept it. */
+async function missedSince(desk: Desk, seat: Seat, deadline: Deadline): Promise<Standing | undefined> {
+  if (desk.environment.now() - seat.editedAt < seat.record.ttlMs) return undefined
+  const look = await desk.reader.look(seat.issue, seat.key, deadline)
+  const verdict = verdictOn(look, seat.comment, desk.settleMs)
+  if (verdict.state === 'ended') return leave(desk, seat, endedBy(verdict.claim.end))
+  if (verdict.state === 'missing') return mustShow(desk, seat, look) ? leave(desk, seat, deleted) : undefined
+  seat.updatedAt = Math.max(seat.updatedAt, verdict.claim.updatedAt)
+  return undefined
+}
+
+/** How a held claim has ended, if a look after its last edit shows that. */
+async function takenOver(desk: Desk, seat: Seat, deadline: Deadline): Promise<Standing | undefined> {
+  const look = await desk.reader.look(seat.issue, seat.key, deadline)
+  const verdict = verdictOn(look, seat.comment, desk.settleMs)
+  if (verdict.state === 'ended') return leave(desk, seat, endedBy(verdict.claim.end))
+  if (verdict.state === 'missing' && mustShow(desk, seat, look)) return leave(desk, seat, deleted)
+  return undefined
+}
+
+/** A waiter looks less often while requests are scarce. */
+async function standOrRest(desk: Desk, seat: Seat, deadline: Deadline): Promise<Standing> {
+  const now = desk.environment.now()
+  const { waiting } = seat
+  const everyMs = desk.pace.lookEveryMs(now, seat.record.ttlMs)
+  if (waiting === undefined || now - waiting.at >= Math.min(everyMs, waiting.againMs)) {
+    return stand(desk, seat, true, deadline)
+  }
+  const againMs = waiting.againMs - (now - waiting.at)
+  return { state: 'waiting', ahead: waiting.ahead, ttlMs: leftMs(desk, seat), againMs }
+}
+
+function unsupported(what: string): Standing {
+  return { state: 'unknown', error: new LeaseholdError('UNSUPPORTED', `The github store cannot do ${what}.`) }
+}

@@ -1,0 +1,144 @@
+/** The issues that stand for names. */
+import { createHash } from 'node:crypto'
+import { describeScope, splitStoreKey } from '../../core/scope.ts'
+import { within } from '../../core/bounded.ts'
+import type { Environment } from '../../core/environment.ts'
+import { commentText, documentIn, nameText, recordOf, textOf } from './comment-text.ts'
+import { roundingMs } from './comment.ts'
+import type { Deadline } from './deadline.ts'
+import { answerIn } from './faults.ts'
+import type { Hub, Issue, Reading } from './hub.ts'
+import type { Writers } from './writers.ts'
+
+const version = 1
+/** How long a look waits for issues that are being opened, at least. */
+const openingWithinMs = 100
+
+interface IssuesLook extends Reading<Issue> {
+  /** The issue that counts, by key. */
+  readonly lowest: ReadonlyMap<string, Issue>
+}
+
+/** Finds the issue of a key, and opens one for a name that has none. */
+export class LockIssues {
+  readonly #hub: Hub
+  readonly #writers: Writers
+  readonly #environment: Environment
+  readonly #label: string
+  readonly #settleMs: number
+  readonly #found = new Map<string, number>()
+  /** A look that has not begun yet, which whoever asks now may share. */
+  #nextLook: Promise<IssuesLook> | undefined
+  #lastLook: Promise<unknown> = Promise.resolve()
+  /** Issues that are being opened: a look that begins when they are there serves all of them. */
+  readonly #opening = new Set<Promise<unknown>>()
+
+  constructor(hub: Hub, writers: Writers, environment: Environment, label: string, settleMs: number) {
+    this.#hub = hub
+    this.#writers = writers
+    this.#environment = environment
+    this.#label = label
+    this.#settleMs = settleMs
+  }
+
+  /** The issue with this key's queue. With `open`, a name that has none gets one. */
+  async of(key: string, open: boolean, deadline: Deadline): Promise<number | undefined> {
+    const number = issueNumberIn(key) ?? this.#found.get(key)
+    if (number !== undefined) return number
+    let openedAt: number | undefined
+    for (;;) {
+      const look = await this.#look(deadline)
+      const lowest = look.lowest.get(key)
+      if (lowest !== undefined) {
+        // A lower one made before it is listed by now, unless this one is very young.
+        const wasThere = openedAt !== undefined && look.begunAt >= openedAt + this.#settleMs
+        const isOld = look.begunDateMs >= lowest.createdAt + roundingMs + this.#settleMs
+        if (wasThere || isOld) {
+          this.#found.set(key, lowest.number)
+          return lowest.number
+        }
+        openedAt ??= this.#environment.now()
+      } else {
+        if (!open) return undefined
+        openedAt ??= await this.#noted(this.#open(key, deadline))
+      }
+      await deadline.pause(Math.max(1, openedAt + this.#settleMs - this.#environment.now()))
+    }
+  }
+
+  /** The issue is not there any more: look again the next time. */
+  forget(key: string): void {
+    this.#found.delete(key)
+  }
+
+  /** A reply that was lost does no harm: of two issues the lower one counts. Gives when it was there at the latest. */
+  async #open(key: string, deadline: Deadline): Promise<number> {
+    const name = describeScope({ key: splitStoreKey(key)?.scopeKey ?? key })
+    const sentence = `🔐 This issue is the lock ${nameText(name)}: its comments are the queue. Please leave its text, its
+label and its comments to the workers that share it.`
+    const body = commentText('lock', sentence, { leasehold: { version, key } })
+    try {
+      await this.#hub.openIssue(`Lock: ${titleOf(name, key)}`, body, [this.#label], deadline)
+    } catch (error) {
+      const status = answerIn(error)?.status
+      if (status !== undefined && status < 500) throw error
+    }
+    return this.#environment.now()
+  }
+
+  async #noted<Result>(opening: Promise<Result>): Promise<Result> {
+    this.#opening.add(opening)
+    try {
+      return await opening
+    } finally {
+      this.#opening.delete(opening)
+    }
+  }
+
+  /** Many who ask at once share one look, which begins after they asked. */
+  #look(deadline: Deadline): Promise<IssuesLook> {
+    if (this.#nextLook !== undefined) return deadline.bound(this.#nextLook)
+    const last = this.#lastLook
+    const look = (async () => {
+      await last
+      if (this.#opening.size > 0) {
+        const patienceMs = Math.max(openingWithinMs, this.#settleMs)
+        await within(this.#environment, patienceMs, Promise.allSettled(this.#opening))
+      }
+      this.#nextLook = undefined
+      const reading = await this.#hub.issues(this.#label, deadline)
+      const locks = await this.#writers.ofWriters(reading.items, deadline)
+      return { ...reading, lowest: lowestByKey(locks) }
+    })()
+    this.#nextLook = look
+    this.#lastLook = look.catch(() => {})
+    return deadline.bound(look)
+  }
+}
+
+/** The number in a key such as `default/issue:123`. */
+export function issueNumberIn(key: string): number | undefined {
+  const [, number] = /^issue:([1-9]\d*)$/.exec(splitStoreKey(key)?.scopeKey ?? '') ?? []
+  return number === undefined ? undefined : Number(number)
+}
+
+function lowestByKey(issues: readonly Issue[]): ReadonlyMap<string, Issue> {
+  const lowest = new Map<string, Issue>()
+  for (const issue of issues) {
+    const key = keyIn(issue.body)
+    const other = key === undefined ? undefined : lowest.get(key)
+    if (key !== undefined && (other === undefined || issue.number < other.number)) lowest.set(key, issue)
+  }
+  return lowest
+}
+
+function keyIn(body: string): string | undefined {
+  const own = recordOf(documentIn('lock', body)?.['leasehold'])
+  return own?.['version'] === version ? textOf(own['key']) : undefined
+}
+
+/** Short names as they are; of long ones, enough to tell them apart. */
+function titleOf(name: string, key: string): string {
+  if (name.length <= 120) return name
+  return `${name.slice(0, 100)}… ${createHash('sha256').update(key).digest('hex').slice(0, 12)}`
+}

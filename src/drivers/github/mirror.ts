@@ -1,0 +1,54 @@
+import { claimIn, claimText, type ClaimRecord } from './claim-comment.ts'
+import { documentIn } from './comment-text.ts'
+
+/**
+ * A memory of your own that is kept up to date with what this process holds, so that `status` need not ask GitHub. It
+ * decides nothing: a mirror that is wrong, slow or broken costs nobody a lock.
+ */
+export interface Mirror {
+  set(key: string, value: string, options: { readonly namespace: string; readonly ttl: number }): unknown
+  get(key: string, options: { readonly namespace: string }): unknown
+  delete(key: string, options: { readonly namespace: string }): unknown
+}
+
+const namespace = 'distributed-locks'
+
+/** Writes to the mirror, whatever it does. */
+export class MirrorKeeper {
+  readonly #mirror: Mirror | undefined
+
+  constructor(mirror: Mirror | undefined) {
+    this.#mirror = mirror
+  }
+
+  put(issue: number, record: ClaimRecord): void {
+    const document = documentIn('claim', claimText(record))
+    const value = JSON.stringify(document)
+    this.#try((mirror) => mirror.set(nameOf(issue), value, { namespace, ttl: record.ttlMs }))
+  }
+
+  drop(issue: number): void {
+    this.#try((mirror) => mirror.delete(nameOf(issue), { namespace }))
+  }
+
+  /** What the mirror says of an issue, if that makes sense. */
+  async read(issue: number): Promise<ClaimRecord | undefined> {
+    try {
+      const value: unknown = await this.#mirror?.get(nameOf(issue), { namespace })
+      if (typeof value !== 'string') return undefined
+      return claimIn(`<!-- leasehold:claim -->\n\`\`\`json\n${value}\n\`\`\``)
+    } catch {
+      return undefined
+    }
+  }
+
+  #try(work: (mirror: Mirror) => unknown): void {
+    const mirror = this.#mirror
+    if (mirror === undefined) return
+    void (async () => work(mirror))().catch(() => {})
+  }
+}
+
+function nameOf(issue: number): string {
+  return `lock:issue-${issue}`
+}

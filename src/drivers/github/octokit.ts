@@ -1,0 +1,83 @@
+/** Makes octokit, with its retry and throttling plugins, for whoever does not bring one. */
+import { createHash } from 'node:crypto'
+import { unavailable } from './faults.ts'
+
+/** As much of octokit as is used here. */
+export interface OctokitLike {
+  request(
+    route: string,
+    parameters?: Readonly<Record<string, unknown>>,
+  ): Promise<{
+    readonly status: number
+    readonly headers: Readonly<Record<string, unknown>>
+    readonly data: unknown
+  }>
+}
+
+/** What the driver adds to the `request` options of octokit, for the throttling plugin's questions. */
+export interface RequestTerms {
+  /** How long the request is still worth sending. */
+  readonly leftMs: () => number
+}
+
+type Constructor = {
+  new (options: object): OctokitLike
+  plugin(...plugins: unknown[]): Constructor
+}
+
+const packages = '@octokit/core @octokit/plugin-retry @octokit/plugin-throttling'
+/** More tries would outlast most deadlines: they come after 1 and 4 seconds. */
+const retries = 2
+
+export interface OctokitTerms {
+  readonly token: string
+  /** Of a GitHub Enterprise Server: `https://github.example.com/api/v3`. */
+  readonly baseUrl: string | undefined
+  readonly fetch: typeof globalThis.fetch | undefined
+}
+
+export async function makeOctokit({ token, baseUrl, fetch }: OctokitTerms): Promise<OctokitLike> {
+  const { core, retry, throttling } = await load()
+  const Octokit = (core.Octokit as unknown as Constructor).plugin(retry, throttling)
+  return new Octokit({
+    auth: token,
+    userAgent: 'leasehold',
+    ...(baseUrl !== undefined && { baseUrl }),
+    ...(fetch !== undefined && { request: { fetch } }),
+    log: { debug() {}, info() {}, warn() {}, error() {} },
+    retry: { retries },
+    throttle: {
+      // Drivers with one token share what GitHub allows it, and wait for each other.
+      id: createHash('sha256')
+        .update(`${baseUrl ?? ''} ${token}`)
+        .digest('hex')
+        .slice(0, 16),
+      onRateLimit: isWorthWaiting,
+      onSecondaryRateLimit: isWorthWaiting,
+    },
+  })
+}
+
+/** Whether to send a refused request once more, as late as GitHub asks: not if nobody will want its answer by then. */
+function isWorthWaiting(
+  retryAfterSeconds: number,
+  options: { readonly request?: { readonly leasehold?: RequestTerms } },
+  _octokit: unknown,
+  retried: number,
+): boolean {
+  return retried === 0 && retryAfterSeconds * 1000 < (options.request?.leasehold?.leftMs() ?? 0)
+}
+
+async function load() {
+  try {
+    const [core, { retry }, { throttling }] = await Promise.all([
+      import('@octokit/core'),
+      import('@octokit/plugin-retry'),
+      import('@octokit/plugin-throttling'),
+    ])
+    return { core, retry, throttling }
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'ERR_MODULE_NOT_FOUND') throw error
+    throw unavailable(`The github driver needs octokit. Run: npm install ${packages}`, 'configuration', error)
+  }
+}

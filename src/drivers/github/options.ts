@@ -1,0 +1,35 @@
+import type { Duration } from '../../core/duration.ts'
+import type { Environment } from '../../core/environment.ts'
+import type { Mirror } from './mirror.ts'
+import type { OctokitLike } from './octokit.ts'
+import type { Published } from './published-runner.ts'
+
+export interface GithubOptions {
+  /** May write issues. Else GITHUB_TOKEN, else what `gh auth token` says. */
+  readonly token?: string
+  /** The API of a GitHub Enterprise Server: `https://github.example.com/api/v3`. Else GITHUB_API_URL, else github.com's. */
+  readonly baseUrl?: string
+  /** An octokit of yours, with the plugins you want. Then `token`, `baseUrl` and `fetch` are not used. */
+  readonly octokit?: OctokitLike
+  readonly fetch?: typeof globalThis.fetch
+  /** GitHub's reads may lag behind its writes by less than this. Exclusion depends on it. The same for all. Default 5 s. */
+  readonly settle?: Duration
+  /** How often waiters ask: 1, 2, 4, 8, then every 16 s unless told. */
+  readonly poll?: { readonly min: Duration; readonly max: Duration }
+  /** What the comments call this worker. Else its runner's id, without the pid. */
+  readonly workerId?: string
+  /** What comments may tell beyond that. Default nothing: they may be public. */
+  readonly publish?: readonly Published[]
+  /** Assigns the holder's account to the issue. Default true. */
+  readonly assign?: boolean
+  /** The label of held issues; false: none. Default `leasehold: held`. */
+  readonly heldLabel?: string | false
+  /** The label of issues that stand for names. The same for all. Default `leasehold`. */
+  readonly lockLabel?: string
+  /** Accounts whose comments count without asking GitHub whether they may write, such as `my-app[bot]`. */
+  readonly trusted?: readonly string[]
+  /** Kept up to date with what this process holds, to serve `status`. */
+  readonly mirror?: Mirror
+  /** Time, timers and chance, for simulators and tests. */
+  readonly environment?: Environment
+}

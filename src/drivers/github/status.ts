@@ -1,0 +1,39 @@
+import type { ClaimRecord } from './claim-comment.ts'
+import type { Deadline } from './deadline.ts'
+import type { Desk } from './desk.ts'
+import { heldSince } from './listing.ts'
+import { runnerOf } from './published-runner.ts'
+import { headOf, isOver } from './verdict.ts'
+
+/** Whether an issue is locked, by whom and since when, and what its holder says of itself. */
+export interface IssueStatus {
+  readonly locked: boolean
+  readonly by?: string
+  readonly since?: Date
+  readonly metadata?: Readonly<Record<string, unknown>>
+  /** Where this comes from. A mirror may be wrong. */
+  readonly from: 'mirror' | 'github'
+}
+
+/** The status of an issue, whichever namespace it is locked in. */
+export async function statusOf(desk: Desk, issue: number, deadline: Deadline): Promise<IssueStatus> {
+  const mirrored = await desk.mirror.read(issue)
+  if (mirrored?.heldSince !== undefined && mirrored.completion === undefined) {
+    return lockedBy(mirrored, mirrored.heldSince, 'mirror')
+  }
+  const { hub, reader } = desk
+  const { items, dateMs } = await hub.comments(issue, reader.sinceMs, deadline)
+  const comments = await reader.counted(items, deadline)
+  for (const key of reader.keysIn(comments)) {
+    const thread = reader.threadOf(comments, key)
+    const head = headOf(thread)
+    if (head?.record === undefined || isOver(head, dateMs)) continue
+    return lockedBy(head.record, heldSince(thread, head), 'github')
+  }
+  return { locked: false, from: 'github' }
+}
+
+function lockedBy(record: ClaimRecord, since: number, from: IssueStatus['from']): IssueStatus {
+  const { id, metadata } = runnerOf(record.runner, record.task)
+  return { locked: true, by: id, since: new Date(since), ...(metadata !== undefined && { metadata }), from }
+}

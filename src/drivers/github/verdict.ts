@@ -1,0 +1,101 @@
+/**
+ * Where one claim stands in what was read. Pure: comments, GitHub's clock and the settle time in, a verdict out.
+ *
+ * Reads may be stale by less than `settleMs`. What that means for each step is argued in docs/decisions/060.
+ */
+import { roundingMs } from './comment.ts'
+import type { Thread, ThreadClaim } from './thread.ts'
+
+/** One reading of an issue, and what is known of when it was made. */
+export interface Look {
+  readonly thread: Thread
+  /** GitHub's clock when it answered: true time is this or up to a second later. */
+  readonly dateMs: number
+  /** When the reading began: by the client's clock, and at the earliest by GitHub's. */
+  readonly begunAt: number
+  readonly begunDateMs: number
+  /** By the client's clock: since when each takeover comment is known to exist. */
+  readonly seenAt: ReadonlyMap<number, number>
+}
+
+export type Verdict =
+  /** The reading does not show it. */
+  | { readonly state: 'missing' }
+  | { readonly state: 'ended'; readonly claim: ThreadClaim }
+  /** Not renewed in time, and nobody has noted that yet. */
+  | { readonly state: 'expired'; readonly claim: ThreadClaim }
+  /** Others stand before it. `overdue`: all of those, if every one of them is to be taken over. */
+  | {
+      readonly state: 'behind'
+      readonly claim: ThreadClaim
+      readonly ahead: number
+      readonly againMs: number
+      readonly overdue: readonly ThreadClaim[]
+      /** Nothing is in the way but the time that a takeover takes to be safe. */
+      readonly clearing: boolean
+    }
+  | { readonly state: 'first'; readonly claim: ThreadClaim }
+
+/** Where the claim with this comment stands. */
+export function verdictOn(look: Look, comment: number, settleMs: number): Verdict {
+  const claim = look.thread.claims.find((one) => one.comment === comment)
+  if (claim === undefined) return { state: 'missing' }
+  if (claim.end !== undefined) return { state: 'ended', claim }
+  if (isOver(claim, look.dateMs)) return { state: 'expired', claim }
+  const before = look.thread.claims.filter((one) => one.comment < comment)
+  const open = before.filter(({ end }) => end === undefined)
+  const waits = before.map((one) => blocksForMs(one, look, settleMs)).filter((ms) => ms > 0)
+  if (open.length === 0 && waits.length === 0) return { state: 'first', claim }
+  const alive = open.filter((one) => !isOver(one, look.dateMs))
+  // Only the first in line takes over: a dozen of them would each write the same comment.
+  const overdue = open.every((one) => isOverdue(one, look, settleMs)) ? open : []
+  return {
+    state: 'behind',
+    claim,
+    ahead: Math.max(0, alive.length - 1),
+    againMs: waits.length === 0 ? 0 : Math.min(...waits),
+    overdue,
+    clearing: open.length === 0,
+  }
+}
+
+/** The claim that holds, or may do so as soon as it asks. */
+export function headOf(thread: Thread): ThreadClaim | undefined {
+  return thread.claims.find(({ end }) => end === undefined)
+}
+
+/** Whether a lease is over for its owner, by GitHub's clock. */
+export function isOver({ updatedAt, ttlMs }: Pick<ThreadClaim, 'updatedAt' | 'ttlMs'>, dateMs: number): boolean {
+  return dateMs - updatedAt >= ttlMs + roundingMs
+}
+
+/** Whether a holder has been silent for so long, whatever a stale reading leaves out. */
+export function isSilent(claim: ThreadClaim, look: Look, forMs: number, settleMs: number): boolean {
+  return look.dateMs - claim.updatedAt >= forMs + settleMs + roundingMs
+}
+
+/** Until when, as far as this reading tells, a claim keeps those behind it waiting. */
+function blocksForMs(claim: ThreadClaim, look: Look, settleMs: number): number {
+  const { end, updatedAt, ttlMs } = claim
+  if (end === undefined) return Math.max(1, updatedAt + ttlMs + settleMs + roundingMs - look.dateMs)
+  if (end.how !== 'taken over' || end.cause !== 'expired') return 0
+  // An edit that crossed the takeover may have told its owner that it still holds. Such an edit came less than a settle
+  // time after the takeover, so a reading two of them after it shows it, and the lease it renewed has to run out.
+  const seenAt = look.seenAt.get(end.comment) ?? Infinity
+  const showsAll = look.begunAt >= seenAt + 2 * settleMs || look.begunDateMs >= end.at + roundingMs + 2 * settleMs
+  const lastEditMs = Math.min(updatedAt, end.at + settleMs)
+  const leaseMs = Math.max(0, lastEditMs + ttlMs + roundingMs - look.dateMs)
+  return showsAll ? leaseMs : Math.max(leaseMs, 2 * settleMs)
+}
+
+function isOverdue(claim: ThreadClaim, look: Look, settleMs: number): boolean {
+  return isSilent(claim, look, claim.ttlMs, settleMs)
+}
+
+/**
+ * How long until a claim that nobody stands before may take itself to hold: two looks, a settle time apart, and the second
+ * at least that long after its comment was there.
+ */
+export function settlesInMs(firstSince: number, thereAt: number, begunAt: number, settleMs: number): number {
+  return Math.max(firstSince, thereAt) + settleMs - begunAt
+}

@@ -1,0 +1,69 @@
+// One worker of a run over issues, in a process of its own that may be stopped or killed at any moment.
+//
+//   node github-client.js URL REPOSITORY ISSUE TOKEN LOG NAME RUN_MS SETTLE_MS
+import { setTimeout as pause } from 'node:timers/promises'
+import { Octokit } from '@octokit/core'
+import { retry } from '@octokit/plugin-retry'
+import { createLocks } from '../../src/api/create-locks.ts'
+import { monotonicMs } from '../../src/core/environment.ts'
+import { issue } from '../../src/core/scope.ts'
+import { github } from '../../src/drivers/github.ts'
+import { historyLog } from '../../src/testing/history/log.ts'
+
+const [baseUrl = '', repository = '', number = '', token = '', log = '', name = '', ...numbers] = process.argv.slice(2)
+const [runMs = 0, settleMs = 0] = numbers.map(Number)
+
+const history = historyLog(log)
+// Without the throttling plugin: its second between two writes would leave little to see.
+const octokit = new (Octokit.plugin(retry))({
+  auth: token,
+  baseUrl,
+  retry: { retryAfterBaseValue: 50 },
+  log: { debug() {}, info() {}, warn() {}, error() {} },
+})
+const locks = await opened()
+
+// One attempt at a time: what the client tells is about the last.
+let current = ''
+locks.on('lost', () => history.write({ type: 'lost', attempt: current }))
+locks.on('renewed', ({ remainingMs }) => {
+  // `remainingMs` was read before this moment: the deadline must not come out later than it is.
+  const now = monotonicMs() - 1
+  history.write({ type: 'renewed', attempt: current, deadline: now + remainingMs })
+})
+
+const until = monotonicMs() + runMs
+for (let turn = 0; monotonicMs() < until; turn += 1) {
+  current = `${name}-${turn}`
+  history.write({ type: 'acquire', client: name, attempt: current, key: 'issue', mode: 'exclusive' })
+  try {
+    const lease = await locks.acquire(issue(Number(number)), { ttl: 2500, wait: 6000 })
+    const now = monotonicMs()
+    history.write({ type: 'granted', attempt: current, fence: lease.fence, deadline: now + lease.remainingMs })
+    await pause(Math.random() * 50)
+    if (lease.held) history.write({ type: 'checked', attempt: current })
+    history.write({ type: 'release', attempt: current })
+    await lease.release()
+    history.write({ type: 'released', attempt: current })
+  } catch {
+    history.write({ type: 'refused', attempt: current })
+  }
+}
+await locks.close()
+
+async function opened(): ReturnType<typeof createLocks> {
+  for (;;) {
+    const driver = github(repository, {
+      octokit,
+      settle: settleMs,
+      poll: { min: 40, max: 200 },
+      assign: false,
+      heldLabel: false,
+    })
+    try {
+      return await createLocks({ driver })
+    } catch {
+      await driver.close()
+    }
+  }
+}

@@ -1,0 +1,321 @@
+import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { issue } from '../../src/core/scope.ts'
+import type { Lease } from '../../src/index.ts'
+import { claimIn, claimText } from '../../src/drivers/github/claim-comment.ts'
+import { takeoverText } from '../../src/drivers/github/takeover-comment.ts'
+import type { HubRequest } from '../support/github/fake-github.ts'
+import { Scene, type Worker } from '../support/github/scene.ts'
+
+let scene: Scene
+let number: number
+let first: Worker
+let second: Worker
+beforeEach(async () => {
+  scene = new Scene({ lagMs: 2000 })
+  number = scene.fake.openIssue('Fix it', 'a-person')
+  first = await scene.worker('first', {}, { allowForce: true })
+  second = await scene.worker('second', {}, { allowForce: true })
+})
+afterEach(async () => {
+  scene.fake.fault = () => undefined
+  await scene.close()
+})
+
+const taken = (worker: Worker): Promise<Lease> => scene.run(worker.locks.acquire(issue(number)))
+const posts = ({ method, url }: HubRequest): boolean => method === 'POST' && url.endsWith('/comments')
+const edits = ({ method }: HubRequest): boolean => method === 'PATCH'
+
+describe('errors of GitHub', () => {
+  test('a comment whose answer was lost is found, and not written twice', async () => {
+    let failures = 0
+    scene.fake.fault = (request) =>
+      posts(request) && (failures += 1) === 1 ? { status: 502, carriedOut: true } : undefined
+    await taken(first)
+    expect(scene.fake.thread(number)).toHaveLength(1)
+  })
+
+  test('a comment that did not arrive is written again', async () => {
+    let failures = 0
+    scene.fake.fault = (request) => (posts(request) && (failures += 1) === 1 ? { status: 503 } : undefined)
+    await taken(first)
+    expect(failures).toBe(2)
+    expect(scene.fake.thread(number)).toHaveLength(1)
+  })
+
+  test('of a claim that was written twice the lower comment counts, and the other goes', async () => {
+    const lease = await taken(first)
+    const [comment] = scene.fake.thread(number)
+    const copy = scene.fake.comment(number, 'first', comment?.body ?? '')
+    await scene.world.pass(60_000)
+    expect(lease.held).toBe(true)
+    const waiting = second.locks.acquire(issue(number))
+    await scene.world.pass(20_000)
+    await scene.run(lease.release())
+    const { fence } = await scene.run(waiting)
+    expect(fence).toBeGreaterThan(copy.id)
+    expect(scene.fake.comments.get(copy.id)).toBeUndefined()
+  })
+
+  test('a failing heartbeat is tried again while there is time, and ends nothing', async () => {
+    const lease = await taken(first)
+    scene.fake.fault = (request) => (edits(request) ? { status: 500 } : undefined)
+    await scene.world.pass(200_000)
+    scene.fake.fault = () => undefined
+    await scene.world.pass(200_000)
+    expect(lease.held).toBe(true)
+  })
+
+  test('a holder that hears nothing stops before anybody else can hold', async () => {
+    const lease = await taken(first)
+    const waiting = second.locks.acquire(issue(number))
+    await scene.world.pass(5000)
+    let lostAt = Infinity
+    lease.signal.addEventListener('abort', () => (lostAt = scene.world.now))
+    scene.fake.fault = ({ headers }) => (headers['authorization']?.endsWith('of-first') === true ? {} : undefined)
+    const other = await scene.run(waiting)
+    expect(lostAt).toBeLessThan(scene.world.now)
+    expect(other.fence).toBeGreaterThan(lease.fence)
+    expect((await scene.run(second.locks.stats())).staleLocksClaimed).toBe(1)
+  })
+
+  test('an issue that is not there, or was deleted, is an error that says so', async () => {
+    await expect(scene.run(first.locks.tryAcquire(issue(99)))).rejects.toMatchObject({
+      code: 'UNAVAILABLE',
+      reason: 'auth',
+    })
+    scene.fake.fault = ({ url }) => (url.includes('/issues/99/') ? { status: 410 } : undefined)
+    await expect(scene.run(first.locks.tryAcquire(issue(99)))).rejects.toMatchObject({ reason: 'gone' })
+  })
+
+  test('what GitHub does not take is INVALID and not tried again', async () => {
+    scene.fake.fault = (request) => (posts(request) ? { status: 422, message: 'Validation Failed' } : undefined)
+    await expect(taken(first)).rejects.toMatchObject({ code: 'INVALID' })
+    expect(scene.fake.log.filter((line) => line.startsWith('POST'))).toHaveLength(1)
+  })
+
+  test('an answer that never comes is given up in time', async () => {
+    scene.fake.fault = (request) => (posts(request) ? {} : undefined)
+    const outcome = first.locks.acquire(issue(number), { wait: '10m', retry: 'none' })
+    await expect(scene.run(outcome)).rejects.toMatchObject({ code: 'UNAVAILABLE', reason: 'no-answer' })
+    expect(scene.world.now).toBeLessThan(300_000)
+  })
+})
+
+describe('rights', () => {
+  test('a token that may not write is refused when the store is opened', async () => {
+    scene.fake.user('reader', 'read')
+    const octokit = scene.octokit('reader')
+    scene.fake.user('reader', 'read')
+    await expect(scene.worker('reader', { octokit })).rejects.toMatchObject({ code: 'UNAVAILABLE', reason: 'auth' })
+  })
+
+  test('a revoked token costs the lock when its lease ends, and the next one gets it', async () => {
+    const lease = await taken(first)
+    scene.fake.fault = ({ headers }) =>
+      headers['authorization']?.endsWith('of-first') === true ? { status: 401 } : undefined
+    const failures: unknown[] = []
+    first.locks.on('renewal-failed', ({ error }) => failures.push(error))
+    const other = await scene.run(second.locks.acquire(issue(number)))
+    expect(failures[0]).toMatchObject({ reason: 'auth' })
+    expect(lease.held).toBe(false)
+    expect(other.fence).toBeGreaterThan(lease.fence)
+  })
+
+  test('claims and takeovers of those who may not write count for nothing', async () => {
+    scene.fake.user('stranger', 'read', 'token-of-stranger')
+    const lease = await taken(first)
+    const own = claimIn(scene.fake.thread(number)[0]?.body ?? '')
+    if (own === undefined) throw new Error('There is no claim.')
+    const { key } = own
+    const ends = [{ comment: lease.fence, worker: 'first', held: true }]
+    scene.fake.comment(number, 'stranger', takeoverText({ key, by: 'x', cause: 'forced', reason: 'x', at: 0, ends }))
+    scene.fake.comment(number, 'stranger', claimText({ ...own, id: 'forged', ttlMs: 3_600_000 }))
+    scene.fake.comment(number, 'stranger', claimText({ ...own, id: 'forged too', heldSince: 1 }))
+    await scene.world.pass(120_000)
+    expect(lease.held).toBe(true)
+    await scene.run(lease.release())
+    expect((await taken(second)).held).toBe(true)
+  })
+
+  test('the claims of somebody who lost the right count no more', async () => {
+    const lease = await taken(first)
+    scene.fake.user('first', 'read')
+    await scene.world.pass(700_000)
+    const other = await taken(second)
+    expect(other.fence).toBeGreaterThan(lease.fence)
+  })
+})
+
+describe('comments that somebody touched', () => {
+  test('a deleted claim is an eviction: its holder is told at its next heartbeat', async () => {
+    const lease = await taken(first)
+    scene.fake.comments.set(lease.fence, undefined)
+    const other = await taken(second)
+    expect(other.fence).toBeGreaterThan(lease.fence)
+    await scene.world.pass(31_000)
+    expect(lease.held).toBe(false)
+    expect(lease.signal.reason).toMatchObject({ code: 'LOST', reason: 'evicted: its comment was deleted' })
+    expect(other.held).toBe(true)
+  })
+
+  test('a broken claim goes on standing in the way, and the next heartbeat mends it', async () => {
+    const lease = await taken(first)
+    scene.fake.edit(lease.fence, (scene.fake.comments.get(lease.fence)?.body ?? '').replace('"worker_id"', 'worker_id'))
+    expect(await scene.run(second.locks.tryAcquire(issue(number)))).toBeNull()
+    await scene.world.pass(31_000)
+    expect(lease.held).toBe(true)
+    expect(claimIn(scene.fake.comments.get(lease.fence)?.body ?? '')).toBeDefined()
+  })
+
+  test('a broken claim that nobody mends is taken over like any other', async () => {
+    const lease = await taken(first)
+    lease.stopHeartbeat()
+    scene.fake.edit(lease.fence, '<!-- leasehold:claim -->\nfinished, I think')
+    const startedAt = scene.world.now
+    const other = await taken(second)
+    expect(other.fence).toBeGreaterThan(lease.fence)
+    expect(scene.world.now - startedAt).toBeGreaterThan(300_000)
+  })
+
+  test('a claim whose text was taken away does not come back once another has been held', async () => {
+    const lease = await taken(first)
+    scene.fake.edit(lease.fence, 'nothing to see')
+    const other = await taken(second)
+    await scene.world.pass(120_000)
+    expect(lease.held).toBe(false)
+    expect(other.held).toBe(true)
+  })
+})
+
+test('a takeover comment that is deleted later brings nobody back', async () => {
+  const lease = await taken(first)
+  lease.stopHeartbeat()
+  const other = await taken(second)
+  const takeover = scene.fake.thread(number).find(({ body }) => body.startsWith('<!-- leasehold:takeover -->'))
+  expect(takeover?.body).toContain('**`first`** was not heard of for its whole lease')
+  scene.fake.comments.set(takeover?.id ?? 0, undefined)
+  await scene.world.pass(60_000)
+  expect(other.held).toBe(true)
+  await scene.run(other.release())
+  const askedAt = scene.world.now
+  expect((await taken(first)).fence).toBeGreaterThan(other.fence)
+  expect(scene.world.now - askedAt).toBeLessThan(30_000)
+})
+
+describe('a holder that comes back', () => {
+  test('cannot edit itself alive after it was taken over', async () => {
+    const lease = await taken(first)
+    lease.stopHeartbeat()
+    const other = await taken(second)
+    // As an edit that was on its way all the time would.
+    const record = claimIn(scene.fake.comments.get(lease.fence)?.body ?? '')
+    if (record === undefined) throw new Error('There is no claim.')
+    scene.fake.edit(lease.fence, claimText({ ...record, renewals: 99 }))
+    expect(await scene.run(first.locks.tryAcquire(issue(number)))).toBeNull()
+    await scene.world.pass(60_000)
+    expect(other.held).toBe(true)
+    await scene.run(other.release())
+    expect((await taken(first)).fence).toBeGreaterThan(other.fence)
+  })
+
+  test('after a takeover that crossed its heartbeat keeps others out until its lease is over', async () => {
+    const lease = await taken(first)
+    const record = claimIn(scene.fake.comments.get(lease.fence)?.body ?? '')
+    if (record === undefined) throw new Error('There is no claim.')
+    await scene.world.pass(100_000)
+    const ends = [{ comment: lease.fence, worker: 'first', held: true }]
+    const { key } = record
+    scene.fake.comment(
+      number,
+      'second',
+      takeoverText({ key, by: 'second', cause: 'expired', reason: 'x', at: 0, ends }),
+    )
+    const waiting = second.locks.acquire(issue(number))
+    let lostAt = Infinity
+    lease.signal.addEventListener('abort', () => (lostAt = scene.world.now))
+    await scene.run(waiting)
+    expect(lostAt).toBeLessThan(scene.world.now)
+    expect(scene.world.now).toBeGreaterThan(370_000)
+  })
+})
+
+test('a claim that another thread kept alive is found alive by one that was blocked', async () => {
+  const runner = { id: 'r', incarnation: 'r', host: 'h', pid: 1, client: 'c' }
+  const key = `default/issue:${number}`
+  const claim = {
+    id: 'the-claim',
+    key,
+    mode: 'exclusive',
+    priority: 0,
+    wait: true,
+    ttlMs: 60_000,
+    graceMs: 0,
+    runner,
+  } as const
+  const renew = { op: 'renew', key, id: 'the-claim', ttlMs: 60_000 } as const
+  const [granted] = await scene.run(first.driver.send([{ op: 'claim', claim }]))
+  expect(granted).toMatchObject({ state: 'held' })
+  for (let minute = 0; minute < 5; minute += 1) {
+    await scene.world.pass(40_000)
+    expect(await scene.run(second.driver.send([renew]))).toMatchObject([{ state: 'held' }])
+  }
+  expect(await scene.run(first.driver.send([renew]))).toMatchObject([{ state: 'held', ttlMs: 60_000 }])
+  await scene.world.pass(70_000)
+  expect(await scene.run(first.driver.send([renew]))).toMatchObject([{ state: 'absent', reason: 'expired' }])
+})
+
+test('leases last five minutes, heartbeats come every 30 s, and waiters ask after 1, 2, 4, 8 and 16 s', () => {
+  expect(first.driver.supports).toMatchObject({
+    ttlDefaultMs: 300_000,
+    heartbeatDefaultMs: 30_000,
+    staleDefaultMs: 300_000,
+    pollingDefault: { attempts: Infinity, minMs: 1000, maxMs: 16_000, factor: 2 },
+    priority: false,
+    evict: ['stale', 'all'],
+  })
+})
+
+describe('strategies', () => {
+  test('fail does not wait and leaves no trace', async () => {
+    await taken(first)
+    await expect(scene.run(second.locks.acquire(issue(number), { onConflict: 'fail' }))).rejects.toMatchObject({
+      code: 'HELD',
+    })
+    expect(scene.fake.thread(number)).toHaveLength(1)
+  })
+
+  test('steal-stale takes a holder that was not heard of for five minutes, or as long as one says', async () => {
+    const lease = await taken(first)
+    lease.stopHeartbeat()
+    await scene.world.pass(100_000)
+    const steal = { onConflict: 'steal-stale' } as const
+    expect(await scene.run(second.locks.tryAcquire(issue(number), steal))).toBeNull()
+    const other = await scene.run(second.locks.tryAcquire(issue(number), { ...steal, staleAfter: '80s' }))
+    expect(other?.fence).toBeGreaterThan(lease.fence)
+  })
+
+  test('force needs to be allowed, takes the lock at once, and keeps fences growing', async () => {
+    const cautious = await scene.worker('cautious')
+    await expect(cautious.locks.acquire(issue(number), { onConflict: 'force' })).rejects.toMatchObject({
+      code: 'INVALID',
+    })
+    const lease = await taken(first)
+    const waiting = cautious.locks.acquire(issue(number))
+    await scene.world.pass(5000)
+    const forced = await scene.run(second.locks.acquire(issue(number), { onConflict: 'force' }))
+    await scene.world.pass(31_000)
+    expect(lease.held).toBe(false)
+    expect(lease.signal.reason).toMatchObject({ reason: 'evicted: forced' })
+    await scene.run(forced.release())
+    const last = await scene.run(waiting)
+    expect([lease.fence, forced.fence, last.fence]).toEqual(
+      [lease.fence, forced.fence, last.fence].toSorted((one, other) => one - other),
+    )
+  })
+
+  test('priorities are refused: the fence is the place in the queue', async () => {
+    await expect(scene.run(first.locks.acquire(issue(number), { priority: 'high' }))).rejects.toMatchObject({
+      code: 'UNSUPPORTED',
+    })
+  })
+})

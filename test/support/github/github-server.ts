@@ -1,0 +1,47 @@
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
+import { freePort } from '../free-port.ts'
+import { FakeGithub, type FakeGithubOptions } from './fake-github.ts'
+
+/** The fake behind a real socket, for processes of their own. */
+export class GithubServer {
+  readonly github: FakeGithub
+  readonly url: string
+  readonly #server: Server
+
+  private constructor(github: FakeGithub, server: Server, port: number) {
+    this.github = github
+    this.#server = server
+    this.url = `http://127.0.0.1:${port}`
+  }
+
+  static async start(options: FakeGithubOptions = {}): Promise<GithubServer> {
+    const github = new FakeGithub(options)
+    const server = createServer((request, response) => void answer(github, request, response))
+    const port = await freePort()
+    await new Promise<void>((resolve, reject) => {
+      server.once('error', reject)
+      server.listen(port, '127.0.0.1', resolve)
+    })
+    return new GithubServer(github, server, port)
+  }
+
+  async stop(): Promise<void> {
+    this.#server.closeAllConnections()
+    await new Promise((resolve) => this.#server.close(resolve))
+  }
+}
+
+async function answer(github: FakeGithub, request: IncomingMessage, response: ServerResponse): Promise<void> {
+  let body = ''
+  for await (const chunk of request.setEncoding('utf8')) body += chunk as string
+  const answered = github.handle({
+    method: request.method ?? 'GET',
+    url: request.url ?? '',
+    headers: request.headers as Record<string, string>,
+    body: body === '' ? undefined : body,
+  })
+  // No answer: the connection stays as it is until the client has enough.
+  if (answered === undefined) return
+  response.writeHead(answered.status, answered.headers)
+  response.end(answered.body)
+}

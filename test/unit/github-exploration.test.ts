@@ -1,0 +1,100 @@
+import { describe, expect, test, vi } from 'vitest'
+import { github } from '../../src/drivers/github.ts'
+import type * as verdicts from '../../src/drivers/github/verdict.ts'
+import { tour, type TourOptions } from './github/tour.ts'
+
+// Errors are many here, and what they are about is told by the history.
+Error.stackTraceLimit = 0
+
+const minutes = { timeout: 180_000 }
+
+describe('workers at GitHub, whose reads are stale and whose lines and machines fail,', () => {
+  test.each([
+    ['rush', 6, 60],
+    ['storm', 6, 30],
+    ['siege', 6, 20],
+  ] as const)(
+    'hold one at a time, by true time, with fences that only grow: %s',
+    minutes,
+    async (kind, tours, least) => {
+      let holds = 0
+      for (let seed = 1; seed <= tours; seed += 1) {
+        const { violations, summary } = await tour({ seed, clients: 3, kind, github })
+        holds += summary.holds
+        expect(violations).toEqual([])
+      }
+      expect(holds, 'tours without holds show nothing').toBeGreaterThan(least)
+    },
+  )
+})
+
+type Real = typeof verdicts
+type Mutant = Omit<TourOptions, 'seed' | 'clients' | 'github'> & { readonly replace?: (real: Real) => Partial<Real> }
+
+const mutants: Readonly<Record<string, Mutant>> = {
+  'does not wait until reads have settled': { kind: 'rush', settle: 0 },
+  'is content with one look': { kind: 'rush', replace: () => ({ settlesInMs: () => 0 }) },
+  'passes over a silent holder without a takeover comment, and lets it edit itself alive': {
+    kind: 'siege',
+    replace: (real) => ({ verdictOn: passingOver(real), isOver: () => false }),
+  },
+}
+
+/** A holder that comes back has three things against it besides its own clock: this leaves only the takeover comment. */
+const onlyTakeovers = (real: Real): Partial<Real> => ({ verdictOn: unmoved(real), isOver: () => false })
+
+test('a takeover comment is enough to keep a holder from editing itself alive', minutes, async () => {
+  const planted = await withVerdicts(onlyTakeovers)
+  for (let seed = 1; seed <= 6; seed += 1) {
+    expect((await tour({ seed, clients: 3, kind: 'siege', github: planted })).violations).toEqual([])
+  }
+})
+
+describe('the same tours find a driver that', () => {
+  test.each(Object.entries(mutants))('%s', minutes, async (_name, { replace, ...options }) => {
+    const planted = replace === undefined ? github : await withVerdicts(replace)
+    expect(await seedThatFails({ clients: 3, ...options, github: planted })).toBeDefined()
+  })
+})
+
+/** Nobody minds that a later claim has been held. */
+function unmoved(real: Real): Real['verdictOn'] {
+  return (look, comment, settleMs) => {
+    const verdict = real.verdictOn(look, comment, settleMs)
+    const isSuperseded = verdict.state === 'ended' && verdict.claim.end?.how === 'superseded'
+    return isSuperseded ? { state: 'first', claim: verdict.claim } : verdict
+  }
+}
+
+/** And a silent claim does not count: nothing is written about it. */
+function passingOver(real: Real): Real['verdictOn'] {
+  return (look, comment, settleMs) => {
+    const verdict = unmoved(real)(look, comment, settleMs)
+    const passes = verdict.state === 'behind' && verdict.overdue.length > 0
+    return passes ? { state: 'first', claim: verdict.claim } : verdict
+  }
+}
+
+async function seedThatFails(options: Omit<TourOptions, 'seed'>): Promise<number | undefined> {
+  for (let seed = 1; seed <= 150; seed += 1) {
+    const { violations } = await tour({ seed, ...options })
+    if (violations.length > 0) return (console.log('SEED', seed), seed)
+  }
+  return undefined
+}
+
+/** The driver with another idea of where a claim stands. */
+async function withVerdicts(replace: (real: Real) => Partial<Real>): Promise<typeof github> {
+  const path = '../../src/drivers/github/verdict.ts'
+  vi.resetModules()
+  vi.doMock(path, async (importOriginal) => {
+    const real = await importOriginal<Real>()
+    return { ...real, ...replace(real) }
+  })
+  try {
+    const { github: changed } = await import('../../src/drivers/github.ts')
+    return changed
+  } finally {
+    vi.doUnmock(path)
+  }
+}

@@ -1,0 +1,40 @@
+import { claimText, type ClaimRecord } from '../../../src/drivers/github/claim-comment.ts'
+import type { Comment } from '../../../src/drivers/github/comment.ts'
+import { takeoverText, type TakeoverRecord } from '../../../src/drivers/github/takeover-comment.ts'
+import { readThread } from '../../../src/drivers/github/thread.ts'
+import type { Look } from '../../../src/drivers/github/verdict.ts'
+
+export const key = 'default/issue:1'
+
+/** Seconds of GitHub's clock in which these stories happen. */
+export const seconds = (count: number): number => 1_800_000_000_000 + count * 1000
+
+export function record(id: string, more: Partial<ClaimRecord> = {}): ClaimRecord {
+  const runner = { worker: `worker ${id}`, node: `node ${id}` }
+  return { id, key, ttlMs: 60_000, runner, claimedAt: seconds(0), heartbeatAt: seconds(0), renewals: 0, ...more }
+}
+
+export function comment(id: number, body: string, updatedAt = seconds(0)): Comment {
+  return { id, issue: 1, author: 'somebody', body, createdAt: seconds(0), updatedAt }
+}
+
+export function claim(id: number, more: Partial<ClaimRecord> = {}, updatedAt?: number): Comment {
+  return comment(id, claimText(record(`claim-${id}`, more)), updatedAt)
+}
+
+export function takeover(
+  id: number,
+  ended: number,
+  more: Partial<TakeoverRecord> = {},
+  createdAt = seconds(0),
+): Comment {
+  const ends = [{ comment: ended, worker: 'x', held: true }]
+  const body = takeoverText({ key, by: 'taker', cause: 'expired', reason: 'expired', at: createdAt, ends, ...more })
+  return { ...comment(id, body, createdAt), createdAt }
+}
+
+/** What was read when GitHub's clock said so, by a look that began just then. */
+export function look(comments: readonly Comment[], dateMs: number, more: Partial<Look> = {}): Look {
+  const thread = readThread(comments, key, 300_000)
+  return { thread, dateMs, begunAt: dateMs, begunDateMs: dateMs, seenAt: new Map(), ...more }
+}

@@ -1,0 +1,64 @@
+import { trustedUntil } from '../../../src/core/deadline.ts'
+import type { LockDriver } from '../../../src/core/driver.ts'
+import type { World } from '../quorum/world.ts'
+
+interface Promised {
+  readonly id: string
+  readonly fence: number
+  /** When it was told that the claim is held, and until when that could be trusted. */
+  readonly at: number
+  readonly until: number
+}
+
+/** Notes what a driver promised its client, whether the client still believed it or not. */
+export class Promises {
+  readonly #world: World
+  readonly #promised: Promised[] = []
+  /** When each claim was let go by its owner. */
+  readonly #releasedAt = new Map<string, number>()
+
+  constructor(world: World) {
+    this.#world = world
+  }
+
+  /** The driver, listened to. */
+  of(driver: LockDriver): LockDriver {
+    const world = this.#world
+    return {
+      ...driver,
+      name: driver.name,
+      supports: driver.supports,
+      open: () => driver.open(),
+      close: () => driver.close(),
+      list: (query) => driver.list(query),
+      send: async (requests) => {
+        const sentAt = world.now
+        for (const { op, ...request } of requests) {
+          if (op === 'release' && 'id' in request && !this.#releasedAt.has(request.id)) {
+            this.#releasedAt.set(request.id, sentAt)
+          }
+        }
+        const standings = await driver.send(requests)
+        for (const [index, standing] of standings.entries()) {
+          const request = requests[index]
+          if (standing.state !== 'held' || request === undefined || request.op === 'evict') continue
+          const id = request.op === 'claim' ? request.claim.id : request.id
+          const until = trustedUntil(sentAt, standing.ttlMs)
+          this.#promised.push({ id, fence: standing.fence, at: world.now, until })
+        }
+        return standings
+      },
+    }
+  }
+
+  /** Where a claim was promised to last beyond the first promise of a later one. */
+  get broken(): string[] {
+    const first = new Map<number, number>()
+    for (const { fence, at } of this.#promised) if (!first.has(fence)) first.set(fence, at)
+    return this.#promised.flatMap(({ id, fence, until: told }) => {
+      const until = Math.min(told, this.#releasedAt.get(id) ?? Infinity)
+      const [later, at] = [...first].find(([other, since]) => other > fence && since < until) ?? []
+      return at === undefined ? [] : [`${fence} was promised until ${until}, and ${later} was held at ${at}`]
+    })
+  }
+}
