@@ -246,7 +246,7 @@ describe('an answer', () => {
   test('cut off leaves no orphan: the client lets go by the id', async () => {
     const collection = freshName()
     const { proxy, url } = await proxied()
-    const driver = await open(collection, {}, url)
+    const driver = await eventually(() => open(collection, {}, url).catch(() => undefined), 'the server')
     const locks = await createLocks({ driver })
     cleanups.push(() => locks.close())
     await found(driver)
@@ -261,7 +261,8 @@ describe('an answer', () => {
 
   test('that does not come is given up in time', async () => {
     const { proxy, url } = await proxied()
-    const driver = await open(freshName(), { timeout: 300 }, url)
+    const collection = freshName()
+    const driver = await eventually(() => open(collection, { timeout: 300 }, url).catch(() => undefined), 'the server')
     await found(driver)
     proxy.dropReplies = true
     const startedAt = performance.now()
