@@ -284,6 +284,7 @@ describe('an answer', { retry }, () => {
     const standing = await claim(driver, claimOf('a'))
     expect(standing).toMatchObject({ state: 'unknown', error: { code: 'UNAVAILABLE', reason: 'no-answer' } })
     expect(performance.now() - startedAt).toBeLessThan(2000)
+    proxy.dropReplies = false
   })
 
   test('of nobody is told as network, and in time', async () => {
