@@ -55,7 +55,9 @@ function polling(): { take: () => Promise<Taken>; close: () => Promise<void> } {
       if ((document as { owner?: number } | null)?.owner === owner) break
       await pause(pollEveryMs)
     }
-    return { fence: monotonicMs(), release: () => collection.deleteOne({ _id: 'turns' }, { writeConcern }) }
+    // Kept, not deleted: a crowd that finds no document would insert at once, and most would only hear E11000.
+    const freed = { $set: { expiresAt: new Date(0) } }
+    return { fence: monotonicMs(), release: () => collection.updateOne({ _id: 'turns' }, freed, { writeConcern }) }
   }
   return { take, close: async () => {} }
 }

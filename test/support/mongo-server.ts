@@ -65,7 +65,7 @@ export class MongoServer {
       ...this.#settings,
     }
     const flags = Object.entries(settings).flatMap(([name, value]) => [`--${name}`, value])
-    const parameters = ['ttlMonitorSleepSecs=1', 'diagnosticDataCollectionEnabled=false']
+    const parameters = ['ttlMonitorSleepSecs=5', 'diagnosticDataCollectionEnabled=false']
     const args = [...prefix(this.folder), ...flags, ...parameters.flatMap((parameter) => ['--setParameter', parameter])]
     rmSync(this.#log, { force: true })
     const child = spawn(file, args, { stdio: 'ignore', env: { ...process.env, ...environment } })

@@ -24,6 +24,8 @@ const collectionOptions = {
   readPreference: 'primary',
 }
 
+const closeMs = 5000
+
 /** The wire version of MongoDB 4.4, the first that computes in projections. */
 const wireVersionMin = 9
 
@@ -86,9 +88,10 @@ export class Store {
     }
   }
 
-  /** Lets go of the client, if it was made here. */
+  /** Lets go of the client, if it was made here. One that still wants a word with a silent server is left to itself. */
   async close(): Promise<void> {
-    await this.#client?.close()
+    if (this.#client === undefined) return
+    await inTime(closeMs, this.#client.close(), () => new OutOfTime()).catch(() => {})
   }
 }
 
