@@ -222,10 +222,15 @@ class PostgresDriver implements LockDriver {
       if (request.op === 'evict') continue
       const id = request.op === 'claim' ? request.claim.id : request.id
       const state = standings[index]?.state
-      if (state === 'waiting') this.#waiting.add(keyOf(request), id)
+      if (state === 'waiting') this.#await(keyOf(request), id)
       else if (state !== 'unknown') this.#waiting.delete(id)
     }
     if (!this.#waiting.isEmpty) this.#listener?.check()
+  }
+
+  #await(key: string, id: string): void {
+    this.#waiting.add(key, id)
+    this.#told.forget(id)
   }
 
   #hear(payload: string): void {

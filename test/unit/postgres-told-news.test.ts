@@ -26,3 +26,10 @@ test('what was told long ago is forgotten', () => {
   for (let count = 0; count < 1000; count += 1) told.isNew(`claim-${count}`, held)
   expect(told.isNew('one', held)).toBe(true)
 })
+
+test('a claim that waits again is told what becomes of it', () => {
+  const told = new ToldNews()
+  told.isNew('one', evicted)
+  told.forget('one')
+  expect(told.isNew('one', held)).toBe(true)
+})

@@ -20,6 +20,11 @@ export class ToldNews {
     if (this.#lastRank.size > claimsMax && oldest !== undefined) this.#lastRank.delete(oldest)
     return true
   }
+
+  /** The claim waits: whatever was told of it was of an earlier life. */
+  forget(id: string): void {
+    this.#lastRank.delete(id)
+  }
 }
 
 function rankOf(standing: Standing): number {
