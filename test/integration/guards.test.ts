@@ -7,7 +7,7 @@ import { redisGuard } from '../../src/guards/index.ts'
 import { pauseHolder } from '../guards/pause.ts'
 import { Child } from '../support/child.ts'
 import { MariadbServer } from '../support/mariadb-server.ts'
-import { MongoServer } from '../support/mongo-server.ts'
+import { againIfItFell, MongoServer } from '../support/mongo-server.ts'
 import { PostgresServer } from '../support/postgres-server.ts'
 import { RedisCluster } from '../support/redis-cluster.ts'
 import { RedisServer } from '../support/redis-server.ts'
@@ -62,7 +62,7 @@ async function redis(): Promise<(name: string) => string> {
   return (name) => `${server.url}/${name === 'guarded' ? 1 : 2}`
 }
 
-describe.each(Object.entries(places))('%s: a holder paused past its lease', (kind, start) => {
+describe.each(Object.entries(places))('%s: a holder paused past its lease', { retry: againIfItFell }, (kind, start) => {
   let place: (name: string) => string
   beforeAll(async () => {
     place = await start()

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { MongoClient } from 'mongodb'
 import { setTimeout as pause } from 'node:timers/promises'
-import { afterAll, afterEach, describe, expect, test } from 'vitest'
+import { afterAll, afterEach, beforeEach, describe, expect, test } from 'vitest'
 import type { Claim, LockDriver, Standing } from '../../src/core/driver.ts'
 import { mongodb, type MongodbOptions, type MongoSource } from '../../src/drivers/mongodb.ts'
 import { createLocks, type Locks } from '../../src/index.ts'
@@ -9,7 +9,7 @@ import { checkHistory, conformance } from '../../src/testing/index.ts'
 import { claim, claimOf, release, renew } from '../sqlite/claims.ts'
 import { eventually } from '../support/eventually.ts'
 import { mongoHarness } from '../support/mongo-harness.ts'
-import { MongoReplicaSet, polling } from '../support/mongo-server.ts'
+import { againIfItFell, forgetFalls, MongoReplicaSet, polling } from '../support/mongo-server.ts'
 import { TcpProxy } from '../support/tcp-proxy.ts'
 import { historyRun } from './history/run.ts'
 
@@ -24,7 +24,15 @@ afterAll(async () => {
   await set.stop()
 })
 
-conformance('a mongodb replica set', mongoHarness(client, { database: 'conformance' }))
+const retry = againIfItFell
+beforeEach(async () => {
+  forgetFalls()
+  await set.primary()
+})
+
+describe('three servers', { retry }, () => {
+  conformance('a mongodb replica set', mongoHarness(client, { database: 'conformance' }))
+})
 
 async function open(options: MongodbOptions = {}, source: MongoSource = set.url): Promise<LockDriver> {
   const driver = mongodb(source, { database: 'faults', ...options })
@@ -50,7 +58,7 @@ function fenceOf(standing: Standing): number {
   return (standing as Extract<Standing, { state: 'held' }>).fence
 }
 
-describe('news', () => {
+describe('news', { retry }, () => {
   test('reaches a waiter in another process by the change stream, with its fence', async () => {
     const [holder, waiter] = [await open({ collection: 'news' }), await open({ collection: 'news' })]
     const told = new Map<string, Standing>()
@@ -78,7 +86,7 @@ describe('news', () => {
   })
 })
 
-describe('an answer that was lost', () => {
+describe('an answer that was lost', { retry }, () => {
   const options = { collection: 'cut', changeStream: false }
 
   /** Claims through a proxy that cuts the connection after the commit. Undefined: the server itself was gone. */
@@ -112,31 +120,35 @@ describe('an answer that was lost', () => {
   })
 })
 
-test('a primary that stands still holds up no renewal past a third of its ttl; holders stop first', async () => {
-  const driver = await open({ collection: 'still' })
-  const locks = await locksOn(await open({ collection: 'still' }))
-  const held = claimOf('kept', { ttlMs: 20_000 })
-  const fence = fenceOf(await claim(driver, held))
-  const lease = await locks.acquire('lost', { ttl: 1000, heartbeat: 'manual' })
-  const lost = new Promise<number>((resolve) => {
-    lease.signal.addEventListener('abort', () => resolve(performance.now()))
-  })
-  const primary = await set.primary()
-  const frozenAt = performance.now()
-  primary.freeze()
-  cleanups.push(async () => primary.thaw())
-  const renewal = renew(driver, { ...held, ttlMs: 1500 })
-  expect((await lost) - frozenAt).toBeLessThan(1000)
-  expect(await renewal).toMatchObject({ state: 'unknown', error: { code: 'UNAVAILABLE', reason: 'no-answer' } })
-  expect(performance.now() - frozenAt).toBeLessThan(1500)
-  // Another is elected, and knows of the locks.
-  expect(fenceOf(await answer(() => renew(driver, held)))).toBe(fence)
-  const next = await locks.acquire('lost', { ttl: 5000, wait: '20s' })
-  expect(next.fence).toBeGreaterThan(lease.fence)
-  await next.release()
-})
+test(
+  'a primary that stands still holds up no renewal past a third of its ttl; holders stop first',
+  { retry },
+  async () => {
+    const driver = await open({ collection: 'still' })
+    const locks = await locksOn(await open({ collection: 'still' }))
+    const held = claimOf('kept', { ttlMs: 20_000 })
+    const fence = fenceOf(await claim(driver, held))
+    const lease = await locks.acquire('lost', { ttl: 1000, heartbeat: 'manual' })
+    const lost = new Promise<number>((resolve) => {
+      lease.signal.addEventListener('abort', () => resolve(performance.now()))
+    })
+    const primary = await set.primary()
+    const frozenAt = performance.now()
+    primary.freeze()
+    cleanups.push(async () => primary.thaw())
+    const renewal = renew(driver, { ...held, ttlMs: 1500 })
+    expect((await lost) - frozenAt).toBeLessThan(1000)
+    expect(await renewal).toMatchObject({ state: 'unknown', error: { code: 'UNAVAILABLE', reason: 'no-answer' } })
+    expect(performance.now() - frozenAt).toBeLessThan(1500)
+    // Another is elected, and knows of the locks.
+    expect(fenceOf(await answer(() => renew(driver, held)))).toBe(fence)
+    const next = await locks.acquire('lost', { ttl: 5000, wait: '20s' })
+    expect(next.fence).toBeGreaterThan(lease.fence)
+    await next.release()
+  },
+)
 
-describe('clients in contention', () => {
+describe('clients in contention', { retry }, () => {
   test('keep a right history when the primary is killed', { timeout: 60_000 }, async () => {
     const events = await historyRun({
       trade: 'mutex',
@@ -193,7 +205,7 @@ async function expectNoOrphans(collection: string): Promise<void> {
   await eventually(async () => (await driver.list({})).keys.length === 0, 'an empty store')
 }
 
-describe('the set', () => {
+describe('the set', { retry }, () => {
   test(
     'without a majority grants nothing and says so in time, and nothing is left of it',
     { timeout: 60_000 },

@@ -5,7 +5,7 @@ import { mongodb, type MongodbOptions, type MongoSource } from '../../src/driver
 import { connect, createLocks } from '../../src/index.ts'
 import { claim, claimOf, release, renew } from '../sqlite/claims.ts'
 import { eventually } from '../support/eventually.ts'
-import { MongoServer, polling } from '../support/mongo-server.ts'
+import { againIfItFell, forgetFalls, MongoServer, polling } from '../support/mongo-server.ts'
 import { TcpProxy } from '../support/tcp-proxy.ts'
 
 const server = await MongoServer.start()
@@ -17,7 +17,7 @@ afterEach(async () => {
 // The Windows build may fall over when a client leaves: clients leave after it, and each test begins with a server that
 // answers. What it was in the middle of is tried again.
 const clients: MongoClient[] = [observer]
-const retry = 2
+const retry = againIfItFell
 const answers = (): Promise<unknown> =>
   eventually(
     () =>
@@ -29,6 +29,7 @@ const answers = (): Promise<unknown> =>
     5000,
   )
 beforeEach(async () => {
+  forgetFalls()
   await answers().catch(async () => {
     await server.kill()
     await server.start()

@@ -17,8 +17,24 @@ const startedWithinMs = 60_000
  */
 export const polling = 'serverMonitoringMode=poll'
 /** How often a server may end by itself before that is an error. */
-const restartsMax = 5
+const restartsMax = 40
 const electedWithinMs = 30_000
+
+const running = new Set<MongoServer>()
+/** How often servers have ended by themselves: in all, and before the present test. */
+let falls = 0
+let earlierFalls = 0
+
+/** Call before each test. */
+export function forgetFalls(): void {
+  earlierFalls = falls
+}
+
+/** A test is tried again if a server fell over under it, and only then: that is no fault of ours, and hides none. */
+export const againIfItFell = {
+  count: 10,
+  condition: (): boolean => falls > earlierFalls || [...running].some((server) => server.hasFallenOver),
+}
 
 export class MongoServer {
   readonly port: number
@@ -70,10 +86,13 @@ export class MongoServer {
     rmSync(this.#log, { force: true })
     const child = spawn(file, args, { stdio: 'ignore', env: { ...process.env, ...environment } })
     this.#process = child
-    const watch = setInterval(() => this.#hasFallenOver() && child.kill('SIGKILL'), 250).unref()
+    running.add(this)
+    const watch = setInterval(() => this.hasFallenOver && child.kill('SIGKILL'), 250).unref()
     child.once('exit', (code) => {
       clearInterval(watch)
-      if (code === null && !this.#hasFallenOver()) return
+      running.delete(this)
+      if (code === null && !this.hasFallenOver) return
+      falls += 1
       this.#restarts += 1
       console.error(`mongod on port ${this.port} fell over:\n${this.#lastWords()}`)
       if (this.#restarts <= restartsMax) this.#launch()
@@ -84,7 +103,7 @@ export class MongoServer {
    * The Windows build falls over now and then, where it throws exceptions (two inserts of one key) or was stopped and goes
    * on, and may then hang instead of ending: what a supervisor is for. Its log begins anew at each start.
    */
-  #hasFallenOver(): boolean {
+  get hasFallenOver(): boolean {
     return existsSync(this.#log) && readFileSync(this.#log).includes('Unhandled exception')
   }
 
