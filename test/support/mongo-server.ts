@@ -20,7 +20,7 @@ export const polling = 'serverMonitoringMode=poll'
 const restartsMax = 40
 const electedWithinMs = 30_000
 
-const running = new Set<MongoServer>()
+const launched = new Set<MongoServer>()
 /** How often servers have ended by themselves: in all, and before the present test. */
 let falls = 0
 let earlierFalls = 0
@@ -33,7 +33,7 @@ export function forgetFalls(): void {
 /** A test is tried again if a server fell over under it, and only then: that is no fault of ours, and hides none. */
 export const againIfItFell = {
   count: 10,
-  condition: (): boolean => falls > earlierFalls || [...running].some((server) => server.hasFallenOver),
+  condition: (): boolean => falls > earlierFalls || [...launched].some((server) => server.hasFallenOver),
 }
 
 export class MongoServer {
@@ -86,11 +86,11 @@ export class MongoServer {
     rmSync(this.#log, { force: true })
     const child = spawn(file, args, { stdio: 'ignore', env: { ...process.env, ...environment } })
     this.#process = child
-    running.add(this)
+    launched.add(this)
     const watch = setInterval(() => this.hasFallenOver && child.kill('SIGKILL'), 250).unref()
     child.once('exit', (code) => {
       clearInterval(watch)
-      running.delete(this)
+      launched.delete(this)
       if (code === null && !this.hasFallenOver) return
       falls += 1
       this.#restarts += 1
