@@ -19,6 +19,7 @@ const history = historyLog(log)
 const environment = systemEnvironment()
 const driver = await driverFor(url)
 await driver.open()
+console.log('open')
 const client = new Client({
   driver,
   environment,

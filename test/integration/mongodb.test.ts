@@ -41,7 +41,7 @@ describe('one server', { retry: againIfItFell }, () => {
 describe('one command, or compare-and-swap', { retry: againIfItFell }, () => {
   test('answer as the rule does on thousands of random commands', { timeout: 120_000 }, async () => {
     const harness = mongoHarness(client, { database: 'model', waitMin: 2, waitMax: 20 })
-    const { commands, counterexample } = await compareWithModel(harness, { runs: 130, timeLimitMs: 30_000 })
+    const { commands, counterexample } = await compareWithModel(harness, { runs: 130, timeLimitMs: 12_000 })
     expect(counterexample).toBeUndefined()
     expect(commands).toBeGreaterThanOrEqual(1000)
   })

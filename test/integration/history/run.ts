@@ -40,6 +40,8 @@ class Run {
   readonly #children = new Map<string, ChildProcess>()
   readonly #logs: string[] = []
   readonly #ends: Promise<unknown>[] = []
+  /** Of each client: that it has opened the store, or ended. */
+  readonly #opens: Promise<unknown>[] = []
   readonly #complaints: string[] = []
   readonly #killed = new Set<string>()
   readonly #startedAt = performance.now()
@@ -56,6 +58,7 @@ class Run {
     {
       using faults = historyLog(own)
       for (let index = 0; index < clients; index += 1) this.#start(`client-${index}`)
+      await Promise.all(this.#opens)
       await pause(runMs / 4)
       await this.#options.meanwhile?.()
       const every = runMs / 2 / Math.max(1, kills + stops)
@@ -94,11 +97,17 @@ class Run {
     const leftMs = Math.max(0, runMs - (performance.now() - this.#startedAt))
     const url = this.#options.url ?? `sqlite:${path.join(this.#folder, 'locks.sqlite')}`
     const words = [program, url, log, name, trade, String(leftMs), String(ttlMs), unlocked ? 'unlocked' : 'locked']
-    const child = spawn(process.execPath, words, { stdio: ['ignore', 'ignore', 'pipe'] })
+    const child = spawn(process.execPath, words, { stdio: ['ignore', 'pipe', 'pipe'] })
     this.#children.set(name, child)
     historyLog(log)[Symbol.dispose]()
     let stderr = ''
     child.stderr?.on('data', (data: Buffer) => (stderr += data.toString()))
+    this.#opens.push(
+      new Promise<void>((resolve) => {
+        child.stdout?.once('data', () => resolve())
+        child.once('close', () => resolve())
+      }),
+    )
     this.#ends.push(
       new Promise<void>((resolve) => {
         child.on('close', (code) => {
