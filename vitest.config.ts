@@ -20,6 +20,11 @@ export default defineConfig({
         // These start processes and stores of their own: one file at a time leaves them the second core.
         test: { name: 'integration', include: ['test/integration/**/*.test.ts'], fileParallelism: false },
       },
+      {
+        extends: true,
+        // Longer proofs, by `npm run test:slow` only.
+        test: { name: 'slow', include: ['test/slow/**/*.test.ts'], fileParallelism: false },
+      },
     ],
   },
 })

@@ -1,6 +1,7 @@
 import { openDatabase, type Database } from './database.ts'
 import handOver from './hand-over.sql.generated.ts'
 import schema from './schema.sql.generated.ts'
+import type { Crowd } from './ledger.ts'
 import { prepareStatements, type Statements } from './statements.ts'
 import {
   applicationId,
@@ -22,6 +23,7 @@ const checkpointEveryPages = 1000
 export interface Connection {
   readonly database: Database
   readonly statements: Statements
+  readonly crowd: Crowd
 }
 
 /** What of the surroundings matters for opening a file. */
@@ -43,7 +45,7 @@ export function connect(file: string, place: Place, checkFileSystem: boolean): C
     const mode = database.query('pragma journal_mode = wal').get()?.['journal_mode']
     if (mode !== 'wal') throw new Error(`SQLite cannot keep a log beside this file (journal mode ${String(mode)})`)
     database.exec(`pragma synchronous = normal; pragma wal_autocheckpoint = ${checkpointEveryPages}`)
-    return { database, statements: prepareStatements(database) }
+    return { database, statements: prepareStatements(database), crowd: { expected: false } }
   } catch (error) {
     database.close()
     throw error

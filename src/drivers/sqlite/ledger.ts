@@ -26,20 +26,27 @@ export interface Notice {
   readonly standing: Standing
 }
 
+/** Whether somebody is likely to wait for what is released: who takes turns mostly goes on doing so. */
+export interface Crowd {
+  expected: boolean
+}
+
 /** One transaction's work: carries requests out one after the other, on top of what the earlier ones wrote. */
 export class Ledger {
   readonly notices: Notice[] = []
   readonly #statements: Statements
   readonly observer: Observer
   readonly writer: Standpoint
+  readonly crowd: Crowd
   /** Read with the first key, written once at the end. */
   #counters: { fence: number; sequence: number } | undefined
   #countersChanged = false
 
-  constructor(statements: Statements, observer: Observer, writer: Standpoint) {
+  constructor(statements: Statements, observer: Observer, writer: Standpoint, crowd: Crowd) {
     this.#statements = statements
     this.observer = observer
     this.writer = writer
+    this.crowd = crowd
   }
 
   carryOut(request: Request): Standing {

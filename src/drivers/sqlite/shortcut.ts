@@ -40,12 +40,14 @@ function claimIdleKey(statements: Statements, { writer, observer }: Ledger, clai
 }
 
 function release(statements: Statements, ledger: Ledger, { key, id }: Release): Standing | undefined {
-  const { writer, observer } = ledger
+  const { writer, observer, crowd } = ledger
   const { now } = observer
+  const isLone = (): boolean => statements.releaseLoneHolder.get(key, id, writer.name, now) !== undefined
+  // What was found last is tried first.
+  if (!crowd.expected && isLone()) return released
   const first = statements.firstWaiterOf.get(key)
-  if (first === undefined) {
-    return statements.releaseLoneHolder.get(key, id, writer.name, now) === undefined ? undefined : released
-  }
+  crowd.expected = first !== undefined
+  if (first === undefined) return isLone() ? released : undefined
   const next = decodeRow(first, 'waiting')
   if (!takesTheKey(next, observer)) return undefined
   const row = statements.handOver.get(key, id, next.claim.id, writer.name, now, writer.self.boot)

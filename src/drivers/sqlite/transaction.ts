@@ -15,7 +15,7 @@ export interface Outcome<Result> {
 
 /** Runs `work` in one immediate transaction. Throws only if nothing was written. */
 export function inTransaction<Result>(
-  { database, statements }: Connection,
+  { database, statements, crowd }: Connection,
   standpoint: Standpoint,
   work: (ledger: Ledger, now: number) => Result,
 ): Outcome<Result> {
@@ -26,7 +26,7 @@ export function inTransaction<Result>(
   try {
     // Read the clock once the file is ours: time then never runs backwards from one transaction to the next.
     const observer = new Observer(standpoint, statements, 'may write')
-    ledger = new Ledger(statements, observer, standpoint)
+    ledger = new Ledger(statements, observer, standpoint, crowd)
     result = work(ledger, observer.now)
     ledger.finish()
   } catch (error) {
