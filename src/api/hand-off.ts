@@ -7,13 +7,14 @@ import { Tenure } from '../core/tenure.ts'
 import type { Client } from './client.ts'
 import { Lease } from './lease.ts'
 import { askedToLeave } from './lease-errors.ts'
-import type { Terms } from './options.ts'
+import { unsupported, type Terms } from './options.ts'
 import { checkProof, type LeaseProof } from './proof.ts'
 
 /** Detaches a lease from its process and stops caring for it. It ends `ttlMs` from now unless somebody resumes it. */
 export function handOff(client: Client, lease: Lease, ttlMs: number): Promise<LeaseProof> {
   return new Promise((resolve, reject) => {
     client.refuseIfClosed()
+    refuseWhereClaimsEndWithUs(client)
     lease.refuseUnlessHeld()
     const { heartbeating } = lease
     // Nobody else must renew from here on; a request under way is answered before this one is sent.
@@ -32,10 +33,15 @@ export function handOff(client: Client, lease: Lease, ttlMs: number): Promise<Le
   })
 }
 
+function refuseWhereClaimsEndWithUs({ driver }: Client): void {
+  if (driver.supports.handOff === false) throw unsupported('handing leases off: they end with the connection')
+}
+
 /** Takes a lease over that another process handed off. It is renewed by this one from now on. */
 export function resume(client: Client, proof: LeaseProof, terms: Terms): Promise<Lease> {
   return new Promise((resolve, reject) => {
     checkProof(proof)
+    refuseWhereClaimsEndWithUs(client)
     const place = splitStoreKey(proof.key)
     if (place?.namespace !== client.namespace) {
       throw new LeaseholdError('SCOPE_MISMATCH', `The lease with fence ${proof.fence} is of another namespace.`)

@@ -169,6 +169,8 @@ export interface Supports {
   readonly pollingDefault?: Backoff
   /** False: `list` does not show on whose behalf claims wait, so nobody can look for deadlocks. */
   readonly parties?: boolean
+  /** False: a claim ends with the connection that made it, so no lease can be handed to another process. */
+  readonly handOff?: boolean
 }
 
 /** A claim as the store has it, for people and tools. Times are milliseconds of the store's own clock. */

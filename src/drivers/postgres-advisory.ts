@@ -81,6 +81,7 @@ class PostgresAdvisoryDriver implements LockDriver {
       grace: false,
       maxHold: false,
       fence: true,
+      handOff: false,
       ttlMinMs: 1,
       ttlMaxMs: this.#ttlMs,
       ttlDefaultMs: this.#ttlMs,

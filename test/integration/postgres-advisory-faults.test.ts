@@ -66,6 +66,14 @@ describe('the pinned connection', () => {
     expect(await claim(driver, wish('c'))).toMatchObject({ state: 'held' })
   })
 
+  test('is what a lease ends with: handing it off is refused, and it stays held', async () => {
+    const locks = await createLocks({ driver: await open() })
+    cleanups.push(() => locks.close())
+    const lease = await locks.acquire('a', { ttl: ttlMs })
+    await expect(lease.handOff()).rejects.toMatchObject({ code: 'UNSUPPORTED' })
+    expect(lease.held).toBe(true)
+  })
+
   test('is terminated: the signal of the lease fires long before its ttl', async () => {
     const driver = await open()
     const locks = await createLocks({ driver })

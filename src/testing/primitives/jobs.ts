@@ -41,7 +41,7 @@ export function jobs(fact: PrimitiveFact): void {
     },
   )
 
-  fact('a lease handed off is never free in between, and lives on in other hands', [], async (company) => {
+  fact('a lease handed off is never free in between, and lives on in other hands', ['handOff'], async (company) => {
     const [one, other, third] = [await company.member(), await company.member(), await company.member()]
     const lease = await one.locks.acquire('a', { ttl: 1000 })
     const proof = await lease.handOff()
