@@ -94,7 +94,7 @@ class SqliteDriver implements LockDriver {
     const connection = await this.#connected()
     const { result, notices } = await this.#persist(() => this.#transact(connection, requests))
     this.#keepTrack(requests, result)
-    this.#pass(notices)
+    if (notices.length > 0) await this.#pass(notices)
     if (performance.now() - this.#tidiedAt > tidyEveryMs && !this.#closed) this.#tidy(connection)
     return result
   }
@@ -196,7 +196,8 @@ class SqliteDriver implements LockDriver {
   #tidy(connection: Connection): void {
     this.#tidiedAt = performance.now()
     try {
-      this.#pass(inTransaction(connection, this.#standpoint, (ledger, now) => tidy(connection, ledger, now)).notices)
+      const tidied = inTransaction(connection, this.#standpoint, (ledger, now) => tidy(connection, ledger, now))
+      void this.#pass(tidied.notices)
     } catch {
       // Busy or full: whoever asks for a key settles it anyway.
     }
@@ -242,16 +243,18 @@ class SqliteDriver implements LockDriver {
     }
   }
 
-  #pass(notices: readonly Notice[]): void {
-    if (notices.length === 0) return
+  /** Resolves when others have been told: they get the processor before whoever asked goes on. */
+  async #pass(notices: readonly Notice[]): Promise<void> {
     const own = notices.filter(({ owner }) => owner === this.#standpoint.name)
-    if (own.length === 0) return this.#ringer.ring(notices)
+    if (own.length === 0) return void (await this.#ringer.ring(notices))
     queueMicrotask(() => {
       // What others left at the bell before is older news.
       this.#bell?.listen()
       for (const { key, id, standing } of own) this.#tell(key, id, standing)
     })
-    this.#ringer.ring(notices.filter(({ owner }) => owner !== this.#standpoint.name))
+    if (own.length < notices.length) {
+      await this.#ringer.ring(notices.filter(({ owner }) => owner !== this.#standpoint.name))
+    }
   }
 
   #tell(key: string, id: string, news: Standing | 'ask'): void {

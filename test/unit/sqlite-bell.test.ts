@@ -64,7 +64,7 @@ test.each([
   ['polled where there are no watchers left', withoutWatchers],
 ])('a bell is %s', async (_how, watch) => {
   const { heard } = hang(watch)
-  ringer().ring([notice, { ...notice, id: 'two' }])
+  await ringer().ring([notice, { ...notice, id: 'two' }])
   await until(() => heard[1], 'the second piece of news')
   expect(heard.map(({ id }) => id)).toEqual(['one', 'two'])
 })
@@ -76,7 +76,7 @@ test('a watcher that fails later is replaced by polling', async () => {
     return { close() {} }
   })
   fail()
-  ringer().ring([notice])
+  await ringer().ring([notice])
   await until(() => heard[0], 'news')
 })
 
@@ -93,33 +93,35 @@ test('a line in two pieces is one piece of news, and bad lines beside it harm no
   expect(heard).toEqual([{ key: 'grün', id: 'one', standing }])
 })
 
-test('a bell that has grown too large is emptied, and those who wait are told to ask', () => {
+test('a bell that has grown too large is emptied, and those who wait are told to ask', async () => {
   const { heard, missed } = hang(() => ({ close() {} }))
   const notices = Array.from({ length: 5000 }, () => notice)
-  ringer().ring(notices)
+  await ringer().ring(notices)
   bell?.listen()
   expect(heard).toHaveLength(5000)
   expect(missed).toHaveLength(1)
   expect(statSync(path.join(file('bells'), owner)).size).toBe(0)
-  ringer().ring([notice])
+  await ringer().ring([notice])
   bell?.listen()
   expect(heard).toHaveLength(5001)
 })
 
-test('ringing for somebody who has gone makes no file, and a name cannot lead elsewhere', () => {
+test('ringing for somebody who has gone makes no file, and a name cannot lead elsewhere', async () => {
   mkdirSync(file('bells'))
   writeFileSync(file('victim'), '')
-  ringer().ring([notice, { ...notice, owner: '../victim' }])
+  await ringer().ring([notice, { ...notice, owner: '../victim' }])
   expect(existsSync(path.join(file('bells'), owner))).toBe(false)
   expect(statSync(file('victim')).size).toBe(0)
 })
 
-test('a ringer keeps few bells open, and reaches all', () => {
+test('a ringer keeps few bells open, and reaches all', async () => {
   const owners = Array.from({ length: 40 }, (_, index) => owner.replace('_20_', `_${100 + index}_`))
   mkdirSync(file('bells'))
   for (const name of owners) writeFileSync(path.join(file('bells'), name), '')
   const openBefore = readdirSync('/proc/self/fd').length
-  for (const round of [1, 2]) for (const name of owners) ringer().ring([{ ...notice, owner: name, id: String(round) }])
+  for (const round of [1, 2]) {
+    for (const name of owners) await ringer().ring([{ ...notice, owner: name, id: String(round) }])
+  }
   expect(readdirSync('/proc/self/fd').length - openBefore).toBeLessThanOrEqual(32)
   for (const name of owners) {
     const lines = readFileSync(path.join(file('bells'), name), 'utf8')
@@ -144,4 +146,16 @@ test('a closed bell leaves no file', () => {
   hang()
   bell?.close()
   expect(existsSync(path.join(file('bells'), owner))).toBe(false)
+})
+
+test('a bell that is let go while it rings is closed when it has rung', async () => {
+  mkdirSync(file('bells'))
+  writeFileSync(path.join(file('bells'), owner), '')
+  const openBefore = readdirSync('/proc/self/fd').length
+  const rung = ringer().ring([notice])
+  ringing?.close()
+  expect(readdirSync('/proc/self/fd').length - openBefore).toBe(1)
+  await rung
+  expect(readdirSync('/proc/self/fd').length - openBefore).toBe(0)
+  expect(readBellLine(readFileSync(path.join(file('bells'), owner), 'utf8').trimEnd())?.id).toBe('one')
 })
