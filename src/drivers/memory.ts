@@ -13,6 +13,7 @@ import { LeaseholdError } from '../core/errors.ts'
 import { fenceFloor } from '../core/fence.ts'
 import { fullSupport } from '../core/full-support.ts'
 import { KeyState, type FenceCounter } from '../core/key-state.ts'
+import { Listeners } from '../core/listeners.ts'
 import { pageOf } from '../core/paging.ts'
 
 /** The store's time. `now` must never go back by itself; `wall` is milliseconds since 1970. */
@@ -45,7 +46,7 @@ export function memory(options: MemoryOptions = {}): LockDriver {
 
 /** All keys of one store. Keys without claims are not kept: one fence counter serves them all. */
 class MemoryStore {
-  readonly listeners = new Set<Heard>()
+  readonly listeners = new Listeners()
   readonly #clock: MemoryClock
   readonly #keys = new Map<string, KeyState>()
   /** Keys of which only an ending is remembered, oldest first, to be forgotten in passing. */
@@ -104,9 +105,7 @@ class MemoryStore {
   }
 
   #push(key: string, id: string, standing: Standing): void {
-    queueMicrotask(() => {
-      for (const heard of this.listeners) heard(key, id, standing)
-    })
+    queueMicrotask(() => this.listeners.tell(key, id, standing))
   }
 }
 
@@ -114,7 +113,7 @@ class MemoryDriver implements LockDriver {
   readonly name = 'memory'
   readonly supports = supports
   readonly #store: MemoryStore
-  readonly #heard = new Set<Heard>()
+  readonly #listening: Disposable[] = []
   #closed = false
 
   constructor(store: MemoryStore) {
@@ -135,9 +134,9 @@ class MemoryDriver implements LockDriver {
   }
 
   listen(heard: Heard): Disposable {
-    this.#store.listeners.add(heard)
-    this.#heard.add(heard)
-    return { [Symbol.dispose]: () => void this.#store.listeners.delete(heard) }
+    const listening = this.#store.listeners.listen(heard)
+    this.#listening.push(listening)
+    return listening
   }
 
   async uptimeMs(): Promise<number> {
@@ -146,7 +145,7 @@ class MemoryDriver implements LockDriver {
 
   async close(): Promise<void> {
     this.#closed = true
-    for (const heard of this.#heard) this.#store.listeners.delete(heard)
+    for (const listening of this.#listening) listening[Symbol.dispose]()
   }
 
   #refuseIfClosed(): void {

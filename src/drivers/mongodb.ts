@@ -12,6 +12,8 @@ import type { Heard, KeyPage, ListQuery, LockDriver, Request, Standing, Supports
 import { systemEnvironment } from '../core/environment.ts'
 import { LeaseholdError } from '../core/errors.ts'
 import { fullSupport } from '../core/full-support.ts'
+import { Listeners } from '../core/listeners.ts'
+import { Opening } from '../core/opening.ts'
 import type { MongoSource } from './mongodb/client.ts'
 import type { ReadConcern } from './mongodb/concerns.ts'
 import { faultOf } from './mongodb/faults.ts'
@@ -72,11 +74,11 @@ class MongodbDriver implements LockDriver {
   readonly #channel = randomBytes(9).toString('base64url')
   readonly #environment = systemEnvironment()
   readonly #claims = new OwnClaims()
-  readonly #listeners = new Set<Heard>()
+  readonly #listeners = new Listeners()
+  readonly #opening = new Opening(() => this.#open())
   #store: Store | undefined
   #lookout: Lookout | undefined
   #stream: NewsStream | undefined
-  #opening: Promise<Store> | undefined
   #tidying: Promise<void> | undefined
   #closed = false
 
@@ -101,7 +103,7 @@ class MongodbDriver implements LockDriver {
       channel: this.#channel,
       clock: this.#clock(),
       deadline: performance.now() + this.#timeoutFor(requests),
-      tell: (key: string, id: string, standing: Standing) => this.#tell(key, id, standing),
+      tell: (key: string, id: string, standing: Standing) => this.#listeners.tell(key, id, standing),
       isOwn: (key: string, id: string) => this.#claims.has(key, id),
       isContended: (key: string) => this.#claims.waitsFor(key),
     }
@@ -120,8 +122,7 @@ class MongodbDriver implements LockDriver {
   }
 
   listen(heard: Heard): Disposable {
-    this.#listeners.add(heard)
-    return { [Symbol.dispose]: () => void this.#listeners.delete(heard) }
+    return this.#listeners.listen(heard)
   }
 
   /** What was answered is on the disks of a majority. */
@@ -135,7 +136,7 @@ class MongodbDriver implements LockDriver {
     this.#listeners.clear()
     this.#claims.clear()
     // Whoever was opening meanwhile finds the driver closed, and lets go of what it opened.
-    await this.#opening?.catch(() => {})
+    await this.#opening.settled()
     const store = this.#store
     this.#store = undefined
     await Promise.all([this.#lookout?.close(), this.#stream?.close(), this.#tidying])
@@ -147,10 +148,7 @@ class MongodbDriver implements LockDriver {
   async #opened(): Promise<Store> {
     this.#refuseIfClosed()
     if (this.#store !== undefined) return this.#store
-    this.#opening ??= this.#open().finally(() => {
-      this.#opening = undefined
-    })
-    return this.#opening
+    return this.#opening.opened()
   }
 
   async #open(): Promise<Store> {
@@ -168,14 +166,14 @@ class MongodbDriver implements LockDriver {
       claims: this.#claims,
       pace: this.#pace,
       isDeaf: () => this.#isDeaf,
-      ask: (key, id) => this.#tell(key, id, 'ask'),
+      ask: (key, id) => this.#listeners.tell(key, id, 'ask'),
     })
     this.#lookout = lookout
     if (store.watchable && changeStream !== false) {
       this.#stream = new NewsStream({
         store,
         channel: this.#channel,
-        heard: (key, id, standing) => this.#tell(key, id, standing),
+        heard: (key, id, standing) => this.#listeners.tell(key, id, standing),
         began: () => lookout.lookAround(),
       })
     }
@@ -205,7 +203,7 @@ class MongodbDriver implements LockDriver {
     const { keys, found } = this.#claims.note(requests, standings)
     // Who found out by asking may not have heard all: news is for hearing, and a nudge costs little.
     if (found.length > 0 && this.#isDeaf) {
-      queueMicrotask(() => found.forEach(({ key, id }) => this.#tell(key, id, 'ask')))
+      queueMicrotask(() => found.forEach(({ key, id }) => this.#listeners.tell(key, id, 'ask')))
     }
     if (keys.length === 0) return
     this.#stream?.start()
@@ -215,10 +213,6 @@ class MongodbDriver implements LockDriver {
   /** Whether news does not come by itself. */
   get #isDeaf(): boolean {
     return this.#stream?.hears !== true
-  }
-
-  #tell(key: string, id: string, news: Standing | 'ask'): void {
-    for (const heard of this.#listeners) heard(key, id, news)
   }
 
   #refuseIfClosed(): void {

@@ -10,6 +10,7 @@ import { keyOf } from '../core/batcher.ts'
 import type { Heard, KeyPage, ListQuery, LockDriver, Request, Standing, Supports } from '../core/driver.ts'
 import { positiveMs, type Duration } from '../core/duration.ts'
 import { LeaseholdError } from '../core/errors.ts'
+import { Listeners } from '../core/listeners.ts'
 import { pageLimit } from '../core/paging.ts'
 import { Holdings } from './postgres/advisory-holdings.ts'
 import { advisoryKey } from './postgres/advisory-key.ts'
@@ -52,7 +53,7 @@ class PostgresAdvisoryDriver implements LockDriver {
   readonly #ttlMs: number
   readonly #patienceMs: number
   readonly #holdings = new Holdings()
-  readonly #listeners = new Set<Heard>()
+  readonly #listeners = new Listeners()
   readonly #names = new NotedNames()
   #connections: Connections | undefined
   #session: AdvisorySession | undefined
@@ -123,8 +124,7 @@ class PostgresAdvisoryDriver implements LockDriver {
   }
 
   listen(heard: Heard): Disposable {
-    this.#listeners.add(heard)
-    return { [Symbol.dispose]: () => void this.#listeners.delete(heard) }
+    return this.#listeners.listen(heard)
   }
 
   /** Ends the session, and so every lock in it. */
@@ -177,9 +177,7 @@ class PostgresAdvisoryDriver implements LockDriver {
     const session = this.#session
     this.#session = undefined
     void session?.close().catch(() => {})
-    for (const { claim } of this.#holdings.clear()) {
-      for (const heard of this.#listeners) heard(claim.key, claim.id, connectionLost)
-    }
+    for (const { claim } of this.#holdings.clear()) this.#listeners.tell(claim.key, claim.id, connectionLost)
   }
 
   // ---- requests

@@ -11,6 +11,8 @@ import { keyOf } from '../core/batcher.ts'
 import type { Heard, KeyPage, ListQuery, LockDriver, Request, Standing } from '../core/driver.ts'
 import { LeaseholdError } from '../core/errors.ts'
 import { fullSupport } from '../core/full-support.ts'
+import { Listeners } from '../core/listeners.ts'
+import { Opening } from '../core/opening.ts'
 import { pageLimit } from '../core/paging.ts'
 import { readAnswer, readNotice, readPage, type Notice } from './postgres/answer.ts'
 import { connectionsTo, type Connections, type PostgresSource, type Value } from './postgres/connections.ts'
@@ -58,12 +60,12 @@ class PostgresDriver implements LockDriver {
   readonly #channel = `leasehold_${randomBytes(12).toString('hex')}`
   /** Calls of functions as they read for this schema. */
   readonly #calls = new Map<string, string>()
-  readonly #listeners = new Set<Heard>()
+  readonly #listeners = new Listeners()
+  readonly #opening = new Opening(() => this.#open())
   readonly #waiting: WaitingRoom
   readonly #told = new ToldNews()
   #connections: Connections | undefined
   #listener: Listener | undefined
-  #opening: Promise<Connections> | undefined
   #opened = false
   #closed = false
   #tidiedAt = -Infinity
@@ -127,8 +129,7 @@ class PostgresDriver implements LockDriver {
   }
 
   listen(heard: Heard): Disposable {
-    this.#listeners.add(heard)
-    return { [Symbol.dispose]: () => void this.#listeners.delete(heard) }
+    return this.#listeners.listen(heard)
   }
 
   async close(): Promise<void> {
@@ -138,7 +139,7 @@ class PostgresDriver implements LockDriver {
     const { connections, listener } = { connections: this.#connections, listener: this.#listener }
     this.#connections = undefined
     this.#listener = undefined
-    await this.#opening?.catch(() => {})
+    await this.#opening.settled()
     await listener?.close()
     await connections?.close()
   }
@@ -147,10 +148,7 @@ class PostgresDriver implements LockDriver {
 
   async #ready(): Promise<Connections> {
     if (this.#connections !== undefined && this.#opened) return this.#connections
-    this.#opening ??= this.#open().finally(() => {
-      this.#opening = undefined
-    })
-    return this.#opening
+    return this.#opening.opened()
   }
 
   async #open(): Promise<Connections> {
@@ -244,7 +242,7 @@ class PostgresDriver implements LockDriver {
   #tell({ key, id, standing }: Notice): void {
     if (standing !== undefined && !this.#told.isNew(id, standing)) return
     if (standing !== undefined) this.#waiting.delete(id)
-    for (const heard of this.#listeners) heard(key, id, standing ?? 'ask')
+    this.#listeners.tell(key, id, standing ?? 'ask')
   }
 
   #refuseIfClosed(): void {

@@ -10,6 +10,8 @@ import { inTime } from '../core/bounded.ts'
 import type { Heard, KeyPage, ListQuery, LockDriver, Request, Standing } from '../core/driver.ts'
 import { LeaseholdError } from '../core/errors.ts'
 import { fullSupport } from '../core/full-support.ts'
+import { Listeners } from '../core/listeners.ts'
+import { Opening } from '../core/opening.ts'
 import { parseAddress } from './redis/address.ts'
 import { callsOf, isOneCall, type Call } from './redis/calls.ts'
 import { dial } from './redis/dial.ts'
@@ -62,13 +64,13 @@ class RedisDriver implements LockDriver {
   readonly #options: RedisOptions
   readonly #sender: Sender
   readonly #commandTimeoutMs: number
-  readonly #listeners = new Set<Heard>()
+  readonly #listeners = new Listeners()
+  readonly #opening = new Opening(() => this.#connect())
   /** Our claims that wait, by id: whoever may have missed news is told to ask. */
   readonly #waiting = new Map<string, string>()
   readonly #uptime = new Uptime()
   readonly #halfMoved = new HalfMoved()
   #link: Link | undefined
-  #opening: Promise<Link> | undefined
   #closed = false
 
   constructor(options: RedisOptions) {
@@ -108,8 +110,7 @@ class RedisDriver implements LockDriver {
   }
 
   listen(heard: Heard): Disposable {
-    this.#listeners.add(heard)
-    return { [Symbol.dispose]: () => void this.#listeners.delete(heard) }
+    return this.#listeners.listen(heard)
   }
 
   async uptimeMs(): Promise<number> {
@@ -129,7 +130,7 @@ class RedisDriver implements LockDriver {
     this.#link = undefined
     await link?.close()
     // Whoever was opening meanwhile finds the driver closed, and lets go of what it opened.
-    await this.#opening?.catch(() => {})
+    await this.#opening.settled()
   }
 
   // ---- the connection
@@ -137,10 +138,7 @@ class RedisDriver implements LockDriver {
   async #connected(): Promise<Link> {
     this.#refuseIfClosed()
     if (this.#link !== undefined) return this.#link
-    this.#opening ??= this.#connect().finally(() => {
-      this.#opening = undefined
-    })
-    return this.#opening
+    return this.#opening.opened()
   }
 
   async #connect(): Promise<Link> {
@@ -162,7 +160,7 @@ class RedisDriver implements LockDriver {
     await link.subscribe(this.#sender.channel, {
       heard: (message) => this.#hear(message),
       missed: () => {
-        for (const [id, key] of this.#waiting) this.#tell(key, id, 'ask')
+        for (const [id, key] of this.#waiting) this.#listeners.tell(key, id, 'ask')
       },
     })
   }
@@ -254,11 +252,7 @@ class RedisDriver implements LockDriver {
     const news = decodeNews(message)
     if (news === undefined) return
     this.#waiting.delete(news.id)
-    this.#tell(news.key, news.id, news.standing)
-  }
-
-  #tell(key: string, id: string, news: Standing | 'ask'): void {
-    for (const heard of this.#listeners) heard(key, id, news)
+    this.#listeners.tell(news.key, news.id, news.standing)
   }
 
   #refuseIfClosed(): void {

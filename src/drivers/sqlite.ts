@@ -10,6 +10,8 @@ import { keyOf } from '../core/batcher.ts'
 import type { Heard, KeyPage, ListQuery, LockDriver, Request, Standing } from '../core/driver.ts'
 import { LeaseholdError } from '../core/errors.ts'
 import { fullSupport } from '../core/full-support.ts'
+import { Listeners } from '../core/listeners.ts'
+import { Opening } from '../core/opening.ts'
 import { Bell, removeDeadBells } from './sqlite/bell.ts'
 import { BellRinger } from './sqlite/bell-ringer.ts'
 import { connect, rollBack, type Connection } from './sqlite/connection.ts'
@@ -59,11 +61,11 @@ class SqliteDriver implements LockDriver {
   readonly #surroundings: SqliteSurroundings
   readonly #standpoint: Standpoint
   readonly #patienceMs: number
-  readonly #listeners = new Set<Heard>()
+  readonly #listeners = new Listeners()
+  readonly #opening = new Opening(() => this.#connect())
   readonly #deathWatch: DeathWatch
   readonly #ringer: BellRinger
   #connection: Connection | undefined
-  #opening: Promise<Connection> | undefined
   #bell: Bell | undefined
   #closed = false
   #commits = 0
@@ -114,8 +116,7 @@ class SqliteDriver implements LockDriver {
   }
 
   listen(heard: Heard): Disposable {
-    this.#listeners.add(heard)
-    return { [Symbol.dispose]: () => void this.#listeners.delete(heard) }
+    return this.#listeners.listen(heard)
   }
 
   async uptimeMs(): Promise<number> {
@@ -134,10 +135,7 @@ class SqliteDriver implements LockDriver {
   async #connected(): Promise<Connection> {
     this.#refuseIfClosed()
     if (this.#connection !== undefined && this.#isSameFile()) return this.#connection
-    this.#opening ??= this.#connect().finally(() => {
-      this.#opening = undefined
-    })
-    return this.#opening
+    return this.#opening.opened()
   }
 
   async #connect(): Promise<Connection> {
@@ -259,7 +257,7 @@ class SqliteDriver implements LockDriver {
 
   #tell(key: string, id: string, news: Standing | 'ask'): void {
     if (news !== 'ask') this.#deathWatch.delete(key, id)
-    for (const heard of this.#listeners) heard(key, id, news)
+    this.#listeners.tell(key, id, news)
   }
 
   #tellAllToAsk(): void {
