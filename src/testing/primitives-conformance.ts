@@ -9,6 +9,7 @@ import { parties } from './primitives/parties.ts'
 import { precedence } from './primitives/precedence.ts'
 import { readWrite } from './primitives/read-write.ts'
 import { semaphores } from './primitives/semaphores.ts'
+import { webLockFacts } from './primitives/web-locks.ts'
 
 const promises: Readonly<Record<string, (fact: PrimitiveFact) => void>> = {
   'readers and writers': readWrite,
@@ -17,6 +18,7 @@ const promises: Readonly<Record<string, (fact: PrimitiveFact) => void>> = {
   elections,
   'jobs, tasks and hand-off': jobs,
   'parties and deadlocks': parties,
+  'Web Locks': webLockFacts,
 }
 
 /**

@@ -57,6 +57,10 @@ class LeaseholdLockManager implements WebLockManager {
     return snapshot
   }
 
+  get [Symbol.toStringTag](): string {
+    return 'LockManager'
+  }
+
   async #perform(request: LockRequest): Promise<unknown> {
     const { callback, signal } = request
     const myTurn = this.#turnstile.enter()

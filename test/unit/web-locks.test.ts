@@ -152,6 +152,7 @@ describe('a request', () => {
     const result = manager.request('a', async (lock) => {
       expect(lock).toMatchObject({ name: 'a', mode: 'exclusive' })
       expect(Object.prototype.toString.call(lock)).toBe('[object Lock]')
+      expect(Object.prototype.toString.call(manager)).toBe('[object LockManager]')
       return 'result'
     })
     expect(await result).toBe('result')
@@ -390,6 +391,33 @@ describe('query', () => {
     await reader.granted
     expect((await other.query()).held).toContainEqual({ name: 'b', mode: 'shared', clientId: theirs })
     expect(mine).not.toBe(theirs)
+  })
+
+  test('names the digest of a long name where the store does not tell the name', async () => {
+    const long = 'long'.repeat(200)
+    // As over postgres-advisory, where a session says who it is with its first claim, whatever the lock.
+    bench.wrap = (driver) => ({
+      name: driver.name,
+      supports: driver.supports,
+      open: () => driver.open(),
+      send: (requests) => driver.send(requests),
+      close: () => driver.close(),
+      list: async (query) => {
+        const page = await driver.list(query)
+        const told = page.keys.flatMap(({ claims }) => claims)[0]?.runner
+        const keys = page.keys.map(({ key, claims }) => ({
+          key,
+          claims: claims.map((claim) => ({ ...claim, runner: told ?? claim.runner })),
+        }))
+        return { ...page, keys }
+      },
+    })
+    const observer = webLocks(await bench.client())
+    const held = [holding(manager, long), holding(manager, `${long}er`)]
+    for (const lock of held) await lock.granted
+    const names = (await observer.query()).held.map(({ name }) => name)
+    expect(names.filter((name) => name.startsWith(long))).toHaveLength(1)
+    expect(names.filter((name) => name.startsWith('%sha256-'))).toHaveLength(1)
   })
 
   test('gives arrays when there is nothing', async () => {

@@ -47,7 +47,7 @@ export class Company {
 
   async member(defaults: AcquireOptions = {}): Promise<Member> {
     const driver = faulty(await this.#bench.driver(), {}, this.#members.length + 1)
-    const locks = await createLocks({ driver, defaults })
+    const locks = await createLocks({ driver, defaults, allowForce: true })
     const told: EventName[] = []
     for (const name of noted) locks.on(name, () => void told.push(name))
     const member = { locks, driver, told }

@@ -1,7 +1,17 @@
 import type { Supports } from '../../core/driver.ts'
 import type { Company } from '../client/company.ts'
 
-type Ability = 'shared' | 'limit' | 'queue' | 'convert' | 'priority' | 'grace' | 'maxHold' | 'preempt' | 'handOff'
+type Ability =
+  | 'shared'
+  | 'limit'
+  | 'queue'
+  | 'convert'
+  | 'priority'
+  | 'grace'
+  | 'maxHold'
+  | 'preempt'
+  | 'force'
+  | 'handOff'
 
 /** What a store must have for a fact to be told of it, or must not: what it lacks it refuses. */
 export type Need = Ability | `no ${Ability}`
@@ -16,5 +26,6 @@ export function isMet(need: Need, supports: Supports): boolean {
 
 function has(ability: Ability, supports: Supports): boolean {
   if (ability === 'preempt') return supports.evict.includes('lower-priority')
+  if (ability === 'force') return supports.evict.includes('all')
   return ability === 'handOff' ? supports.handOff !== false : supports[ability]
 }
