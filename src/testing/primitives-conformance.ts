@@ -26,7 +26,8 @@ const promises: Readonly<Record<string, (fact: PrimitiveFact) => void>> = {
  * store's time must pass by itself, as the client's does; leases last some hundred milliseconds.
  */
 export function primitivesConformance(name: string, harness: Harness): void {
-  describe(`what is built on ${name}`, async () => {
+  const group = harness.apart === true ? describe.concurrent : describe
+  group(`what is built on ${name}`, async () => {
     const supports = await look(harness)
     const fact: PrimitiveFact = (title, needs, body) => {
       if (!needs.every((need) => isMet(need, supports))) return

@@ -24,6 +24,7 @@ export function githubHarness(openapi: OpenApi, moves: boolean, options: GithubO
     ...(moves && { tickMs: 10_000 }),
     // GitHub tells its time in whole seconds.
     toleranceMs: 2000,
+    apart: true,
     async open() {
       let time = Date.parse('2026-01-01T00:00:00Z')
       const fake = new FakeGithub({ openapi, allowance: generous, ...(moves && { now: () => time }) })
