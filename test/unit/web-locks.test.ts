@@ -453,5 +453,8 @@ describe('what leases add', () => {
     expect(await waiting).toBe('AbortError')
     expect(await failure(() => manager.request('a', ignore))).toBe('InvalidStateError')
     expect(await failure(() => manager.query())).toBe('InvalidStateError')
+    // Arguments are read before anything is done, and the rest is looked at after.
+    expect(await failure(() => request('a', 'no options', ignore))).toBe('TypeError')
+    expect(await failure(() => request('-', { steal: true, ifAvailable: true }, ignore))).toBe('InvalidStateError')
   })
 })
