@@ -345,6 +345,15 @@ describe('steal', () => {
     await waiting.granted
   })
 
+  test('of a lock requested in the same turn: its callback would begin without it, and does not', async () => {
+    let called = false
+    const stolen = failure(() => manager.request('a', () => (called = true)))
+    const thief = holding(manager, 'a', { steal: true })
+    expect(await stolen).toBe('AbortError')
+    expect((await thief.granted)?.name).toBe('a')
+    expect(called).toBe(false)
+  })
+
   test('takes all shared locks, a free lock, and what was itself stolen', async () => {
     const readers = [holding(manager, 'a', { mode: 'shared' }), holding(other, 'a', { mode: 'shared' })]
     for (const reader of readers) await reader.granted
