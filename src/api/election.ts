@@ -100,8 +100,8 @@ export class Election implements Sleeper, RosterMember, AsyncIterable<Leader | n
     if (this.isLeader) return true
     const options: AcquireOptions = { ...this.#acquire, wait: 0 }
     const lease = await asParty(undefined, () => this.#taker.tryAcquire(this.scope, exclusively, options))
-    if (lease !== null) this.#enterOffice(lease)
-    return lease !== null
+    if (lease?.held === true) this.#enterOffice(lease)
+    return this.isLeader
   }
 
   /** Leaves the office, which passes to the next candidate at once, and no longer stands. Quiet if there is nothing to leave. */
@@ -151,7 +151,10 @@ export class Election implements Sleeper, RosterMember, AsyncIterable<Leader | n
       signal: signal === undefined ? candidacy.signal : AbortSignal.any([signal, candidacy.signal]),
     }
     // As nobody: whoever began this goes on with other things meanwhile.
-    const lease = await asParty(undefined, () => this.#taker.acquire(this.scope, exclusively, options))
+    const stand = () => asParty(undefined, () => this.#taker.acquire(this.scope, exclusively, options))
+    let lease = await stand()
+    // Whoever is called must be leader: a grant that was long under way may be over by now.
+    while (!lease.held) lease = await stand()
     this.#enterOffice(lease)
     if (candidacy.signal.aborted) await this.resign()
     return lease
@@ -172,8 +175,6 @@ export class Election implements Sleeper, RosterMember, AsyncIterable<Leader | n
   }
 
   #enterOffice(lease: Lease): void {
-    // Whoever is called must be leader: a grant that was long under way may be over by now.
-    if (!lease.held) return this.#standAgain()
     this.#term = lease
     this.#taker.client.office.waiters.add(this)
     lease.signal.addEventListener('abort', () => this.#leaveOffice(lease, lease.loss?.reason ?? 'lost'), { once: true })

@@ -8,7 +8,7 @@ import { inspectLock } from './inspection.ts'
 /** Who leads. */
 export interface Leader {
   readonly runner: Runner
-  /** The fence: it grows with every election. */
+  /** The fence: it grows with every election. 0 where sessions do not tell each other theirs: postgres-advisory. */
   readonly term: number
   readonly since: Date
   /** Whether it is this client. */
@@ -38,8 +38,8 @@ export class LeaderWatch implements Sleeper, RosterMember, AsyncIterableIterator
   readonly #client: Client
   readonly #scope: Scope
   readonly #everyMs: number
-  /** The term last told; undefined: none yet. */
-  #told: number | undefined
+  /** Who was told last, and in which term; undefined: nobody was yet. */
+  #told: string | undefined
   #closed = false
   #wakeUp: (() => void) | undefined
 
@@ -58,9 +58,8 @@ export class LeaderWatch implements Sleeper, RosterMember, AsyncIterableIterator
     while (!this.#closed) {
       const leader = await this.#look()
       if (this.#closed) break
-      const term = leader === 'unknown' ? this.#told : (leader?.term ?? 0)
-      if (leader !== 'unknown' && term !== this.#told) {
-        this.#told = term
+      if (leader !== 'unknown' && nameOf(leader) !== this.#told) {
+        this.#told = nameOf(leader)
         return { done: false, value: leader }
       }
       await this.#pause()
@@ -110,4 +109,8 @@ export class LeaderWatch implements Sleeper, RosterMember, AsyncIterableIterator
     alarm.set(this, Infinity)
     alarm.unhold()
   }
+}
+
+function nameOf(leader: Leader | null): string {
+  return leader === null ? 'nobody' : `${leader.term} ${leader.runner.incarnation} ${leader.runner.client}`
 }

@@ -4,7 +4,7 @@ import { named } from '../core/scope.ts'
 import { attempt, exclusively } from './acquisition.ts'
 import { handOff } from './hand-off.ts'
 import type { Lease } from './lease.ts'
-import type { AcquireOptions, Terms } from './options.ts'
+import { unsupported, type AcquireOptions, type Terms } from './options.ts'
 import { asParty, bodyParty } from './party.ts'
 import { refusal } from './refusal.ts'
 import type { Body, Taker } from './taker.ts'
@@ -30,6 +30,9 @@ export async function runOnce<Result>(
 ): Promise<OnceResult<Result>> {
   if (typeof body !== 'function') throw new LeaseholdError('INVALID', 'once needs a function to run.')
   const { client } = taker
+  if (client.driver.supports.handOff === false) {
+    throw unsupported('once, which needs claims that outlive their client')
+  }
   const atMostMs = positiveMs(options?.atMost, 'atMost')
   const atLeastMs = options.atLeast === undefined ? 0 : durationMs(options.atLeast, 'atLeast')
   if (atLeastMs > atMostMs) {

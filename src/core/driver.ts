@@ -169,7 +169,7 @@ export interface Supports {
   readonly pollingDefault?: Backoff
   /** False: `list` does not show on whose behalf claims wait, so nobody can look for deadlocks. */
   readonly parties?: boolean
-  /** False: a claim ends with the connection that made it, so no lease can be handed to another process. */
+  /** False: a claim ends with the connection that made it, so no lease can be handed on or left to run out. */
   readonly handOff?: boolean
 }
 

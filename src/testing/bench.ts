@@ -26,6 +26,8 @@ export interface Harness {
   readonly toleranceMs?: number
   /** How long pushed news may take. Default: 1000. */
   readonly newsWithinMs?: number
+  /** True: benches share nothing, so tests that mostly wait may run side by side. Default: one after another. */
+  readonly apart?: boolean
   /** Titles of facts that cannot hold for this store, for reasons that its page gives. Default: none. */
   readonly except?: readonly string[]
 }

@@ -9,6 +9,7 @@ import { parties } from './primitives/parties.ts'
 import { precedence } from './primitives/precedence.ts'
 import { readWrite } from './primitives/read-write.ts'
 import { semaphores } from './primitives/semaphores.ts'
+import { webLockFacts } from './primitives/web-locks.ts'
 
 const promises: Readonly<Record<string, (fact: PrimitiveFact) => void>> = {
   'readers and writers': readWrite,
@@ -17,6 +18,7 @@ const promises: Readonly<Record<string, (fact: PrimitiveFact) => void>> = {
   elections,
   'jobs, tasks and hand-off': jobs,
   'parties and deadlocks': parties,
+  'Web Locks': webLockFacts,
 }
 
 /**
@@ -24,7 +26,8 @@ const promises: Readonly<Record<string, (fact: PrimitiveFact) => void>> = {
  * store's time must pass by itself, as the client's does; leases last some hundred milliseconds.
  */
 export function primitivesConformance(name: string, harness: Harness): void {
-  describe(`what is built on ${name}`, async () => {
+  const group = harness.apart === true ? describe.concurrent : describe
+  group(`what is built on ${name}`, async () => {
     const supports = await look(harness)
     const fact: PrimitiveFact = (title, needs, body) => {
       if (!needs.every((need) => isMet(need, supports))) return

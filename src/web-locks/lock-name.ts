@@ -24,16 +24,20 @@ export interface NamedScope {
 export function scopeOf(name: string): NamedScope {
   const text = name === '' ? '%' : name.replace(special, escaped)
   if (Buffer.byteLength(text) <= nameBytesMax) return { scope: named(text), metadata: undefined }
-  const digest = createHash('sha256').update(text).digest('hex')
-  return { scope: named(`%sha256-${digest}`), metadata: { [metadataName]: text } }
+  return { scope: named(digestOf(text)), metadata: { [metadataName]: text } }
 }
 
 /** The inverse of {@link scopeOf}. */
 export function nameOf(scopeText: string, metadata: Readonly<Record<string, unknown>> | undefined): string {
   const long = metadata?.[metadataName]
-  const text = scopeText.startsWith('%sha256-') && typeof long === 'string' ? long : scopeText
+  // Some stores tell only what a client said with its first claim, which may be of another lock.
+  const text = typeof long === 'string' && digestOf(long) === scopeText ? long : scopeText
   if (text === '%') return ''
   return text.replaceAll(/%([0-9a-f]{4})/g, (_, code: string) => String.fromCharCode(Number.parseInt(code, 16)))
+}
+
+function digestOf(text: string): string {
+  return `%sha256-${createHash('sha256').update(text).digest('hex')}`
 }
 
 function escaped(character: string): string {

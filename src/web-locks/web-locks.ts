@@ -57,6 +57,10 @@ class LeaseholdLockManager implements WebLockManager {
     return snapshot
   }
 
+  get [Symbol.toStringTag](): string {
+    return 'LockManager'
+  }
+
   async #perform(request: LockRequest): Promise<unknown> {
     const { callback, signal } = request
     const myTurn = this.#turnstile.enter()
@@ -109,6 +113,10 @@ class LeaseholdLockManager implements WebLockManager {
 
   async #failure(scope: Scope, missed: Missed, terms: Terms): Promise<Error> {
     const error = await refusal(this.#client, scope, missed, terms)
+    const { miss } = missed
+    if (miss.type === 'refused' && miss.standing.reason === 'evicted') {
+      return exception('AbortError', 'The lock was stolen before its callback could begin.', error)
+    }
     return error.code === 'CLOSED' ? exception('AbortError', 'The client was closed while waiting.', error) : error
   }
 

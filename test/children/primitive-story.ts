@@ -2,7 +2,7 @@
  * One short life of a client in a process of its own, for tests of what is built on locks.
  * Arguments: the story, the store's URL, and what the story needs to know.
  */
-import { connect, type LeaseProof, type Task } from '../../src/index.ts'
+import { connect, type LeaseProof, type Locks, type Task } from '../../src/index.ts'
 
 const [story = '', url = '', ...rest] = process.argv.slice(2)
 process.on('unhandledRejection', (error) => {
@@ -11,6 +11,12 @@ process.on('unhandledRejection', (error) => {
 })
 const stayAlive = () => void setInterval(() => {}, 1000)
 const pause = (milliseconds: number) => new Promise((resolve) => setTimeout(resolve, milliseconds))
+
+/** A lock, the only permit of a semaphore, or a lock for writing, by its name. */
+function take(locks: Locks, name: string, body: () => void | Promise<void>): Promise<void> {
+  if (name.startsWith('permit')) return locks.semaphore(name, 1).run(body)
+  return name.startsWith('file') ? locks.readWrite(name).runWrite(body) : locks.run(name, body)
+}
 
 const stories: Record<string, () => Promise<void>> = {
   /** Hands a lease off and ends: nobody has it in hand then. */
@@ -52,25 +58,21 @@ const stories: Record<string, () => Promise<void>> = {
     stayAlive()
   },
 
-  /** Takes one lock, waits for the others to have theirs, and asks for the next one's. */
+  /** Takes the first, and as soon as somebody has the second asks for that too. Says when, by a clock that all share. */
   async cross() {
-    const locks = await connect(url)
+    const locks = await connect(url, { defaults: { ttl: '10s' } })
     const [first = '', second = ''] = rest
+    const say = (what: string): void => console.log(`${Number(process.hrtime.bigint() / 1_000_000n)} ${what}`)
     try {
-      await locks.run(first, { ttl: '10s' }, async () => {
-        console.log('holding')
-        await pause(1000)
-        console.log('asking')
-        await locks.run(second, () => console.log('has both'))
+      await take(locks, first, async () => {
+        while (!(await locks.status(second)).locked) await pause(20)
+        say('asks')
+        await take(locks, second, () => say('has both'))
       })
     } catch (error) {
-      const { code, cycle } = error as { code: string; cycle?: readonly { waitsFor: string }[] }
-      console.log(
-        `${code} ${cycle
-          ?.map(({ waitsFor }) => waitsFor)
-          .toSorted()
-          .join(' ')}`,
-      )
+      const { code, cycle = [] } = error as { code: string; cycle?: readonly { waitsFor: string }[] }
+      const names = cycle.map(({ waitsFor }) => waitsFor)
+      say(`${code} ${names.toSorted().join(' ')}`)
     }
     await locks.close()
   },

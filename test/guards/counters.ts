@@ -8,6 +8,7 @@ import { MongoClient } from 'mongodb'
 import { createConnection, type ResultSetHeader, type RowDataPacket } from 'mysql2/promise'
 import { Client } from 'pg'
 import { createClient } from 'redis'
+import { LeaseholdError, type ErrorCode } from '../../src/core/errors.ts'
 import { openDatabase } from '../../src/drivers/sqlite/database.ts'
 import { fencedFetch, fileGuard, mongoGuard, redisGuard, sqlGuard } from '../../src/guards/index.ts'
 
@@ -151,6 +152,20 @@ const http: OpenCounter = async (place, guarded) => {
   }
 }
 
+/** In the memory of another process, which is told the fence in a message. */
+const memory: OpenCounter = async (place, guarded) => {
+  const url = `${place}/message/${guarded ? 'guarded' : 'unguarded'}`
+  return {
+    read: async () => Number(await (await fetch(url)).text()),
+    async write(value, fence) {
+      const response = await fetch(url, { method: 'POST', body: JSON.stringify({ value, fence }) })
+      const { code, reason } = (await response.json()) as { code?: ErrorCode; reason?: string }
+      if (code !== undefined) throw new LeaseholdError(code, 'The process refused it.', reason ? { reason } : {})
+    },
+    close: async () => {},
+  }
+}
+
 const kinds: Readonly<Record<string, OpenCounter>> = {
   file,
   sqlite,
@@ -160,6 +175,7 @@ const kinds: Readonly<Record<string, OpenCounter>> = {
   'node-redis': nodeRedis,
   mongodb,
   http,
+  memory,
 }
 
 /** Opens the counter of a kind at a place: a file, or the address of a server. */

@@ -48,12 +48,15 @@ const places: Record<string, () => Promise<(name: string) => string>> = {
     ends.push(() => server.stop())
     return () => server.url
   },
-  async http() {
-    const server = new Child('counter-server', [])
-    ends.push(() => server.kill())
-    const address = await server.line(/http/)
-    return () => address
-  },
+  http: counterServer,
+  memory: counterServer,
+}
+
+async function counterServer(): Promise<() => string> {
+  const server = new Child('counter-server', [])
+  ends.push(() => server.kill())
+  const address = await server.line(/http/)
+  return () => address
 }
 
 async function redis(): Promise<(name: string) => string> {

@@ -7,13 +7,16 @@ import { RedisServer } from '../support/redis-server.ts'
 const server = await RedisServer.start()
 afterAll(() => server.stop())
 
+let stores = 0
+
 primitivesConformance('redis', {
+  apart: true,
   async open() {
-    await server.cli('FLUSHALL')
     const drivers: LockDriver[] = []
+    const prefix = `store-${(stores += 1)}:`
     return {
       async driver() {
-        const driver = redis({ url: server.url })
+        const driver = redis({ url: server.url, prefix })
         await driver.open()
         drivers.push(driver)
         return driver

@@ -7,6 +7,7 @@ import type { Harness } from '../../src/testing/index.ts'
 
 /** Lock files in a folder of their own, in real time. */
 export const sqliteHarness: Harness = {
+  apart: true,
   async open() {
     const folder = mkdtempSync(path.join(tmpdir(), 'leasehold-client-'))
     const drivers: LockDriver[] = []

@@ -14,7 +14,7 @@ const mayImport: Record<string, readonly string[]> = {
   dashboard: ['api', 'core'],
   server: ['api', 'core', 'dashboard', 'index.ts'],
   cli: ['api', 'core', 'server', 'dashboard', 'index.ts'],
-  testing: ['api', 'core', 'drivers', 'index.ts'],
+  testing: ['api', 'core', 'drivers', 'web-locks', 'index.ts'],
 }
 
 /** The one place that turns a connection URL into a driver, and so the only one outside drivers that knows them. */

@@ -135,6 +135,23 @@ describe('an election', () => {
     expect(await election.leader()).toBeNull()
   })
 
+  test('is not entered by a grant that is over already: a candidate stands again', async () => {
+    const bench = locksBench()
+    const locks = await bench.client()
+    let grants = 0
+    // The event loop stands still for longer than the term, just when it begins.
+    locks.on('acquired', () => (grants += 1) % 2 === 1 && bench.block(10_000))
+    const told: boolean[] = []
+    const election = locks.elect('boss', { ttl: '3s', onElected: ({ held }) => void told.push(held) })
+    const campaign = election.campaign()
+    await bench.advance(5000)
+    expect((await campaign).held).toBe(true)
+    expect([election.isLeader, told]).toEqual([true, [true]])
+    await election.resign()
+    expect(await election.tryCampaign()).toBe(false)
+    expect(told).toEqual([true])
+  })
+
   test('is over for a leader whose client is closed, and the next one leads', async () => {
     const { client } = locksBench()
     const [one, other] = [await client(), await client()]

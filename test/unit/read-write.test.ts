@@ -158,6 +158,41 @@ describe('upgrade', () => {
     expect(lost).toEqual([])
   })
 
+  test('given up when it was granted already, unheard, lets go of all, and the old lease says so at once', async () => {
+    const bench = locksBench()
+    let heardOnly: string | undefined
+    bench.wrap = (driver) => ({
+      ...around(driver),
+      listen: (heard) =>
+        driver.listen?.((...news) => (heardOnly === undefined ? heard(...news) : undefined)) ?? {
+          [Symbol.dispose]() {},
+        },
+      async send(requests) {
+        const standings = await driver.send(requests)
+        return standings.map((standing, index): Standing => {
+          const request = requests[index]
+          const hears = heardOnly === undefined || request?.op !== 'renew' || request.id === heardOnly
+          return hears ? standing : { state: 'unknown', error: new Error('cut') }
+        })
+      },
+    })
+    const [one, other] = [await bench.client(), await bench.client()]
+    const reader = await one.readWrite('a').read({ ttl: '9s', heartbeat: '1s' })
+    const second = await other.readWrite('a').read()
+    const abort = new AbortController()
+    const outcome = reader.upgrade({ signal: abort.signal }).catch((error: unknown) => error)
+    await bench.advance(1500)
+    heardOnly = reader.toJSON().id
+    await second.release()
+    await bench.advance(1000)
+    expect(reader.signal.aborted, 'a heartbeat that finds nothing is not believed yet').toBe(false)
+    abort.abort()
+    expect(await outcome).toMatchObject({ code: 'ABORTED' })
+    expect([reader.held, reader.signal.aborted]).toEqual([false, true])
+    await bench.advance(0)
+    expect(await other.tryAcquire('a')).not.toBeNull()
+  })
+
   test('whose answer is lost on the way is asked again, not given up', async () => {
     const bench = locksBench()
     let losing = 0

@@ -152,6 +152,7 @@ describe('a request', () => {
     const result = manager.request('a', async (lock) => {
       expect(lock).toMatchObject({ name: 'a', mode: 'exclusive' })
       expect(Object.prototype.toString.call(lock)).toBe('[object Lock]')
+      expect(Object.prototype.toString.call(manager)).toBe('[object LockManager]')
       return 'result'
     })
     expect(await result).toBe('result')
@@ -344,6 +345,15 @@ describe('steal', () => {
     await waiting.granted
   })
 
+  test('of a lock requested in the same turn: its callback would begin without it, and does not', async () => {
+    let called = false
+    const stolen = failure(() => manager.request('a', () => (called = true)))
+    const thief = holding(manager, 'a', { steal: true })
+    expect(await stolen).toBe('AbortError')
+    expect((await thief.granted)?.name).toBe('a')
+    expect(called).toBe(false)
+  })
+
   test('takes all shared locks, a free lock, and what was itself stolen', async () => {
     const readers = [holding(manager, 'a', { mode: 'shared' }), holding(other, 'a', { mode: 'shared' })]
     for (const reader of readers) await reader.granted
@@ -392,6 +402,33 @@ describe('query', () => {
     expect(mine).not.toBe(theirs)
   })
 
+  test('names the digest of a long name where the store does not tell the name', async () => {
+    const long = 'long'.repeat(200)
+    // As over postgres-advisory, where a session says who it is with its first claim, whatever the lock.
+    bench.wrap = (driver) => ({
+      name: driver.name,
+      supports: driver.supports,
+      open: () => driver.open(),
+      send: (requests) => driver.send(requests),
+      close: () => driver.close(),
+      list: async (query) => {
+        const page = await driver.list(query)
+        const told = page.keys.flatMap(({ claims }) => claims)[0]?.runner
+        const keys = page.keys.map(({ key, claims }) => ({
+          key,
+          claims: claims.map((claim) => ({ ...claim, runner: told ?? claim.runner })),
+        }))
+        return { ...page, keys }
+      },
+    })
+    const observer = webLocks(await bench.client())
+    const held = [holding(manager, long), holding(manager, `${long}er`)]
+    for (const lock of held) await lock.granted
+    const names = (await observer.query()).held.map(({ name }) => name)
+    expect(names.filter((name) => name.startsWith(long))).toHaveLength(1)
+    expect(names.filter((name) => name.startsWith('%sha256-'))).toHaveLength(1)
+  })
+
   test('gives arrays when there is nothing', async () => {
     expect(await manager.query()).toEqual({ held: [], pending: [] })
   })
@@ -425,5 +462,8 @@ describe('what leases add', () => {
     expect(await waiting).toBe('AbortError')
     expect(await failure(() => manager.request('a', ignore))).toBe('InvalidStateError')
     expect(await failure(() => manager.query())).toBe('InvalidStateError')
+    // Arguments are read before anything is done, and the rest is looked at after.
+    expect(await failure(() => request('a', 'no options', ignore))).toBe('TypeError')
+    expect(await failure(() => request('-', { steal: true, ifAvailable: true }, ignore))).toBe('InvalidStateError')
   })
 })

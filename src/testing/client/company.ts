@@ -29,22 +29,25 @@ const noted: readonly EventName[] = [
 /** Several clients on one real store, each behind faults of its own, and a plain driver to see what the store has. */
 export class Company {
   readonly observer: LockDriver
+  /** How much later than on the dot a store may notice that a lease is over. */
+  readonly toleranceMs: number
   readonly #bench: Bench
   readonly #members: Member[] = []
 
-  private constructor(bench: Bench, observer: LockDriver) {
+  private constructor(bench: Bench, observer: LockDriver, toleranceMs: number) {
     this.#bench = bench
     this.observer = observer
+    this.toleranceMs = toleranceMs
   }
 
   static async open(harness: Harness): Promise<Company> {
     const bench = await harness.open()
-    return new Company(bench, await bench.driver())
+    return new Company(bench, await bench.driver(), harness.toleranceMs ?? 0)
   }
 
   async member(defaults: AcquireOptions = {}): Promise<Member> {
     const driver = faulty(await this.#bench.driver(), {}, this.#members.length + 1)
-    const locks = await createLocks({ driver, defaults })
+    const locks = await createLocks({ driver, defaults, allowForce: true })
     const told: EventName[] = []
     for (const name of noted) locks.on(name, () => void told.push(name))
     const member = { locks, driver, told }
@@ -52,10 +55,29 @@ export class Company {
     return member
   }
 
+  /** Resolves when this member next finds that what it wants is somebody else's, whether its store has a queue or not. */
+  contended({ locks }: Member): Promise<void> {
+    return new Promise((resolve) => {
+      const listening = locks.on('contention', () => {
+        listening[Symbol.dispose]()
+        resolve()
+      })
+    })
+  }
+
   /** Every claim the store has, whoever made it. */
   async claims(): Promise<readonly ListedClaim[]> {
     const { now, keys } = await this.observer.list({ limit: 1000 })
     return keys.flatMap(({ claims }) => claims).filter((claim) => now < claim.expiresAt)
+  }
+
+  /** Waits until something is so. Fails if it takes longer, and than the store's clock may be off. */
+  async until(isSo: () => Promise<boolean>, withinMs: number): Promise<void> {
+    const deadline = performance.now() + withinMs + this.toleranceMs
+    while (!(await isSo())) {
+      expect(performance.now()).toBeLessThan(deadline)
+      await pause(10)
+    }
   }
 
   /** Waits until the store has exactly so many claims. */

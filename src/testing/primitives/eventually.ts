@@ -1,4 +1,5 @@
 import { setTimeout as pause } from 'node:timers/promises'
+import type { LeaseholdError } from '../../core/errors.ts'
 
 /** Whether a promise settles within a time in which, if all is well, it has or never will. */
 export async function settlesWithin(milliseconds: number, promise: Promise<unknown>): Promise<boolean> {
@@ -7,6 +8,11 @@ export async function settlesWithin(milliseconds: number, promise: Promise<unkno
     () => true,
   )
   return Promise.race([settled, pause(milliseconds, false)])
+}
+
+/** The code of the error a promise rejects with; undefined if it does not. */
+export async function codeOf(promise: Promise<unknown>): Promise<unknown> {
+  return ((await errorOf(promise)) as LeaseholdError | undefined)?.code
 }
 
 /** The error a promise rejects with. */

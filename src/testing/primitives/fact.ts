@@ -1,13 +1,31 @@
 import type { Supports } from '../../core/driver.ts'
 import type { Company } from '../client/company.ts'
 
-/** What a store must have for a fact to be told of it. */
-export type Need = 'shared' | 'limit' | 'queue' | 'convert' | 'priority' | 'grace' | 'maxHold' | 'preempt' | 'handOff'
+type Ability =
+  | 'shared'
+  | 'limit'
+  | 'queue'
+  | 'convert'
+  | 'priority'
+  | 'grace'
+  | 'maxHold'
+  | 'preempt'
+  | 'force'
+  | 'handOff'
+
+/** What a store must have for a fact to be told of it, or must not: what it lacks it refuses. */
+export type Need = Ability | `no ${Ability}`
 
 /** Registers one test of what is built on locks, titled as the fact it shows. */
 export type PrimitiveFact = (title: string, needs: readonly Need[], body: (company: Company) => Promise<void>) => void
 
 export function isMet(need: Need, supports: Supports): boolean {
-  if (need === 'preempt') return supports.evict.includes('lower-priority')
-  return need === 'handOff' ? supports.handOff !== false : supports[need]
+  if (need.startsWith('no ')) return !has(need.slice('no '.length) as Ability, supports)
+  return has(need as Ability, supports)
+}
+
+function has(ability: Ability, supports: Supports): boolean {
+  if (ability === 'preempt') return supports.evict.includes('lower-priority')
+  if (ability === 'force') return supports.evict.includes('all')
+  return ability === 'handOff' ? supports.handOff !== false : supports[ability]
 }

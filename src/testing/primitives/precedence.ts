@@ -1,10 +1,26 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import { expect } from 'vitest'
-import { settlesWithin } from './eventually.ts'
-import type { PrimitiveFact } from './fact.ts'
+import type { AcquireOptions } from '../../api/options.ts'
+import { codeOf, settlesWithin } from './eventually.ts'
+import type { Need, PrimitiveFact } from './fact.ts'
+
+const terms: readonly (readonly [Need, AcquireOptions])[] = [
+  ['no priority', { priority: 'high' }],
+  ['no preempt', { onConflict: 'preempt' }],
+  ['no maxHold', { maxHold: 1000 }],
+  ['no grace', { grace: 1000 }],
+]
 
 /** Who goes first, who must leave, and when. */
 export function precedence(fact: PrimitiveFact): void {
+  for (const [need, options] of terms) {
+    fact(`a store with ${need} refuses ${Object.keys(options).join()}`, [need], async (company) => {
+      const { locks } = await company.member()
+      expect(await codeOf(locks.acquire('a', options))).toBe('UNSUPPORTED')
+      await company.expectClaims(0)
+    })
+  }
+
   fact('a claim of higher priority goes first', ['priority', 'queue'], async (company) => {
     const { locks } = await company.member({ ttl: 5000 })
     const first = await locks.acquire('a')

@@ -1,10 +1,39 @@
 import { expect } from 'vitest'
-import { errorOf, settlesWithin } from './eventually.ts'
+import { codeOf, errorOf, settlesWithin } from './eventually.ts'
 import type { PrimitiveFact } from './fact.ts'
 
 /** Many readers or one writer, and changing from one to the other. */
 export function readWrite(fact: PrimitiveFact): void {
-  fact('readers share, a writer is alone, and they take turns as they came', ['shared', 'queue'], async (company) => {
+  fact('readers share, and a writer is alone', ['shared'], async (company) => {
+    const [one, other] = [await company.member({ ttl: 5000 }), await company.member({ ttl: 5000 })]
+    const readers = [await one.locks.readWrite('a').read(), await other.locks.readWrite('a').read()]
+    expect(await one.locks.readWrite('a').tryWrite()).toBeNull()
+    const writing = other.locks.readWrite('a').write()
+    await company.contended(other)
+    for (const reader of readers) await reader.release()
+    const writer = await writing
+    expect(await one.locks.readWrite('a').tryRead()).toBeNull()
+    await writer.release()
+    expect(await one.locks.readWrite('a').tryRead()).not.toBeNull()
+  })
+
+  fact('a store without shared locks refuses readers, and lets writers in', ['no shared'], async (company) => {
+    const { locks } = await company.member()
+    expect(await codeOf(locks.readWrite('a').read())).toBe('UNSUPPORTED')
+    expect(await codeOf(locks.readWrite('a').tryRead())).toBe('UNSUPPORTED')
+    await company.expectClaims(0)
+    await locks.readWrite('a').runWrite(({ held }) => expect(held).toBe(true))
+  })
+
+  fact('a store without conversions refuses them, and the lease stays as it was', ['no convert'], async (company) => {
+    const { locks } = await company.member()
+    const writer = await locks.readWrite('a').write()
+    expect(await codeOf(writer.downgrade())).toBe('UNSUPPORTED')
+    expect(writer.held).toBe(true)
+    expect(await writer.release()).toEqual({ released: true })
+  })
+
+  fact('readers and writers take turns as they came', ['shared', 'queue'], async (company) => {
     const [one, other] = [await company.member({ ttl: 5000 }), await company.member({ ttl: 5000 })]
     const readers = [await one.locks.readWrite('a').read(), await other.locks.readWrite('a').read()]
     const writing = one.locks.readWrite('a').write()

@@ -1,6 +1,6 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import { expect } from 'vitest'
-import { errorOf } from './eventually.ts'
+import { codeOf, errorOf } from './eventually.ts'
 import type { PrimitiveFact } from './fact.ts'
 
 /** So many at once, and never more. */
@@ -28,6 +28,13 @@ export function semaphores(fact: PrimitiveFact): void {
       expect([silent.held, kept.held, next.held]).toEqual([false, true, true])
     },
   )
+
+  fact('a store without limits refuses semaphores', ['no limit'], async (company) => {
+    const { locks } = await company.member()
+    expect(await codeOf(locks.semaphore('s', 2).acquire())).toBe('UNSUPPORTED')
+    expect(await codeOf(locks.semaphore('s', 2).tryAcquire())).toBe('UNSUPPORTED')
+    await company.expectClaims(0)
+  })
 
   fact('another number of permits is told SCOPE_MISMATCH', ['limit'], async (company) => {
     const [one, other] = [await company.member({ ttl: 5000 }), await company.member({ ttl: 5000 })]

@@ -5,6 +5,7 @@ let stores = 0
 
 /** Memory stores in real time. */
 export const memoryHarness: Harness = {
+  apart: true,
   async open() {
     const name = `memory-client-test-${(stores += 1)}`
     return {

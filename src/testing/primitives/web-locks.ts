@@ -1,0 +1,114 @@
+import { expect } from 'vitest'
+import { webLocks } from '../../web-locks/index.ts'
+import type { LockOptions, WebLock } from '../../web-locks/index.ts'
+import type { Member } from '../client/company.ts'
+import { errorOf } from './eventually.ts'
+import type { PrimitiveFact } from './fact.ts'
+
+/** A request that is granted, and ends when told to. */
+interface Held {
+  readonly lock: WebLock
+  readonly letGo: () => void
+  readonly ended: Promise<unknown>
+}
+
+/** The W3C interface over a store, between clients. */
+export function webLockFacts(fact: PrimitiveFact): void {
+  fact(
+    'a lock is held until what the callback gave has settled, and all clients see whose it is',
+    [],
+    async (company) => {
+      const [one, other] = [await company.member({ ttl: 5000 }), await company.member({ ttl: 5000 })]
+      const manager = webLocks(other.locks)
+      const first = await hold(one, 'a/b')
+      expect(await manager.request('a/b', { ifAvailable: true }, (lock) => [lock])).toEqual([null])
+      expect(await manager.query()).toEqual({
+        held: [{ name: 'a/b', mode: 'exclusive', clientId: one.locks.runner.client }],
+        pending: [],
+      })
+      const second = manager.request('a/b', (lock) => lock?.fence)
+      await company.contended(other)
+      first.letGo()
+      expect(await first.ended).toBe('done')
+      expect(await second).toBeGreaterThan(first.lock.fence)
+      expect(await manager.query()).toEqual({ held: [], pending: [] })
+    },
+  )
+
+  fact('those that wait are shown in their order', ['queue'], async (company) => {
+    const [one, other] = [await company.member({ ttl: 5000 }), await company.member({ ttl: 5000 })]
+    const first = await hold(one, 'a')
+    const order: string[] = []
+    const waiting: Promise<unknown>[] = []
+    for (const member of [other, one]) {
+      const { locks } = member
+      waiting.push(webLocks(locks).request('a', () => void order.push(locks.runner.client)))
+      await company.contended(member)
+    }
+    const clients = [other, one].map(({ locks }) => locks.runner.client)
+    const { pending } = await webLocks(one.locks).query()
+    expect(pending).toEqual(clients.map((clientId) => ({ name: 'a', mode: 'exclusive', clientId })))
+    first.letGo()
+    await Promise.all(waiting)
+    expect(order).toEqual(clients)
+  })
+
+  fact('shared locks are held together, and an exclusive one alone', ['shared'], async (company) => {
+    const [one, other] = [await company.member({ ttl: 5000 }), await company.member({ ttl: 5000 })]
+    const readers = [await hold(one, 'a', { mode: 'shared' }), await hold(other, 'a', { mode: 'shared' })]
+    expect(await webLocks(one.locks).request('a', { ifAvailable: true }, (lock) => lock)).toBe(null)
+    for (const reader of readers) reader.letGo()
+    for (const reader of readers) await reader.ended
+    expect(await webLocks(one.locks).request('a', (lock) => lock?.mode)).toBe('exclusive')
+  })
+
+  fact('a store without shared locks says NotSupportedError', ['no shared'], async (company) => {
+    const manager = webLocks((await company.member()).locks)
+    const request = manager.request('a', { mode: 'shared' }, () => {})
+    expect(await errorOf(request)).toMatchObject({ name: 'NotSupportedError' })
+    await company.expectClaims(0)
+  })
+
+  fact('a signal ends the wait with its reason, and leaves nothing behind', [], async (company) => {
+    const [one, other] = [await company.member({ ttl: 5000 }), await company.member({ ttl: 5000 })]
+    const first = await hold(one, 'a')
+    const controller = new AbortController()
+    const waiting = webLocks(other.locks).request('a', { signal: controller.signal }, () => 'granted')
+    await company.contended(other)
+    controller.abort('mine')
+    expect(await errorOf(waiting)).toBe('mine')
+    await company.expectClaims(1)
+    first.letGo()
+    await first.ended
+  })
+
+  fact('a lock that is stolen is told with AbortError, and is the thief’s', ['force'], async (company) => {
+    const [one, thief] = [await company.member({ ttl: 900 }), await company.member({ ttl: 5000 })]
+    const first = await hold(one, 'a')
+    const stolen = await hold(thief, 'a', { steal: true })
+    expect(stolen.lock.fence).toBeGreaterThan(first.lock.fence)
+    expect(await errorOf(first.ended)).toMatchObject({ name: 'AbortError' })
+    expect(first.lock.signal.aborted).toBe(true)
+    first.letGo()
+    expect(await webLocks(one.locks).request('a', { ifAvailable: true }, (lock) => lock)).toBe(null)
+    stolen.letGo()
+    await stolen.ended
+  })
+
+  fact('a store that turns nobody out says NotSupportedError to a thief', ['no force'], async (company) => {
+    const manager = webLocks((await company.member()).locks)
+    expect(await errorOf(manager.request('a', { steal: true }, () => {}))).toMatchObject({ name: 'NotSupportedError' })
+    await company.expectClaims(0)
+  })
+}
+
+function hold({ locks }: Member, name: string, options: LockOptions = {}): Promise<Held> {
+  return new Promise((resolve, reject) => {
+    const ended = webLocks(locks).request(name, options, async (lock) => {
+      if (lock === null) throw new Error('It was not to be had.')
+      await new Promise<void>((letGo) => resolve({ lock, letGo, ended }))
+      return 'done'
+    })
+    ended.catch(reject)
+  })
+}
