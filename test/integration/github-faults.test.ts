@@ -101,51 +101,6 @@ describe('errors of GitHub', () => {
   })
 })
 
-describe('rights', () => {
-  test('a token that may not write is refused when the store is opened', async () => {
-    scene.fake.user('reader', 'read')
-    const octokit = scene.octokit('reader')
-    scene.fake.user('reader', 'read')
-    await expect(scene.worker('reader', { octokit })).rejects.toMatchObject({ code: 'UNAVAILABLE', reason: 'auth' })
-  })
-
-  test('a revoked token costs the lock when its lease ends, and the next one gets it', async () => {
-    const lease = await taken(first)
-    scene.fake.fault = ({ headers }) =>
-      headers['authorization']?.endsWith('of-first') === true ? { status: 401 } : undefined
-    const failures: unknown[] = []
-    first.locks.on('renewal-failed', ({ error }) => failures.push(error))
-    const other = await scene.run(second.locks.acquire(issue(number)))
-    expect(failures[0]).toMatchObject({ reason: 'auth' })
-    expect(lease.held).toBe(false)
-    expect(other.fence).toBeGreaterThan(lease.fence)
-  })
-
-  test('claims and takeovers of those who may not write count for nothing', async () => {
-    scene.fake.user('stranger', 'read', 'token-of-stranger')
-    const lease = await taken(first)
-    const own = claimIn(scene.fake.thread(number)[0]?.body ?? '')
-    if (own === undefined) throw new Error('There is no claim.')
-    const { key } = own
-    const ends = [{ comment: lease.fence, worker: 'first', held: true }]
-    scene.fake.comment(number, 'stranger', takeoverText({ key, by: 'x', cause: 'forced', reason: 'x', at: 0, ends }))
-    scene.fake.comment(number, 'stranger', claimText({ ...own, id: 'forged', ttlMs: 3_600_000 }))
-    scene.fake.comment(number, 'stranger', claimText({ ...own, id: 'forged too', heldSince: 1 }))
-    await scene.world.pass(120_000)
-    expect(lease.held).toBe(true)
-    await scene.run(lease.release())
-    expect((await taken(second)).held).toBe(true)
-  })
-
-  test('the claims of somebody who lost the right count no more', async () => {
-    const lease = await taken(first)
-    scene.fake.user('first', 'read')
-    await scene.world.pass(700_000)
-    const other = await taken(second)
-    expect(other.fence).toBeGreaterThan(lease.fence)
-  })
-})
-
 describe('comments that somebody touched', () => {
   test('a deleted claim is an eviction: its holder is told at its next heartbeat', async () => {
     const lease = await taken(first)

@@ -1,6 +1,7 @@
 /** The repository behind the fake: issues, comments, labels, assignees, and who may do what. */
 import {
   commentDocument,
+  isBot,
   issueDocument,
   labelDocument,
   permissionDocument,
@@ -127,11 +128,15 @@ export class IssueBook {
   }
 
   #repositoryOf(login: string): Answer {
-    return ok(repositoryDocument(this.repository, this.#permissions.get(login) ?? 'none', this.#fields))
+    return ok(repositoryDocument(this.repository, this.#asUser(login), this.#fields))
   }
 
   #permissionOf(login: string): Answer {
-    return ok(permissionDocument(login, this.#permissions.get(login) ?? 'none'))
+    return ok(permissionDocument(login, this.#asUser(login)))
+  }
+
+  #asUser(login: string): Permission {
+    return isBot(login) ? 'none' : (this.#permissions.get(login) ?? 'none')
   }
 
   #listIssues({ query }: Call): Answer {
