@@ -230,6 +230,26 @@ test('leases last five minutes, heartbeats come every 30 s, and waiters ask afte
   })
 })
 
+test('a waiter asks after 1, 2, 4, 8 and then every 16 s, give or take a tenth', async () => {
+  scene.fake.lagMs = 0
+  const lease = await scene.run(first.locks.acquire(issue(number), { heartbeat: 'manual', ttl: '1h' }))
+  const lookedAt: number[] = []
+  scene.fake.fault = ({ method, url, headers }) => {
+    const isLook = method === 'GET' && url.includes('/comments') && headers['authorization']?.endsWith('of-second')
+    if (isLook === true) lookedAt.push(scene.world.now)
+    return undefined
+  }
+  const waiting = second.locks.acquire(issue(number), { wait: '70s' })
+  await expect(scene.run(waiting)).rejects.toMatchObject({ code: 'TIMEOUT' })
+  const pauses = lookedAt.map((at, index) => (at - (lookedAt[index - 1] ?? at)) / 1000)
+  // The first look is for who is there, those at the end are for leaving.
+  const expected = [1, 2, 4, 8, 16, 16]
+  for (const [index, seconds] of expected.entries()) {
+    expect(Math.abs((pauses[index + 1] ?? 0) - seconds), pauses.join(' ')).toBeLessThan(0.1 * seconds + 0.2)
+  }
+  await scene.run(lease.release())
+})
+
 describe('strategies', () => {
   test('fail does not wait and leaves no trace', async () => {
     await taken(first)

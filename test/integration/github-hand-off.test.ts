@@ -30,8 +30,13 @@ test('a lease handed off lives on in other hands, with its fence', async () => {
   expect(lease.held).toBe(false)
   const resumed = await scene.run(second.locks.resume(proof))
   expect(resumed.fence).toBe(lease.fence)
+  const edits = (): number => scene.fake.log.filter((line) => line.startsWith('PATCH')).length
+  const before = edits()
   await scene.world.pass(600_000)
   expect(resumed.held).toBe(true)
+  // Every 27 to 30 seconds, as before.
+  expect(edits() - before).toBeGreaterThanOrEqual(19)
+  expect(edits() - before).toBeLessThanOrEqual(23)
   expect(await scene.run(first.locks.tryAcquire(issue(number)))).toBeNull()
   await scene.run(resumed.release())
   expect((await scene.run(first.locks.acquire(issue(number)))).fence).toBeGreaterThan(lease.fence)

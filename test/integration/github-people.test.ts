@@ -63,6 +63,18 @@ describe('a claim', () => {
     expect(claimIn(comment?.body ?? '')?.renewals).toBeLessThanOrEqual(23)
   })
 
+  test('is renewed for as long as its holder says', async () => {
+    const { locks } = await scene.worker('worker')
+    const number = scene.fake.openIssue('Fix it', 'a-person')
+    const lease = await scene.run(locks.acquire(issue(number), { heartbeat: 'manual' }))
+    await scene.run(lease.renew('30m'))
+    expect(claimIn(scene.fake.thread(number)[0]?.body ?? '')?.ttlMs).toBe(1_800_000)
+    await scene.world.pass(1_500_000)
+    expect(lease.held).toBe(true)
+    const other = await scene.worker('other')
+    expect(await scene.run(other.locks.tryAcquire(issue(number)))).toBeNull()
+  })
+
   test('becomes a record of what it was when it is released', async () => {
     const { locks, driver } = await scene.worker('worker')
     const number = scene.fake.openIssue('Fix it', 'a-person')
@@ -175,6 +187,25 @@ describe('names', () => {
     expect(scene.fake.issues.get(4)).toBeUndefined()
   })
 
+  test('have one issue, the lowest, though readings leave out for a while what others opened', async () => {
+    let opened = 0
+    for (let seed = 1; seed <= 12; seed += 1) {
+      const rush = new Scene({ lagMs: 4900, seed })
+      const workers = [await rush.worker('one'), await rush.worker('two'), await rush.worker('three')]
+      const fences = workers.map(async ({ locks }) => {
+        await rush.world.wait(rush.world.between(0, 3000))
+        return locks.run('deploy', async ({ fence }) => fence)
+      })
+      expect(new Set(await rush.run(Promise.all(fences))).size).toBe(3)
+      const issues = [1, 2, 3].filter((number) => rush.fake.issues.get(number) !== undefined)
+      expect(issues.filter((number) => rush.fake.thread(number).length > 0)).toEqual([1])
+      opened += issues.length
+      await rush.close()
+    }
+    // Else nobody had a choice.
+    expect(opened).toBeGreaterThan(12)
+  })
+
   test('whose issue was deleted get another', async () => {
     const { locks } = await scene.worker('worker')
     await scene.run(locks.run('deploy', () => {}))
@@ -204,7 +235,8 @@ describe('status', () => {
     expect(averageAcquisitionTimeMs).toBeGreaterThan(5000)
     const other = await scene.worker('other')
     expect(await scene.run(other.locks.tryAcquire(issue(number)))).toBeNull()
-    await scene.run(other.locks.acquire(issue(number), { onConflict: 'fail' }).catch(() => {}))
+    const refusal = scene.run(other.locks.acquire(issue(number), { onConflict: 'fail' }))
+    await expect(refusal).rejects.toThrow(/Held by worker since/)
     const { totalConflicts, failedAcquisitions } = await scene.run(other.locks.stats())
     expect({ totalConflicts, failedAcquisitions }).toEqual({ totalConflicts: 2, failedAcquisitions: 1 })
   })

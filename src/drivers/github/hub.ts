@@ -97,7 +97,7 @@ export class Hub {
   /** The comments of all issues that were made or edited since. */
   everyComment(sinceMs: number, deadline: Deadline): Promise<Reading<Comment>> {
     const query = { since: timeText(sinceMs), sort: 'created', direction: 'asc' }
-    return this.#pagesOf('GET /repos/{owner}/{repo}/issues/comments', query, commentOf, deadline)
+    return this.#pagesOf('GET /repos/{owner}/{repo}/issues/comments', query, commentOf, deadline, false)
   }
 
   /** Not sent again by octokit: whoever asks looks first whether the comment is there. */
@@ -162,6 +162,7 @@ export class Hub {
     query: Readonly<Record<string, unknown>>,
     read: (value: unknown) => Item,
     deadline: Deadline,
+    isToDecide = true,
   ): Promise<Reading<Item>> {
     const begunAt = this.#environment.now()
     const begunDateMs = this.clock.earliest(begunAt)
@@ -180,7 +181,7 @@ export class Hub {
       pages.push(await ask(pages.length + 1))
     }
     // What was deleted in between has moved others to pages that were read before: these once more, mostly unchanged.
-    for (let page = pages.length - 1; page >= 1; page -= 1) pages.push(await ask(page))
+    if (isToDecide) for (let page = pages.length - 1; page >= 1; page -= 1) pages.push(await ask(page))
     return { items: pages.flat().map(read), dateMs, begunAt, begunDateMs }
   }
 

@@ -1,60 +1,18 @@
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
-import { Octokit } from '@octokit/core'
 import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from 'vitest'
 import { connect } from '../../src/api/connect.ts'
-import { github } from '../../src/drivers/github.ts'
 import { GithubServer } from '../support/github/github-server.ts'
-import { liveSuite } from '../support/github/live-suite.ts'
 import { OpenApi } from '../support/github/openapi.ts'
 
 const openapi = new OpenApi()
-const { GITHUB_REPO: realRepository, GITHUB_TOKEN: realToken } = process.env
 
 /** A GitHub Enterprise Server of our own. */
 async function enterprise(): Promise<GithubServer & { readonly api: string }> {
   const server = await GithubServer.start({ lagMs: 100, openapi })
-  server.github.user('someone', 'write', 'secret', 'secret-0', 'secret-1')
+  server.github.user('someone', 'write', 'secret')
   return Object.assign(server, { api: `${server.url}/api/v3` })
-}
-
-liveSuite(
-  'the repository of a GitHub of our own',
-  async () => {
-    const server = await enterprise()
-    const { repository } = server.github
-    return {
-      driver: (worker) => github(repository, { token: `secret-${worker}`, baseUrl: server.api, settle: 200 }),
-      openIssue: async () => server.github.openIssue('A task', 'someone'),
-      async close() {
-        await server.stop()
-        expect(server.github.complaints).toEqual([])
-      },
-    }
-  },
-  60_000,
-)
-
-if (realRepository !== undefined && realToken !== undefined) {
-  const octokit = new Octokit({ auth: realToken })
-  const [owner = '', repo = ''] = realRepository.split('/')
-  liveSuite(
-    `the repository ${realRepository}`,
-    async () => ({
-      driver: () => github(realRepository),
-      async openIssue() {
-        const { data } = await octokit.request('POST /repos/{owner}/{repo}/issues', {
-          owner,
-          repo,
-          title: 'Leasehold tests',
-        })
-        return data.number
-      },
-      close: async () => {},
-    }),
-    300_000,
-  )
 }
 
 describe('a github: URL', () => {
