@@ -23,7 +23,7 @@ import { commentsByKey, listedClaims } from './github/listing.ts'
 import { LockIssues } from './github/lock-issues.ts'
 import { MirrorKeeper } from './github/mirror.ts'
 import { makeOctokit, type OctokitLike } from './github/octokit.ts'
-import type { GithubOptions } from './github/options.ts'
+import { checkNames, type GithubOptions } from './github/options.ts'
 import { Pace } from './github/pace.ts'
 import { Seats } from './github/seats.ts'
 import { Signs } from './github/signs.ts'
@@ -90,6 +90,7 @@ class IssuesDriver implements GithubDriver {
     if (owner === undefined || repo === undefined) {
       throw new LeaseholdError('INVALID', `${JSON.stringify(repository)} is no repository. Use owner/repo.`)
     }
+    checkNames(options)
     this.#repository = { owner, repo }
     this.#options = options
     this.#environment = options.environment ?? systemEnvironment()

@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from 'vitest'
 import { connect } from '../../src/api/connect.ts'
+import { github, type GithubOptions } from '../../src/drivers/github.ts'
 import { GithubServer } from '../support/github/github-server.ts'
 import { OpenApi } from '../support/github/openapi.ts'
 
@@ -51,10 +52,25 @@ describe('a github: URL', () => {
     await expect(connect('github:acme')).rejects.toMatchObject({ code: 'INVALID' })
   })
 
-  test('of a repository that is not there, with a wrong token, or archived, is refused', async () => {
+  test('of a repository that is not there, is archived, has no issues, or with a wrong token, is refused', async () => {
     vi.stubEnv('GITHUB_TOKEN', 'secret')
+    server.github.settings = { archived: true }
+    await expect(connect(url())).rejects.toMatchObject({ code: 'UNAVAILABLE', reason: 'read-only' })
+    server.github.settings = { has_issues: false }
+    await expect(connect(url())).rejects.toMatchObject({ code: 'UNAVAILABLE', reason: 'configuration' })
+    server.github.settings = {}
     await expect(connect(url().replace('tasks', 'other'))).rejects.toMatchObject({ reason: 'auth' })
     vi.stubEnv('GITHUB_TOKEN', 'wrong')
     await expect(connect(url())).rejects.toMatchObject({ reason: 'auth' })
   })
+})
+
+test('names and labels that GitHub or a comment cannot take are refused at once', () => {
+  const refused = (options: GithubOptions): unknown => expect(() => github('acme/tasks', options)).toThrow(/INVALID/)
+  refused({ workerId: '' })
+  refused({ workerId: 'w'.repeat(257) })
+  refused({ lockLabel: 'locks,deploys' })
+  refused({ lockLabel: '' })
+  refused({ heldLabel: 'h'.repeat(51) })
+  expect(github('acme/tasks', { workerId: 'w', lockLabel: 'locks', heldLabel: false }).name).toBe('github')
 })

@@ -130,7 +130,7 @@ export function permissionDocument(login: string, permission: Permission): unkno
 }
 
 /** A repository has some eighty fields. Those that are not about locks are all alike. */
-export function repositoryDocument(repository: string, permission: Permission, required: readonly string[]): unknown {
+export function repositoryDocument(repository: string, permission: Permission, required: readonly string[]): object {
   const [owner = '', name = ''] = repository.split('/')
   const own = `${api}/repos/${repository}`
   const mayWrite = permission === 'admin' || permission === 'write'

@@ -34,6 +34,8 @@ export interface Answer {
 
 export class IssueBook {
   readonly repository: string
+  /** What is special about the repository, in the words of GitHub's API. */
+  settings: { readonly archived?: boolean; readonly has_issues?: boolean } = {}
   /** Reads lag behind writes by less than this. */
   lagMs: number
   readonly comments: Lagging<StoredComment>
@@ -128,7 +130,7 @@ export class IssueBook {
   }
 
   #repositoryOf(login: string): Answer {
-    return ok(repositoryDocument(this.repository, this.#asUser(login), this.#fields))
+    return ok({ ...repositoryDocument(this.repository, this.#asUser(login), this.#fields), ...this.settings })
   }
 
   #permissionOf(login: string): Answer {
