@@ -9,7 +9,7 @@ import { testRepository } from '../support/github/repository.ts'
 const repository = await testRepository()
 const { name, isReal, settleMs } = repository
 // A real one has its own time: a fact may take its quarter of an hour.
-if (isReal) vi.setConfig({ testTimeout: 1_800_000, hookTimeout: 300_000 })
+if (isReal) vi.setConfig({ testTimeout: 900_000, hookTimeout: 300_000 })
 afterAll(() => repository.close())
 
 liveSuite(repository)

@@ -85,7 +85,10 @@ async function releaseOn(desk: Desk, issue: number, { id, key }: Release, deadli
   await settleDuplicates(desk, seat, look, deadline)
   const verdict = verdictOn(look, seat.comment, settleMs)
   if (verdict.state === 'ended') return leave(desk, seat, endedBy(verdict.claim.end), look.thread)
-  if (verdict.state === 'missing' && mustShow(desk, seat, look)) return vanish(desk, seat, look.thread)
+  // Who only waited has nothing to be told but that it is gone, and be it for want of rights.
+  if (verdict.state === 'missing' && mustShow(desk, seat, look)) {
+    return seat.held ? vanish(desk, seat, look.thread) : leave(desk, seat, unknownClaim, look.thread)
+  }
   if (verdict.state === 'expired') return expire(desk, seat, look.thread, deadline)
   await complete(desk, seat, desk.results.get(seat.comment) ?? (seat.held ? 'released' : 'gave up'), deadline)
   return leave(desk, seat, { state: 'absent', reason: 'released' }, look.thread)

@@ -13,7 +13,8 @@ function soon<Seen>(look: () => Promise<Seen>) {
 
 /** What users and people see of locks in a repository, whichever it is. */
 export function liveSuite({ name, isReal, octokit, ...repository }: TestRepository): void {
-  describe(`locks in ${isReal ? name : 'a repository of our own'}`, () => {
+  const timeout = isReal ? 120_000 + 20 * repository.settleMs : 30_000
+  describe(`locks in ${isReal ? name : 'a repository of our own'}`, { timeout }, () => {
     let first: Locks
     let second: Locks
     let driver: GithubDriver
@@ -40,7 +41,7 @@ export function liveSuite({ name, isReal, octokit, ...repository }: TestReposito
     }
 
     test('an issue is locked by one alone, people see by whom, and it passes on with a higher fence', async () => {
-      const lease = await first.acquire(scope, forTask({ complexity: 5, task_type: 'bug-fix' }))
+      await using lease = await first.acquire(scope, forTask({ complexity: 5, task_type: 'bug-fix' }))
       expect(await second.tryAcquire(scope)).toBeNull()
       await soon(() => driver.status(number)).toMatchObject({
         locked: true,
@@ -53,7 +54,7 @@ export function liveSuite({ name, isReal, octokit, ...repository }: TestReposito
       expect(lease.held).toBe(true)
       driver.conclude(lease.fence, 'merged')
       await lease.release()
-      const next = await waiting
+      await using next = await waiting
       expect(next.fence).toBeGreaterThan(lease.fence)
       await soon(async () => claimIn(await comment(lease.fence))?.completion?.result).toBe('merged')
       await next.release()
@@ -68,23 +69,24 @@ export function liveSuite({ name, isReal, octokit, ...repository }: TestReposito
     })
 
     test('who gives up waiting leaves no claim, and force takes the lock with its signs', async () => {
-      const lease = await first.acquire(scope)
-      const wait = isReal ? 4 * repository.settleMs : 1000
+      await using lease = await first.acquire(scope)
+      // Time for a comment to be written.
+      const wait = isReal ? 10_000 + 2 * repository.settleMs : 1000
       await expect(second.acquire(scope, { wait })).rejects.toMatchObject({ code: 'TIMEOUT' })
-      const forced = await second.acquire(scope, { onConflict: 'force' })
+      await using forced = await second.acquire(scope, { onConflict: 'force' })
       await expect(lease.renew()).rejects.toMatchObject({ code: 'NOT_HELD' })
       await soon(async () => {
-        const { data } = await octokit.request('GET /repos/{owner}/{repo}/issues', { owner, repo, state: 'all' })
-        const { labels, assignees } = data.find((one) => one.number === number) ?? {}
-        return { labels: labels?.length, assignees: assignees?.length }
-      }).toEqual({ labels: 1, assignees: 1 })
+        const held = { owner, repo, labels: 'leasehold: held' }
+        const { data } = await octokit.request('GET /repos/{owner}/{repo}/issues', held)
+        return data.find((one) => one.number === number)?.assignees?.length
+      }).toBe(1)
       await forced.release()
       await soon(() => first.inspect(scope)).toBeNull()
     })
 
     test('a lease is handed from one process to another', async () => {
-      const lease = await second.acquire(scope)
-      const resumed = await first.resume(await lease.handOff())
+      await using lease = await second.acquire(scope)
+      await using resumed = await first.resume(await lease.handOff())
       expect(resumed.fence).toBe(lease.fence)
       expect(await second.tryAcquire(scope)).toBeNull()
       expect(await resumed.release()).toEqual({ released: true })
