@@ -180,7 +180,8 @@ function leaseTimes(
   if (heartbeat === 'manual') return { ttlMs, heartbeatMs: Infinity }
   if (heartbeat === 'auto') {
     const defaultHeartbeatMs = preset?.heartbeatMs ?? supports.heartbeatDefaultMs
-    return { ttlMs, heartbeatMs: options.ttl === undefined && defaultHeartbeatMs ? defaultHeartbeatMs : ttlMs / 3 }
+    // A default belongs to its ttl, whoever says it: a lease that was handed off comes with one.
+    return { ttlMs, heartbeatMs: ttlMs === defaultTtlMs && defaultHeartbeatMs ? defaultHeartbeatMs : ttlMs / 3 }
   }
   return { ttlMs, heartbeatMs: checkHeartbeat(positiveMs(heartbeat, 'heartbeat'), ttlMs) }
 }

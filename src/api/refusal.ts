@@ -76,7 +76,10 @@ function heldBy(holders: NonNullable<ErrorDetails['holders']>): string {
   const [first] = holders
   if (first === undefined) return ''
   const others = holders.length > 1 ? ` and ${holders.length - 1} more` : ''
-  return ` Held by ${first.runner.id} on ${first.runner.host} since ${first.acquiredAt.toISOString()}${others}.`
+  const { id, host } = first.runner
+  // Where comments may be public, hosts are not told.
+  const where = host === '' ? '' : ` on ${host}`
+  return ` Held by ${id}${where} since ${first.acquiredAt.toISOString()}${others}.`
 }
 
 function unavailable(error: unknown): ErrorDetails {

@@ -13,6 +13,7 @@ import { LeaseholdError } from '../core/errors.ts'
 import { pageOf } from '../core/paging.ts'
 import { ttlMaxMs } from './github/claim-comment.ts'
 import { Deadlines, type Deadline } from './github/deadline.ts'
+import { recordOf } from './github/comment-text.ts'
 import { timeAt, type Desk } from './github/desk.ts'
 import { faultOf, isGone, unavailable } from './github/faults.ts'
 import { Hub, type Repository } from './github/hub.ts'
@@ -22,7 +23,7 @@ import { commentsByKey, listedClaims } from './github/listing.ts'
 import { LockIssues } from './github/lock-issues.ts'
 import { MirrorKeeper } from './github/mirror.ts'
 import { makeOctokit, type OctokitLike } from './github/octokit.ts'
-import type { GithubOptions } from './github/options.ts'
+import { checkNames, type GithubOptions } from './github/options.ts'
 import { Pace } from './github/pace.ts'
 import { Seats } from './github/seats.ts'
 import { Signs } from './github/signs.ts'
@@ -89,6 +90,7 @@ class IssuesDriver implements GithubDriver {
     if (owner === undefined || repo === undefined) {
       throw new LeaseholdError('INVALID', `${JSON.stringify(repository)} is no repository. Use owner/repo.`)
     }
+    checkNames(options)
     this.#repository = { owner, repo }
     this.#options = options
     this.#environment = options.environment ?? systemEnvironment()
@@ -238,7 +240,9 @@ class IssuesDriver implements GithubDriver {
     const { permissions, has_issues: hasIssues, archived } = found
     if (hasIssues === false) throw unavailable(`${name} has no issues. Turn them on in its settings.`, 'configuration')
     if (archived === true) throw unavailable(`${name} is archived: nothing can be written.`, 'read-only')
-    if ((permissions as { readonly push?: boolean } | undefined)?.push === false) {
+    // A user who sees it may at least pull. If not even that is said, the token is an app's, and this is not about it.
+    const { push, pull } = recordOf(permissions) ?? {}
+    if (push === false && pull !== false) {
       throw unavailable(`The token may not write to ${name}, so its claims would not count.`, 'auth')
     }
   }

@@ -1,6 +1,8 @@
 // One worker of a run over issues, in a process of its own that may be stopped or killed at any moment.
 //
-//   node github-client.js URL REPOSITORY ISSUE TOKEN LOG NAME RUN_MS SETTLE_MS
+//   node github-client.js URL REPOSITORY ISSUE TOKEN LOG NAME PACE RUN_MS SETTLE_MS TTL_MS HOLD_MS
+//
+// PACE is "hasty" for a GitHub that does not mind, or "polite".
 import { setTimeout as pause } from 'node:timers/promises'
 import { Octokit } from '@octokit/core'
 import { retry } from '@octokit/plugin-retry'
@@ -10,17 +12,19 @@ import { issue } from '../../src/core/scope.ts'
 import { github } from '../../src/drivers/github.ts'
 import { historyLog } from '../../src/testing/history/log.ts'
 
-const [baseUrl = '', repository = '', number = '', token = '', log = '', name = '', ...numbers] = process.argv.slice(2)
-const [runMs = 0, settleMs = 0] = numbers.map(Number)
+const [baseUrl = '', repository = '', number = '', token = '', log = '', name = '', pace, ...numbers] =
+  process.argv.slice(2)
+const [runMs = 0, settleMs = 0, ttlMs = 0, holdMs = 0] = numbers.map(Number)
 
 const history = historyLog(log)
-// Without the throttling plugin: its second between two writes would leave little to see.
+// In haste without the throttling plugin: its second between two writes would leave little to see.
 const octokit = new (Octokit.plugin(retry))({
   auth: token,
   baseUrl,
   retry: { retryAfterBaseValue: 50 },
   log: { debug() {}, info() {}, warn() {}, error() {} },
 })
+const access = pace === 'hasty' ? { octokit, poll: { min: 40, max: 200 } } : { token, baseUrl }
 const locks = await opened()
 
 // One attempt at a time: what the client tells is about the last.
@@ -37,10 +41,10 @@ for (let turn = 0; monotonicMs() < until; turn += 1) {
   current = `${name}-${turn}`
   history.write({ type: 'acquire', client: name, attempt: current, key: 'issue', mode: 'exclusive' })
   try {
-    const lease = await locks.acquire(issue(Number(number)), { ttl: 2500, wait: 6000 })
+    const lease = await locks.acquire(issue(Number(number)), { ttl: ttlMs, wait: 2.4 * ttlMs })
     const now = monotonicMs()
     history.write({ type: 'granted', attempt: current, fence: lease.fence, deadline: now + lease.remainingMs })
-    await pause(Math.random() * 50)
+    await pause(Math.random() * holdMs)
     if (lease.held) history.write({ type: 'checked', attempt: current })
     history.write({ type: 'release', attempt: current })
     await lease.release()
@@ -53,13 +57,7 @@ await locks.close()
 
 async function opened(): ReturnType<typeof createLocks> {
   for (;;) {
-    const driver = github(repository, {
-      octokit,
-      settle: settleMs,
-      poll: { min: 40, max: 200 },
-      assign: false,
-      heldLabel: false,
-    })
+    const driver = github(repository, { ...access, settle: settleMs, assign: false, heldLabel: false })
     try {
       return await createLocks({ driver })
     } catch {

@@ -122,6 +122,23 @@ describe("octokit's plugins", () => {
     scene.fake.fault = () => undefined
     await scene.close()
   })
+
+  test('send no comment again by themselves: it may have arrived', async () => {
+    const scene = new Scene()
+    using timers = useWorldTimers(scene.world, startsAt)
+    expect(timers).toBeDefined()
+    const number = scene.fake.openIssue('Fix it', 'a-person')
+    scene.fake.user('team', 'write', 'one more secret')
+    const worker = await scene.worker('team', { token: 'one more secret', fetch: scene.fetch() })
+    let sent = 0
+    scene.fake.fault = ({ method }) =>
+      method === 'POST' && (sent += 1) === 1 ? { status: 502, carriedOut: true } : undefined
+    const lease = await scene.run(worker.locks.acquire(issue(number)))
+    const comments = scene.fake.log.filter((line) => line === `POST /repos/acme/tasks/issues/${number}/comments`)
+    expect(comments).toHaveLength(1)
+    expect(scene.fake.thread(number).map(({ id }) => id)).toEqual([lease.fence])
+    await scene.close()
+  })
 })
 
 test('fifty workers stay within what GitHub allows one account in an hour', { timeout: 180_000 }, async () => {

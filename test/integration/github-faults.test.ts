@@ -101,51 +101,6 @@ describe('errors of GitHub', () => {
   })
 })
 
-describe('rights', () => {
-  test('a token that may not write is refused when the store is opened', async () => {
-    scene.fake.user('reader', 'read')
-    const octokit = scene.octokit('reader')
-    scene.fake.user('reader', 'read')
-    await expect(scene.worker('reader', { octokit })).rejects.toMatchObject({ code: 'UNAVAILABLE', reason: 'auth' })
-  })
-
-  test('a revoked token costs the lock when its lease ends, and the next one gets it', async () => {
-    const lease = await taken(first)
-    scene.fake.fault = ({ headers }) =>
-      headers['authorization']?.endsWith('of-first') === true ? { status: 401 } : undefined
-    const failures: unknown[] = []
-    first.locks.on('renewal-failed', ({ error }) => failures.push(error))
-    const other = await scene.run(second.locks.acquire(issue(number)))
-    expect(failures[0]).toMatchObject({ reason: 'auth' })
-    expect(lease.held).toBe(false)
-    expect(other.fence).toBeGreaterThan(lease.fence)
-  })
-
-  test('claims and takeovers of those who may not write count for nothing', async () => {
-    scene.fake.user('stranger', 'read', 'token-of-stranger')
-    const lease = await taken(first)
-    const own = claimIn(scene.fake.thread(number)[0]?.body ?? '')
-    if (own === undefined) throw new Error('There is no claim.')
-    const { key } = own
-    const ends = [{ comment: lease.fence, worker: 'first', held: true }]
-    scene.fake.comment(number, 'stranger', takeoverText({ key, by: 'x', cause: 'forced', reason: 'x', at: 0, ends }))
-    scene.fake.comment(number, 'stranger', claimText({ ...own, id: 'forged', ttlMs: 3_600_000 }))
-    scene.fake.comment(number, 'stranger', claimText({ ...own, id: 'forged too', heldSince: 1 }))
-    await scene.world.pass(120_000)
-    expect(lease.held).toBe(true)
-    await scene.run(lease.release())
-    expect((await taken(second)).held).toBe(true)
-  })
-
-  test('the claims of somebody who lost the right count no more', async () => {
-    const lease = await taken(first)
-    scene.fake.user('first', 'read')
-    await scene.world.pass(700_000)
-    const other = await taken(second)
-    expect(other.fence).toBeGreaterThan(lease.fence)
-  })
-})
-
 describe('comments that somebody touched', () => {
   test('a deleted claim is an eviction: its holder is told at its next heartbeat', async () => {
     const lease = await taken(first)
@@ -273,6 +228,26 @@ test('leases last five minutes, heartbeats come every 30 s, and waiters ask afte
     priority: false,
     evict: ['stale', 'all'],
   })
+})
+
+test('a waiter asks after 1, 2, 4, 8 and then every 16 s, give or take a tenth', async () => {
+  scene.fake.lagMs = 0
+  const lease = await scene.run(first.locks.acquire(issue(number), { heartbeat: 'manual', ttl: '1h' }))
+  const lookedAt: number[] = []
+  scene.fake.fault = ({ method, url, headers }) => {
+    const isLook = method === 'GET' && url.includes('/comments') && headers['authorization']?.endsWith('of-second')
+    if (isLook === true) lookedAt.push(scene.world.now)
+    return undefined
+  }
+  const waiting = second.locks.acquire(issue(number), { wait: '70s' })
+  await expect(scene.run(waiting)).rejects.toMatchObject({ code: 'TIMEOUT' })
+  const pauses = lookedAt.map((at, index) => (at - (lookedAt[index - 1] ?? at)) / 1000)
+  // The first look is for who is there, those at the end are for leaving.
+  const expected = [1, 2, 4, 8, 16, 16]
+  for (const [index, seconds] of expected.entries()) {
+    expect(Math.abs((pauses[index + 1] ?? 0) - seconds), pauses.join(' ')).toBeLessThan(0.1 * seconds + 0.2)
+  }
+  await scene.run(lease.release())
 })
 
 describe('strategies', () => {

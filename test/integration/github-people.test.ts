@@ -3,7 +3,7 @@ import { issue } from '../../src/core/scope.ts'
 import { forTask, type Mirror } from '../../src/drivers/github.ts'
 import { claimIn } from '../../src/drivers/github/claim-comment.ts'
 import { documentIn } from '../../src/drivers/github/comment-text.ts'
-import { Scene } from '../support/github/scene.ts'
+import { Scene, startsAt } from '../support/github/scene.ts'
 
 let scene: Scene
 beforeEach(() => {
@@ -63,6 +63,18 @@ describe('a claim', () => {
     expect(claimIn(comment?.body ?? '')?.renewals).toBeLessThanOrEqual(23)
   })
 
+  test('is renewed for as long as its holder says', async () => {
+    const { locks } = await scene.worker('worker')
+    const number = scene.fake.openIssue('Fix it', 'a-person')
+    const lease = await scene.run(locks.acquire(issue(number), { heartbeat: 'manual' }))
+    await scene.run(lease.renew('30m'))
+    expect(claimIn(scene.fake.thread(number)[0]?.body ?? '')?.ttlMs).toBe(1_800_000)
+    await scene.world.pass(1_500_000)
+    expect(lease.held).toBe(true)
+    const other = await scene.worker('other')
+    expect(await scene.run(other.locks.tryAcquire(issue(number)))).toBeNull()
+  })
+
   test('becomes a record of what it was when it is released', async () => {
     const { locks, driver } = await scene.worker('worker')
     const number = scene.fake.openIssue('Fix it', 'a-person')
@@ -100,6 +112,27 @@ describe('assignee and label', () => {
     expect(seen()).toMatchObject({ assignees: [], labels: [] })
   })
 
+  test('go from one that died to the one that took over', async () => {
+    const [first, second] = [await scene.worker('first'), await scene.worker('second')]
+    const number = scene.fake.openIssue('Fix it', 'a-person')
+    const lease = await scene.run(first.locks.acquire(issue(number)))
+    lease.stopHeartbeat()
+    await scene.run(second.locks.acquire(issue(number)))
+    await scene.world.pass(1000)
+    expect(scene.fake.issues.get(number)).toMatchObject({ assignees: ['second'], labels: ['leasehold: held'] })
+  })
+
+  test.each(['second', 'first'])('stay with the one that forced its way in, of the account %s', async (login) => {
+    const first = await scene.worker('first')
+    const second = await scene.worker(login, {}, { allowForce: true })
+    const number = scene.fake.openIssue('Fix it', 'a-person')
+    const lease = await scene.run(first.locks.acquire(issue(number)))
+    await scene.run(second.locks.acquire(issue(number), { onConflict: 'force' }))
+    await scene.world.pass(35_000)
+    expect(lease.held).toBe(false)
+    expect(scene.fake.issues.get(number)).toMatchObject({ assignees: [login], labels: ['leasehold: held'] })
+  })
+
   test('decide nothing, and may be forbidden', async () => {
     const { locks } = await scene.worker('worker')
     const number = scene.fake.openIssue('Fix it', 'a-person', ['leasehold: held'])
@@ -108,6 +141,23 @@ describe('assignee and label', () => {
     expect(lease.held).toBe(true)
     await scene.run(lease.release())
   })
+})
+
+test('a mirror that is shared keeps what the next holder wrote, when the last one notices', async () => {
+  const entries = new Map<string, string>()
+  const mirror: Mirror = {
+    set: (key, value) => entries.set(key, value),
+    get: (key) => entries.get(key) ?? null,
+    delete: (key) => entries.delete(key),
+  }
+  const first = await scene.worker('first', { mirror })
+  const second = await scene.worker('second', { mirror }, { allowForce: true })
+  const number = scene.fake.openIssue('Fix it', 'a-person')
+  const lease = await scene.run(first.locks.acquire(issue(number)))
+  await scene.run(second.locks.acquire(issue(number), { onConflict: 'force' }))
+  await scene.run(new Promise((resolve) => lease.signal.addEventListener('abort', resolve)))
+  await scene.world.pass(50)
+  expect(await scene.run(first.driver.status(number))).toMatchObject({ by: 'second', from: 'mirror' })
 })
 
 test('closing lets go of everything: no claim, no sign, no timer is left', async () => {
@@ -137,6 +187,25 @@ describe('names', () => {
     expect(scene.fake.issues.get(4)).toBeUndefined()
   })
 
+  test('have one issue, the lowest, though readings leave out for a while what others opened', async () => {
+    let opened = 0
+    for (let seed = 1; seed <= 12; seed += 1) {
+      const rush = new Scene({ lagMs: 4900, seed })
+      const workers = [await rush.worker('one'), await rush.worker('two'), await rush.worker('three')]
+      const fences = workers.map(async ({ locks }) => {
+        await rush.world.wait(rush.world.between(0, 3000))
+        return locks.run('deploy', async ({ fence }) => fence)
+      })
+      expect(new Set(await rush.run(Promise.all(fences))).size).toBe(3)
+      const issues = [1, 2, 3].filter((number) => rush.fake.issues.get(number) !== undefined)
+      expect(issues.filter((number) => rush.fake.thread(number).length > 0)).toEqual([1])
+      opened += issues.length
+      await rush.close()
+    }
+    // Else nobody had a choice.
+    expect(opened).toBeGreaterThan(12)
+  })
+
   test('whose issue was deleted get another', async () => {
     const { locks } = await scene.worker('worker')
     await scene.run(locks.run('deploy', () => {}))
@@ -156,14 +225,18 @@ describe('status', () => {
     await scene.world.pass(60_000)
     const status = await scene.run(locks.status(issue(number)))
     expect(status).toMatchObject({ locked: true, by: 'worker', metadata: { taskInfo: task } })
-    expect(await scene.run(driver.status(number))).toMatchObject({ locked: true, by: 'worker', from: 'github' })
+    const told = await scene.run(driver.status(number))
+    expect(told).toMatchObject({ locked: true, by: 'worker', metadata: { taskInfo: task }, from: 'github' })
+    // Held five seconds and some after it was asked for, and a minute ago.
+    expect(Math.abs((told.since?.getTime() ?? 0) - (startsAt + 6000))).toBeLessThan(2000)
     const { totalAcquisitions, averageAcquisitionTimeMs, staleLocksClaimed } = await scene.run(locks.stats())
     expect({ totalAcquisitions, staleLocksClaimed }).toEqual({ totalAcquisitions: 1, staleLocksClaimed: 0 })
     // Two looks, five seconds apart.
     expect(averageAcquisitionTimeMs).toBeGreaterThan(5000)
     const other = await scene.worker('other')
     expect(await scene.run(other.locks.tryAcquire(issue(number)))).toBeNull()
-    await scene.run(other.locks.acquire(issue(number), { onConflict: 'fail' }).catch(() => {}))
+    const refusal = scene.run(other.locks.acquire(issue(number), { onConflict: 'fail' }))
+    await expect(refusal).rejects.toThrow(/Held by worker since/)
     const { totalConflicts, failedAcquisitions } = await scene.run(other.locks.stats())
     expect({ totalConflicts, failedAcquisitions }).toEqual({ totalConflicts: 2, failedAcquisitions: 1 })
   })
@@ -178,6 +251,7 @@ describe('status', () => {
     const { locks, driver } = await scene.worker('worker', { mirror })
     const number = scene.fake.openIssue('Fix it', 'a-person')
     const lease = await scene.run(locks.acquire(issue(number)))
+    await scene.world.pass(60_000)
     const key = `distributed-locks lock:issue-${number}`
     expect(entries.get(key)?.ttl).toBe(300_000)
     expect(JSON.parse(entries.get(key)?.value ?? '')).toMatchObject({ lock: { worker_id: 'worker' } })
@@ -187,10 +261,16 @@ describe('status', () => {
     await scene.run(lease.release())
     expect(entries.has(key)).toBe(false)
 
-    // A mirror that lies, and one that fails.
+    // A mirror that lies, one that does not forget the dead, and one that fails.
     entries.set(key, { value: '{"lock":{}}', ttl: 1 })
     const again = await scene.run(locks.acquire(issue(number)))
     expect(again.fence).toBeGreaterThan(lease.fence)
+    again.stopHeartbeat()
+    await scene.world.pass(301_000)
+    expect(entries.has(key)).toBe(true)
+    expect(await scene.run(driver.status(number))).toEqual({ locked: false, from: 'github' })
+    const last = await scene.run(locks.acquire(issue(number)))
+    expect(last.held).toBe(true)
     mirror.get = () => Promise.reject(new Error('no memory'))
     expect(await scene.run(driver.status(number))).toMatchObject({ locked: true, from: 'github' })
   })

@@ -31,7 +31,7 @@ export async function enter(desk: Desk, issue: number, claim: Claim, deadline: D
   for (let sends = 1; ; sends += 1) {
     try {
       const { id, author, updatedAt } = await hub.createComment(issue, claimText(record), deadline)
-      desk.writers.trust(author)
+      desk.writers.own(author)
       return sit(desk, claim, { issue, comment: id, author, updatedAt, record, editedAt, held: false })
     } catch (error) {
       if (!isInDoubt(error)) throw error
@@ -56,8 +56,8 @@ export async function find(
   const place = look.thread.claims.find(({ record }) => record?.id === claim.id)
   if (place?.record === undefined || place.end?.how === 'completed') return undefined
   const { comment, record, updatedAt, author } = place
-  // Nobody here knows when it was sent: as long ago as can be.
-  const editedAt = desk.environment.now() - (look.dateMs + roundingMs - updatedAt)
+  // Nobody here knows when it was sent: as long ago as can be, counted from before the look.
+  const editedAt = look.begunAt - (look.dateMs + roundingMs - updatedAt)
   return sit(desk, claim, { issue, comment, author, updatedAt, record, editedAt, held: record.heldSince !== undefined })
 }
 

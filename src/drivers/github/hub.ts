@@ -37,8 +37,13 @@ interface Answer {
   readonly dateMs: number
 }
 
-/** Pages of unchanged answers that are kept. */
-const pagesKeptMax = 500
+interface KeptAnswer {
+  readonly etag: string
+  readonly data: unknown
+}
+
+/** Answers that are kept, in case they have not changed. */
+const answersKeptMax = 500
 const perPage = 100
 /** GitHub wants no more than a hundred at once from all processes of an account. */
 const requestsAtOnce = 10
@@ -54,7 +59,7 @@ export class Hub {
   readonly #repository: Repository
   readonly #environment: Environment
   readonly #pace: Pace
-  readonly #pages = new Map<string, { readonly etag: string; readonly data: unknown; readonly hasNext: boolean }>()
+  readonly #kept = new Map<string, KeptAnswer>()
   readonly #slots = new Slots(requestsAtOnce)
   #silentUntil = -Infinity
 
@@ -74,11 +79,13 @@ export class Hub {
   async mayWrite(username: string, deadline: Deadline): Promise<boolean> {
     try {
       const route = 'GET /repos/{owner}/{repo}/collaborators/{username}/permission'
-      const { data } = await this.#ask(route, { username }, deadline)
+      const { data } = await this.#askIfChanged(route, { username }, deadline)
       return ['admin', 'write'].includes(String(recordOf(data)?.['permission']))
     } catch (error) {
-      if (answerIn(error)?.status === 404) return false
-      throw error
+      if (answerIn(error)?.status !== 404) throw error
+      // Unless nothing is shown to us at all: then nobody is a stranger for that.
+      await this.repository(deadline)
+      return false
     }
   }
 
@@ -90,7 +97,7 @@ export class Hub {
   /** The comments of all issues that were made or edited since. */
   everyComment(sinceMs: number, deadline: Deadline): Promise<Reading<Comment>> {
     const query = { since: timeText(sinceMs), sort: 'created', direction: 'asc' }
-    return this.#pagesOf('GET /repos/{owner}/{repo}/issues/comments', query, commentOf, deadline)
+    return this.#pagesOf('GET /repos/{owner}/{repo}/issues/comments', query, commentOf, deadline, false)
   }
 
   /** Not sent again by octokit: whoever asks looks first whether the comment is there. */
@@ -155,43 +162,49 @@ export class Hub {
     query: Readonly<Record<string, unknown>>,
     read: (value: unknown) => Item,
     deadline: Deadline,
+    isToDecide = true,
   ): Promise<Reading<Item>> {
     const begunAt = this.#environment.now()
     const begunDateMs = this.clock.earliest(begunAt)
-    const items: Item[] = []
+    const pages: (readonly unknown[])[] = []
     let dateMs = Infinity
-    for (let page = 1; page <= pagesMax; page += 1) {
-      const answer = await this.#page(route, { ...query, per_page: perPage, page }, deadline)
+    const ask = async (page: number): Promise<readonly unknown[]> => {
+      const answer = await this.#askIfChanged(route, { ...query, per_page: perPage, page }, deadline)
       // The first page is the oldest: what it shows was so at its date.
       dateMs = Math.min(dateMs, answer.dateMs)
-      items.push(...(answer.data as readonly unknown[]).map(read))
-      if (!answer.hasNext) return { items, dateMs, begunAt, begunDateMs }
+      if (!Array.isArray(answer.data)) throw unavailable('GitHub answered with something that is no list.', 'network')
+      return answer.data
     }
-    throw unavailable(`GitHub has more than ${pagesMax * perPage} entries to read.`, 'full')
+    // A full page may have one after it, whatever it said when it was the last: it has not changed since, so nobody says.
+    while ((pages.at(-1)?.length ?? perPage) >= perPage) {
+      if (pages.length === pagesMax) throw unavailable(`GitHub has over ${pagesMax * perPage} entries to read.`, 'full')
+      pages.push(await ask(pages.length + 1))
+    }
+    // What was deleted in between has moved others to pages that were read before: these once more, mostly unchanged.
+    if (isToDecide) for (let page = pages.length - 1; page >= 1; page -= 1) pages.push(await ask(page))
+    return { items: pages.flat().map(read), dateMs, begunAt, begunDateMs }
   }
 
-  /** One page, asked for only if it has changed: an answer that says "unchanged" is not counted by GitHub. */
-  async #page(
+  /** Asks for what may be known already: an answer that says "unchanged" is not counted by GitHub. */
+  async #askIfChanged(
     route: string,
     query: Readonly<Record<string, unknown>>,
     deadline: Deadline,
-  ): Promise<{ readonly data: unknown; readonly hasNext: boolean; readonly dateMs: number }> {
+  ): Promise<{ readonly data: unknown; readonly dateMs: number }> {
     const name = `${route} ${JSON.stringify(query)}`
-    const kept = this.#pages.get(name)
+    const kept = this.#kept.get(name)
     const headers = kept === undefined ? {} : { 'if-none-match': kept.etag }
     const answer = await this.#ask(route, { ...query, headers }, deadline)
-    if (kept !== undefined && answer.data === unchanged) return { ...kept, dateMs: answer.dateMs }
-    if (!Array.isArray(answer.data)) throw unavailable('GitHub answered with something that is no list.', 'network')
-    const { etag, link } = answer.headers
-    const page = { data: answer.data as unknown, hasNext: typeof link === 'string' && link.includes('rel="next"') }
-    if (typeof etag === 'string') this.#keep(name, { etag, ...page })
-    return { ...page, dateMs: answer.dateMs }
+    if (kept !== undefined && answer.data === unchanged) return { data: kept.data, dateMs: answer.dateMs }
+    const { etag } = answer.headers
+    if (typeof etag === 'string') this.#keep(name, { etag, data: answer.data })
+    return answer
   }
 
-  #keep(name: string, page: { readonly etag: string; readonly data: unknown; readonly hasNext: boolean }): void {
-    this.#pages.delete(name)
-    this.#pages.set(name, page)
-    if (this.#pages.size > pagesKeptMax) for (const oldest of this.#pages.keys()) return void this.#pages.delete(oldest)
+  #keep(name: string, answer: KeptAnswer): void {
+    this.#kept.delete(name)
+    this.#kept.set(name, answer)
+    if (this.#kept.size > answersKeptMax) for (const oldest of this.#kept.keys()) return void this.#kept.delete(oldest)
   }
 
   #ask(route: string, parameters: Readonly<Record<string, unknown>>, deadline: Deadline): Promise<Answer> {

@@ -10,7 +10,7 @@ import { claimText, ttlMaxMs } from './claim-comment.ts'
 import type { Deadline } from './deadline.ts'
 import { timeAt, type Desk } from './desk.ts'
 import { settleDuplicates, enter, find, isHopeless } from './entering.ts'
-import { complete, deleted, endedBy, expire, leave, unknownClaim } from './leaving.ts'
+import { complete, endedBy, expire, leave, unknownClaim, vanish } from './leaving.ts'
 import type { Seat } from './seats.ts'
 import { heldBy, leftMs, mustShow, stand } from './standing.ts'
 import { takeOver } from './taking-over.ts'
@@ -47,10 +47,14 @@ async function claimOn(desk: Desk, issue: number, claim: Claim, deadline: Deadli
 
 async function renewOn(desk: Desk, issue: number, request: Renewal, deadline: Deadline): Promise<Standing> {
   const { seats, pace, environment } = desk
-  const ended = seats.endOf(request.id)
-  if (ended !== undefined) return ended
-  const seat = seats.find(request.id) ?? (await find(desk, issue, request, deadline))
+  const told = seats.endOf(request.id)
+  if (told !== undefined) return told
+  const known = seats.find(request.id)
+  const seat = known ?? (await find(desk, issue, request, deadline))
   if (seat === undefined) return unknownClaim
+  // Of one that others had in their care the comment alone does not tell whether it has been ended.
+  const ended = known === undefined ? await takenOver(desk, seat, deadline) : undefined
+  if (ended !== undefined) return ended
   const { fenceFloor = 0, ttlMs } = request
   if (fenceFloor > seat.comment) return unsupported('a fence above the id of its comment')
   if (ttlMs > ttlMaxMs) return unsupported(`a ttl above ${ttlMaxMs} ms`)
@@ -62,7 +66,10 @@ async function renewOn(desk: Desk, issue: number, request: Renewal, deadline: De
   if (!seat.held) return isDue ? stand(desk, seat, true, deadline) : standOrRest(desk, seat, deadline)
   // Stretched: the lease goes on as it was told, less the time since.
   if (!isDue) return heldBy(seat, leftMs(desk, seat))
-  return (await takenOver(desk, seat, deadline)) ?? heldBy(seat, ttlMs)
+  const turnedOut = await takenOver(desk, seat, deadline)
+  if (turnedOut !== undefined) return turnedOut
+  desk.mirror.put(seat.issue, seat.record)
+  return heldBy(seat, ttlMs)
 }
 
 async function releaseOn(desk: Desk, issue: number, { id, key }: Release, deadline: Deadline): Promise<Standing> {
@@ -77,12 +84,14 @@ async function releaseOn(desk: Desk, issue: number, { id, key }: Release, deadli
   const look = await desk.reader.look(issue, key, deadline)
   await settleDuplicates(desk, seat, look, deadline)
   const verdict = verdictOn(look, seat.comment, settleMs)
-  if (verdict.state === 'ended') return leave(desk, seat, endedBy(verdict.claim.end))
-  if (verdict.state === 'missing' && mustShow(desk, seat, look)) return leave(desk, seat, deleted)
-  if (verdict.state === 'expired') return expire(desk, seat, deadline)
+  if (verdict.state === 'ended') return leave(desk, seat, endedBy(verdict.claim.end), look.thread)
+  // Who only waited has nothing to be told but that it is gone, and be it for want of rights.
+  if (verdict.state === 'missing' && mustShow(desk, seat, look)) {
+    return seat.held ? vanish(desk, seat, look.thread) : leave(desk, seat, unknownClaim, look.thread)
+  }
+  if (verdict.state === 'expired') return expire(desk, seat, look.thread, deadline)
   await complete(desk, seat, desk.results.get(seat.comment) ?? (seat.held ? 'released' : 'gave up'), deadline)
-  const next = look.thread.claims.find(({ comment, end }) => comment > seat.comment && end === undefined)
-  return leave(desk, seat, { state: 'absent', reason: 'released' }, next)
+  return leave(desk, seat, { state: 'absent', reason: 'released' }, look.thread)
 }
 
 async function evictOn(
@@ -113,14 +122,12 @@ async function heartbeat(desk: Desk, seat: Seat, ttlMs: number, deadline: Deadli
   const edited = await desk.hub.editComment(seat.comment, claimText(record), deadline)
   if (edited === undefined) {
     // Of a repository that is not shown any more every comment is gone: this fails then.
-    await desk.reader.look(seat.issue, seat.key, deadline)
-    return leave(desk, seat, deleted)
+    return vanish(desk, seat, (await desk.reader.look(seat.issue, seat.key, deadline)).thread)
   }
   const { updatedAt } = edited.comment
   Object.assign(seat, { record, updatedAt, editedAt })
-  if (isOver(before, updatedAt)) return expire(desk, seat, deadline)
-  if (seat.held) desk.mirror.put(seat.issue, record)
-  return undefined
+  if (!isOver(before, updatedAt)) return undefined
+  return expire(desk, seat, (await desk.reader.look(seat.issue, seat.key, deadline)).thread, deadline)
 }
 
 /** After a lease without an edit from here: whether the claim is over, or another thread of ours has kept it. */
@@ -128,8 +135,8 @@ async function missedSince(desk: Desk, seat: Seat, deadline: Deadline): Promise<
   if (desk.environment.now() - seat.editedAt < seat.record.ttlMs) return undefined
   const look = await desk.reader.look(seat.issue, seat.key, deadline)
   const verdict = verdictOn(look, seat.comment, desk.settleMs)
-  if (verdict.state === 'ended') return leave(desk, seat, endedBy(verdict.claim.end))
-  if (verdict.state === 'missing') return mustShow(desk, seat, look) ? leave(desk, seat, deleted) : undefined
+  if (verdict.state === 'ended') return leave(desk, seat, endedBy(verdict.claim.end), look.thread)
+  if (verdict.state === 'missing') return mustShow(desk, seat, look) ? vanish(desk, seat, look.thread) : undefined
   seat.updatedAt = Math.max(seat.updatedAt, verdict.claim.updatedAt)
   return undefined
 }
@@ -138,8 +145,8 @@ async function missedSince(desk: Desk, seat: Seat, deadline: Deadline): Promise<
 async function takenOver(desk: Desk, seat: Seat, deadline: Deadline): Promise<Standing | undefined> {
   const look = await desk.reader.look(seat.issue, seat.key, deadline)
   const verdict = verdictOn(look, seat.comment, desk.settleMs)
-  if (verdict.state === 'ended') return leave(desk, seat, endedBy(verdict.claim.end))
-  if (verdict.state === 'missing' && mustShow(desk, seat, look)) return leave(desk, seat, deleted)
+  if (verdict.state === 'ended') return leave(desk, seat, endedBy(verdict.claim.end), look.thread)
+  if (verdict.state === 'missing' && mustShow(desk, seat, look)) return vanish(desk, seat, look.thread)
   return undefined
 }
 

@@ -3,12 +3,13 @@ import type { Standing } from '../../core/driver.ts'
 import { claimText } from './claim-comment.ts'
 import type { Deadline } from './deadline.ts'
 import { timeAt, type Desk } from './desk.ts'
-import { isGone } from './faults.ts'
+import { isGone, unavailable } from './faults.ts'
 import type { Absent, Seat } from './seats.ts'
-import { expiredResult, type ClaimEnd, type ThreadClaim } from './thread.ts'
+import { expiredResult, type ClaimEnd, type Thread } from './thread.ts'
 
 export const unknownClaim: Absent = { state: 'absent', reason: 'unknown' }
-export const deleted: Absent = { state: 'absent', reason: 'evicted', detail: 'its comment was deleted' }
+const deleted: Absent = { state: 'absent', reason: 'evicted', detail: 'its comment was deleted' }
+const disowned: Absent = { state: 'absent', reason: 'evicted', detail: 'its account may not write any more' }
 
 /** What the owner of an ended claim is told. */
 export function endedBy(end: ClaimEnd | undefined): Absent {
@@ -31,24 +32,32 @@ export async function complete(desk: Desk, seat: Seat, result: string, deadline:
 }
 
 /** The owner came too late: it says so itself, which spares the next one the waiting. */
-export async function expire(desk: Desk, seat: Seat, deadline: Deadline): Promise<Standing> {
+export async function expire(desk: Desk, seat: Seat, thread: Thread, deadline: Deadline): Promise<Standing> {
   await complete(desk, seat, expiredResult, deadline)
-  return leave(desk, seat, { state: 'absent', reason: 'expired' })
+  return leave(desk, seat, { state: 'absent', reason: 'expired' }, thread)
+}
+
+/** Its comment is not there, or counts no more. */
+export function vanish(desk: Desk, seat: Seat, thread: Thread): Standing {
+  if (!desk.writers.isRefused(seat.author)) return leave(desk, seat, deleted, thread)
+  if (seat.held) return leave(desk, seat, disowned, thread)
+  throw unavailable('The token may not write to the repository any more, so its claims do not count.', 'auth')
 }
 
 /** Takes back a claim that would not wait: it never was more than a question. */
-export async function refuse(desk: Desk, seat: Seat, deadline: Deadline): Promise<Standing> {
+export async function refuse(desk: Desk, seat: Seat, thread: Thread, deadline: Deadline): Promise<Standing> {
   await desk.hub.deleteComment(seat.comment, deadline).catch((error: unknown) => {
     if (!isGone(error)) throw error
   })
-  return leave(desk, seat, { state: 'absent', reason: 'refused' })
+  return leave(desk, seat, { state: 'absent', reason: 'refused' }, thread)
 }
 
-/** The claim is over: forgets it, and takes down its signs. `next` is who will hold now, if that is known. */
-export function leave(desk: Desk, seat: Seat, standing: Absent, next?: ThreadClaim): Standing {
+/** The claim is over: forgets it, and takes down its signs, except for what is also the next one's. */
+export function leave(desk: Desk, seat: Seat, standing: Absent, thread: Thread): Standing {
   desk.results.delete(seat.comment)
   if (seat.held) {
-    desk.mirror.drop(seat.issue)
+    const next = thread.claims.find(({ comment, end }) => comment !== seat.comment && end === undefined)
+    desk.mirror.drop(seat.issue, seat.id)
     desk.signs.takeDown(seat.issue, seat.author, next?.author)
   }
   return desk.seats.end(seat.id, standing)

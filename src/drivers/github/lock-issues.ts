@@ -60,7 +60,8 @@ export class LockIssues {
         openedAt ??= this.#environment.now()
       } else {
         if (!open) return undefined
-        openedAt ??= await this.#noted(this.#open(key, deadline))
+        const isLost = openedAt !== undefined && look.begunAt >= openedAt + this.#settleMs
+        if (openedAt === undefined || isLost) openedAt = await this.#noted(this.#open(key, deadline))
       }
       await deadline.pause(Math.max(1, openedAt + this.#settleMs - this.#environment.now()))
     }

@@ -27,8 +27,12 @@ export class MirrorKeeper {
     this.#try((mirror) => mirror.set(nameOf(issue), value, { namespace, ttl: record.ttlMs }))
   }
 
-  drop(issue: number): void {
-    this.#try((mirror) => mirror.delete(nameOf(issue), { namespace }))
+  /** Takes away what was put for this claim: by now it may be somebody else's. */
+  drop(issue: number, claim: string): void {
+    this.#try(async (mirror) => {
+      const kept = await this.read(issue)
+      if (kept === undefined || kept.id === claim) await mirror.delete(nameOf(issue), { namespace })
+    })
   }
 
   /** What the mirror says of an issue, if that makes sense. */

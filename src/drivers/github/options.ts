@@ -1,8 +1,13 @@
 import type { Duration } from '../../core/duration.ts'
 import type { Environment } from '../../core/environment.ts'
+import { LeaseholdError } from '../../core/errors.ts'
 import type { Mirror } from './mirror.ts'
 import type { OctokitLike } from './octokit.ts'
 import type { Published } from './published-runner.ts'
+
+/** GitHub's own limit. */
+const labelLengthMax = 50
+const workerLengthMax = 256
 
 export interface GithubOptions {
   /** May write issues. Else GITHUB_TOKEN, else what `gh auth token` says. */
@@ -32,4 +37,21 @@ export interface GithubOptions {
   readonly mirror?: Mirror
   /** Time, timers and chance, for simulators and tests. */
   readonly environment?: Environment
+}
+
+/** Throws if a name could not be written, or not be found again. */
+export function checkNames({ workerId, lockLabel, heldLabel }: GithubOptions): void {
+  if (workerId !== undefined && (workerId === '' || workerId.length > workerLengthMax)) {
+    throw new LeaseholdError(
+      'INVALID',
+      `workerId has ${workerId.length} characters; 1 to ${workerLengthMax} are allowed.`,
+    )
+  }
+  for (const label of [lockLabel, heldLabel]) {
+    if (label === undefined || label === false) continue
+    // Labels are asked for in a list with commas.
+    if (label !== '' && label.length <= labelLengthMax && !label.includes(',')) continue
+    const rule = `Use 1 to ${labelLengthMax} characters and no comma.`
+    throw new LeaseholdError('INVALID', `${JSON.stringify(label)} is no label. ${rule}`)
+  }
 }

@@ -4,6 +4,9 @@ import { recordOf, textOf, wholeNumberOf } from './comment-text.ts'
 /** What may be told of a runner beyond its name. Comments may be public, so nothing is unless asked for. */
 export type Published = 'host' | 'pid' | 'party' | 'metadata'
 
+/** Enough to be told by, and never too much to be read again. */
+const nameLengthMax = 256
+
 /** A runner as its claim's comment shows it. */
 export interface PublishedRunner {
   readonly worker: string
@@ -27,7 +30,7 @@ export function publishedRunner(
     ...(publish.has('metadata') && metadata !== undefined && { metadata }),
   }
   return {
-    worker: workerId ?? (showsProcess ? runner.id : withoutProcess(runner.id)),
+    worker: (workerId ?? (showsProcess ? runner.id : withoutProcess(runner.id))).slice(0, nameLengthMax),
     node: runner.client,
     ...(Object.keys(more).length > 0 && { more }),
   }

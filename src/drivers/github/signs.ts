@@ -35,9 +35,12 @@ export class Signs {
     this.#terms = terms
   }
 
-  putUp(issue: number, login: string): void {
+  /** `ousted` is the account of the one that was turned out, and could not take its signs down itself. */
+  putUp(issue: number, login: string, ousted: string | undefined): void {
     const { assign, label } = this.#terms
     if (this.#pace.isPressed(this.#environment.now())) return
+    if (assign && ousted !== undefined && ousted !== login)
+      this.#change(issue, (deadline) => this.#hub.unassign(issue, ousted, deadline))
     if (label !== undefined) this.#change(issue, (deadline) => this.#hub.addLabel(issue, label, deadline))
     if (assign && login !== '') this.#change(issue, (deadline) => this.#hub.assign(issue, login, deadline))
   }

@@ -5,10 +5,10 @@ import { roundingMs } from './comment.ts'
 import type { Deadline } from './deadline.ts'
 import { timeAt, type Desk } from './desk.ts'
 import { settleDuplicates } from './entering.ts'
-import { deleted, endedBy, expire, leave, refuse } from './leaving.ts'
+import { endedBy, expire, leave, refuse, vanish } from './leaving.ts'
 import type { Seat } from './seats.ts'
 import { takeOver, takerOf, turnOut } from './taking-over.ts'
-import { successionOf } from './thread.ts'
+import { ousted, successionOf } from './thread.ts'
 import { headOf, settlesInMs, verdictOn, type Look, type Verdict } from './verdict.ts'
 
 /** Where a claim stands. */
@@ -20,13 +20,13 @@ export async function stand(desk: Desk, seat: Seat, mayWait: boolean, deadline: 
     const verdict = verdictOn(look, seat.comment, settleMs)
     switch (verdict.state) {
       case 'missing':
-        if (mustShow(desk, seat, look)) return leave(desk, seat, deleted)
+        if (mustShow(desk, seat, look)) return vanish(desk, seat, look.thread)
         await deadline.pause(settleMs)
         continue
       case 'ended':
-        return leave(desk, seat, endedBy(verdict.claim.end))
+        return leave(desk, seat, endedBy(verdict.claim.end), look.thread)
       case 'expired':
-        return expire(desk, seat, deadline)
+        return expire(desk, seat, look.thread, deadline)
       case 'behind': {
         if (seat.held) return stillHeld(desk, seat, look)
         const standing = await wait(desk, seat, look, verdict, mayWait, deadline)
@@ -81,7 +81,7 @@ async function wait(
     await deadline.pause(againMs)
     return undefined
   }
-  if (!mayWait) return refuse(desk, seat, deadline)
+  if (!mayWait) return refuse(desk, seat, look.thread, deadline)
   const askMs = staleInMs(desk, seat, look, againMs)
   seat.waiting = { ahead, againMs: askMs, at: desk.environment.now() }
   return { state: 'waiting', ahead, ttlMs: leftMs(desk, seat), againMs: askMs }
@@ -109,12 +109,12 @@ async function grant(
   const editedAt = desk.environment.now()
   try {
     const edited = await desk.hub.editComment(seat.comment, claimText(seat.record), deadline)
-    if (edited === undefined) return leave(desk, seat, deleted)
+    if (edited === undefined) return vanish(desk, seat, look.thread)
     Object.assign(seat, { updatedAt: edited.comment.updatedAt, editedAt })
   } catch {
     // It holds all the same. The first heartbeat will say so.
   }
-  desk.signs.putUp(seat.issue, seat.author)
+  desk.signs.putUp(seat.issue, seat.author, ousted(look.thread, seat.comment)?.author)
   desk.mirror.put(seat.issue, seat.record)
   return heldBy(seat, ttlMs)
 }

@@ -1,6 +1,6 @@
 import type { ClaimRecord } from './claim-comment.ts'
 import type { Deadline } from './deadline.ts'
-import type { Desk } from './desk.ts'
+import { timeAt, type Desk } from './desk.ts'
 import { heldSince } from './listing.ts'
 import { runnerOf } from './published-runner.ts'
 import { headOf, isOver } from './verdict.ts'
@@ -18,7 +18,7 @@ export interface IssueStatus {
 /** The status of an issue, whichever namespace it is locked in. */
 export async function statusOf(desk: Desk, issue: number, deadline: Deadline): Promise<IssueStatus> {
   const mirrored = await desk.mirror.read(issue)
-  if (mirrored?.heldSince !== undefined && mirrored.completion === undefined) {
+  if (mirrored?.heldSince !== undefined && mirrored.completion === undefined && isFresh(desk, mirrored)) {
     return lockedBy(mirrored, mirrored.heldSince, 'mirror')
   }
   const { hub, reader } = desk
@@ -31,6 +31,11 @@ export async function statusOf(desk: Desk, issue: number, deadline: Deadline): P
     return lockedBy(head.record, heldSince(thread, head), 'github')
   }
   return { locked: false, from: 'github' }
+}
+
+/** A mirror that does not forget by itself would tell of the dead for ever. */
+function isFresh(desk: Desk, { heartbeatAt, ttlMs }: ClaimRecord): boolean {
+  return !isOver({ updatedAt: heartbeatAt, ttlMs }, timeAt(desk))
 }
 
 function lockedBy(record: ClaimRecord, since: number, from: IssueStatus['from']): IssueStatus {

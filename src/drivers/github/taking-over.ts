@@ -32,7 +32,7 @@ export async function takeOver(
   const body = takeoverText({ key, by: worker, cause, reason, at: timeAt(desk), ends })
   try {
     const { id, author, createdAt } = await desk.hub.createComment(issue, body, deadline)
-    desk.writers.trust(author)
+    desk.writers.own(author)
     for (const { comment, held } of ends) {
       desk.reader.wrote({ how: 'taken over', cause, reason, held, comment: id, at: createdAt }, comment)
     }

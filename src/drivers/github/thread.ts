@@ -74,9 +74,15 @@ export function readThread(
   return { claims: claims.map((claim) => ({ ...claim, end: endOf(claim, takeovers, lastHeld) })), duplicates }
 }
 
-/** Who held the key before this claim, if that claim ended uncleanly. */
-export function successionOf({ claims }: Thread, comment: number): Succession | undefined {
-  const before = claims.findLast((claim) => claim.comment < comment && hasBeenHeld(claim))
+/** Who held the key before this claim, if others ended that one. */
+export function ousted(thread: Thread, comment: number): ThreadClaim | undefined {
+  const before = heldBefore(thread, comment)
+  return before?.end?.how === 'taken over' ? before : undefined
+}
+
+/** What is to be told of who held the key before this claim, if that claim ended uncleanly. */
+export function successionOf(thread: Thread, comment: number): Succession | undefined {
+  const before = heldBefore(thread, comment)
   const { end, record } = before ?? {}
   if (before === undefined || record === undefined) return undefined
   const runner = runnerOf(record.runner, record.task)
@@ -85,6 +91,10 @@ export function successionOf({ claims }: Thread, comment: number): Succession | 
   }
   const expired = end?.how === 'completed' && end.result === expiredResult
   return expired ? { how: 'expired', fence: before.comment, runner } : undefined
+}
+
+function heldBefore({ claims }: Thread, comment: number): ThreadClaim | undefined {
+  return claims.findLast((claim) => claim.comment < comment && hasBeenHeld(claim))
 }
 
 /** The result that an owner writes who finds that it came too late. */

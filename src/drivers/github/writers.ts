@@ -16,16 +16,30 @@ export class Writers {
   readonly #environment: Environment
   readonly #trusted: Set<string>
   readonly #known = new Map<string, { readonly counts: Promise<boolean>; readonly until: number }>()
+  readonly #refused = new Set<string>()
+  readonly #openedAt: number
 
   constructor(hub: Hub, environment: Environment, trusted: readonly string[]) {
     this.#hub = hub
     this.#environment = environment
     this.#trusted = new Set(trusted)
+    this.#openedAt = environment.now()
   }
 
-  /** The account of the token, whose rights were looked at when the driver was opened. */
-  trust(login: string): void {
-    if (login !== '') this.#trusted.add(login)
+  /**
+   * The account of the token. Its rights were looked at when the driver was opened, and may be lost like any other's. Of
+   * an app's bot GitHub says nothing: that it can edit its comment is right enough.
+   */
+  own(login: string): void {
+    if (login.endsWith('[bot]')) this.#trusted.add(login)
+    else if (!this.#known.has(login)) {
+      this.#known.set(login, { counts: Promise.resolve(true), until: this.#openedAt + keptMs })
+    }
+  }
+
+  /** Whether GitHub said, when it was last asked, that this account may not write. */
+  isRefused(login: string): boolean {
+    return this.#refused.has(login)
   }
 
   /** Those entries whose authors may write. */
@@ -48,9 +62,15 @@ export class Writers {
     const counts = this.#hub.mayWrite(author, deadline)
     this.#known.set(author, { counts, until: now + keptMs })
     counts.then(
-      (may) => may || this.#known.set(author, { counts, until: this.#environment.now() + refusalKeptMs }),
+      (may) => this.#noted(author, counts, may),
       () => this.#known.delete(author),
     )
     return counts
+  }
+
+  #noted(author: string, counts: Promise<boolean>, may: boolean): void {
+    if (may) return void this.#refused.delete(author)
+    this.#refused.add(author)
+    this.#known.set(author, { counts, until: this.#environment.now() + refusalKeptMs })
   }
 }

@@ -31,7 +31,8 @@ function timeText(time: number): string {
 }
 
 export function userDocument(login: string): Record<string, unknown> {
-  const own = `${api}/users/${login}`
+  const name = encodeURIComponent(login)
+  const own = `${api}/users/${name}`
   const id = Buffer.from(login).reduce((sum, byte) => (sum * 31 + byte) % 1_000_000, 7)
   return {
     login,
@@ -40,7 +41,7 @@ export function userDocument(login: string): Record<string, unknown> {
     avatar_url: `https://avatars.githubusercontent.com/u/${id}`,
     gravatar_id: '',
     url: own,
-    html_url: `${web}/${login}`,
+    html_url: `${web}/${name}`,
     followers_url: `${own}/followers`,
     following_url: `${own}/following{/other_user}`,
     gists_url: `${own}/gists{/gist_id}`,
@@ -50,7 +51,7 @@ export function userDocument(login: string): Record<string, unknown> {
     repos_url: `${own}/repos`,
     events_url: `${own}/events{/privacy}`,
     received_events_url: `${own}/received_events`,
-    type: login.endsWith('[bot]') ? 'Bot' : 'User',
+    type: isBot(login) ? 'Bot' : 'User',
     site_admin: false,
   }
 }
@@ -113,6 +114,11 @@ export function issueDocument(repository: string, issue: StoredIssue, comments: 
   }
 }
 
+/** What an app's bot may do is a matter of its installation: as a user it is nobody. */
+export function isBot(login: string): boolean {
+  return login.endsWith('[bot]')
+}
+
 export function permissionDocument(login: string, permission: Permission): unknown {
   const mayWrite = permission === 'admin' || permission === 'write'
   const permissions = { pull: permission !== 'none', triage: mayWrite, push: mayWrite, maintain: false, admin: false }
@@ -124,7 +130,7 @@ export function permissionDocument(login: string, permission: Permission): unkno
 }
 
 /** A repository has some eighty fields. Those that are not about locks are all alike. */
-export function repositoryDocument(repository: string, permission: Permission, required: readonly string[]): unknown {
+export function repositoryDocument(repository: string, permission: Permission, required: readonly string[]): object {
   const [owner = '', name = ''] = repository.split('/')
   const own = `${api}/repos/${repository}`
   const mayWrite = permission === 'admin' || permission === 'write'
@@ -157,7 +163,7 @@ export function repositoryDocument(repository: string, permission: Permission, r
     pushed_at: timeText(0),
     created_at: timeText(0),
     updated_at: timeText(0),
-    permissions: { admin: permission === 'admin', push: mayWrite, pull: true },
+    permissions: { admin: permission === 'admin', push: mayWrite, pull: permission !== 'none' },
   }
 }
 

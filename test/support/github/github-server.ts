@@ -2,6 +2,9 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import { freePort } from '../free-port.ts'
 import { FakeGithub, type FakeGithubOptions } from './fake-github.ts'
 
+/** Does what the real one cannot be asked for. Gives what is to be answered. */
+type Control = (order: string) => unknown
+
 /** The fake behind a real socket, for processes of their own. */
 export class GithubServer {
   readonly github: FakeGithub
@@ -14,9 +17,10 @@ export class GithubServer {
     this.url = `http://127.0.0.1:${port}`
   }
 
-  static async start(options: FakeGithubOptions = {}): Promise<GithubServer> {
+  /** `control` answers orders that are sent to `/control`. */
+  static async start(options: FakeGithubOptions = {}, control?: Control): Promise<GithubServer> {
     const github = new FakeGithub(options)
-    const server = createServer((request, response) => void answer(github, request, response))
+    const server = createServer((request, response) => void answer(github, control, request, response))
     const port = await freePort()
     await new Promise<void>((resolve, reject) => {
       server.once('error', reject)
@@ -31,9 +35,15 @@ export class GithubServer {
   }
 }
 
-async function answer(github: FakeGithub, request: IncomingMessage, response: ServerResponse): Promise<void> {
+async function answer(
+  github: FakeGithub,
+  control: Control | undefined,
+  request: IncomingMessage,
+  response: ServerResponse,
+): Promise<void> {
   let body = ''
   for await (const chunk of request.setEncoding('utf8')) body += chunk as string
+  if (control !== undefined && request.url === '/control') return void response.end(JSON.stringify(control(body)))
   const answered = github.handle({
     method: request.method ?? 'GET',
     url: request.url ?? '',

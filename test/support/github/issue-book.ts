@@ -1,6 +1,7 @@
 /** The repository behind the fake: issues, comments, labels, assignees, and who may do what. */
 import {
   commentDocument,
+  isBot,
   issueDocument,
   labelDocument,
   permissionDocument,
@@ -33,6 +34,8 @@ export interface Answer {
 
 export class IssueBook {
   readonly repository: string
+  /** What is special about the repository, in the words of GitHub's API. */
+  settings: { readonly archived?: boolean; readonly has_issues?: boolean } = {}
   /** Reads lag behind writes by less than this. */
   lagMs: number
   readonly comments: Lagging<StoredComment>
@@ -127,11 +130,15 @@ export class IssueBook {
   }
 
   #repositoryOf(login: string): Answer {
-    return ok(repositoryDocument(this.repository, this.#permissions.get(login) ?? 'none', this.#fields))
+    return ok({ ...repositoryDocument(this.repository, this.#asUser(login), this.#fields), ...this.settings })
   }
 
   #permissionOf(login: string): Answer {
-    return ok(permissionDocument(login, this.#permissions.get(login) ?? 'none'))
+    return ok(permissionDocument(login, this.#asUser(login)))
+  }
+
+  #asUser(login: string): Permission {
+    return isBot(login) ? 'none' : (this.#permissions.get(login) ?? 'none')
   }
 
   #listIssues({ query }: Call): Answer {

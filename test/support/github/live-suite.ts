@@ -2,71 +2,94 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { createLocks } from '../../../src/api/create-locks.ts'
 import type { Locks } from '../../../src/api/locks.ts'
 import { issue, type Scope } from '../../../src/core/scope.ts'
-import type { GithubDriver } from '../../../src/drivers/github.ts'
-
-/** What the suite needs of a repository, real or not. */
-export interface LiveRepository {
-  /** A driver for one of two workers. */
-  driver(worker: 0 | 1): GithubDriver
-  /** Opens an issue to lock; it may stay. */
-  openIssue(): Promise<number>
-  close(): Promise<void>
-}
+import { forTask, type GithubDriver } from '../../../src/drivers/github.ts'
+import { claimIn } from '../../../src/drivers/github/claim-comment.ts'
+import type { TestRepository } from './repository.ts'
 
 /** Reads may be stale: what they show in the end counts. */
 function soon<Seen>(look: () => Promise<Seen>) {
-  return expect.poll(look, { timeout: 20_000, interval: 500 })
+  return expect.poll(look, { timeout: 30_000, interval: 200 })
 }
 
-/** What every repository must show. It takes its time: GitHub wants a second between two writes. */
-export function liveSuite(name: string, open: () => Promise<LiveRepository>, testMs: number): void {
-  describe(name, { timeout: testMs }, () => {
-    let repository: LiveRepository
+/** What users and people see of locks in a repository, whichever it is. */
+export function liveSuite({ name, isReal, octokit, ...repository }: TestRepository): void {
+  const timeout = isReal ? 120_000 + 20 * repository.settleMs : 30_000
+  describe(`locks in ${isReal ? name : 'a repository of our own'}`, { timeout }, () => {
     let first: Locks
     let second: Locks
     let driver: GithubDriver
     let scope: Scope
     let number: number
+    const [owner = '', repo = ''] = name.split('/')
+    const at = () => ({ owner, repo, issue_number: number })
     beforeAll(async () => {
-      repository = await open()
-      driver = repository.driver(0)
+      // As a user has it, with octokit's plugins.
+      driver = repository.driver({ workerId: 'first' })
       first = await createLocks({ driver })
-      second = await createLocks({ driver: repository.driver(1) })
+      second = await createLocks({ driver: repository.quickDriver({ workerId: 'second' }), allowForce: true })
       number = await repository.openIssue()
       scope = issue(number)
-    }, testMs)
+    })
     afterAll(async () => {
       await Promise.all([first, second].map((locks) => locks.close()))
-      await repository.close()
-    }, testMs)
+    })
 
-    test('an issue is locked by one alone, and passes on with a higher fence', async () => {
-      const lease = await first.acquire(scope)
+    const comment = async (id: number): Promise<string> => {
+      const route = 'GET /repos/{owner}/{repo}/issues/{issue_number}/comments'
+      const { data } = await octokit.request(route, { ...at(), per_page: 100 })
+      return data.find((one) => one.id === id)?.body ?? ''
+    }
+
+    test('an issue is locked by one alone, people see by whom, and it passes on with a higher fence', async () => {
+      await using lease = await first.acquire(scope, forTask({ complexity: 5, task_type: 'bug-fix' }))
       expect(await second.tryAcquire(scope)).toBeNull()
-      await soon(() => driver.status(number)).toMatchObject({ locked: true })
+      await soon(() => driver.status(number)).toMatchObject({
+        locked: true,
+        by: 'first',
+        metadata: { taskInfo: { complexity: 5 } },
+      })
+      await soon(() => comment(lease.fence)).toContain('**`first`** holds this lock since')
       const waiting = second.acquire(scope)
       await lease.renew()
       expect(lease.held).toBe(true)
+      driver.conclude(lease.fence, 'merged')
       await lease.release()
-      const next = await waiting
+      await using next = await waiting
       expect(next.fence).toBeGreaterThan(lease.fence)
+      await soon(async () => claimIn(await comment(lease.fence))?.completion?.result).toBe('merged')
       await next.release()
       await soon(() => driver.status(number)).toMatchObject({ locked: false })
     })
 
     test('a name has one issue for everybody', async () => {
-      const fences = await Promise.all(
-        [first, second].map((locks) => locks.run('leasehold-live-suite', async (lease) => lease.fence)),
-      )
+      const deploy = `deploy-${crypto.randomUUID()}`
+      const fences = await Promise.all([first, second].map((locks) => locks.run(deploy, async (lease) => lease.fence)))
       expect(new Set(fences).size).toBe(2)
-      await soon(() => first.inspect('leasehold-live-suite')).toBeNull()
+      await soon(() => first.inspect(deploy)).toBeNull()
     })
 
-    test('who gives up waiting leaves no claim', async () => {
-      const lease = await first.acquire(scope)
-      await expect(second.acquire(scope, { wait: 8000 })).rejects.toMatchObject({ code: 'TIMEOUT' })
-      await lease.release()
+    test('who gives up waiting leaves no claim, and force takes the lock with its signs', async () => {
+      await using lease = await first.acquire(scope)
+      // Time for a comment to be written.
+      const wait = isReal ? 10_000 + 2 * repository.settleMs : 1000
+      await expect(second.acquire(scope, { wait })).rejects.toMatchObject({ code: 'TIMEOUT' })
+      await using forced = await second.acquire(scope, { onConflict: 'force' })
+      await expect(lease.renew()).rejects.toMatchObject({ code: 'NOT_HELD' })
+      await soon(async () => {
+        const held = { owner, repo, labels: 'leasehold: held' }
+        const { data } = await octokit.request('GET /repos/{owner}/{repo}/issues', held)
+        return data.find((one) => one.number === number)?.assignees?.length
+      }).toBe(1)
+      await forced.release()
       await soon(() => first.inspect(scope)).toBeNull()
+    })
+
+    test('a lease is handed from one process to another', async () => {
+      await using lease = await second.acquire(scope)
+      await using resumed = await first.resume(await lease.handOff())
+      expect(resumed.fence).toBe(lease.fence)
+      expect(await second.tryAcquire(scope)).toBeNull()
+      expect(await resumed.release()).toEqual({ released: true })
     })
   })
 }

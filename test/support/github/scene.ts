@@ -36,10 +36,10 @@ export class Scene {
   }
 
   /** An octokit of this account, without plugins. */
-  octokit(login: string): Octokit {
+  octokit(login: string, fetch = this.fetch()): Octokit {
     const token = `token ${(this.#tokens += 1)} of ${login}`.replaceAll(' ', '-')
     this.fake.user(login, 'write', token)
-    return new Octokit({ auth: token, request: { fetch: this.fetch() }, log: silent })
+    return new Octokit({ auth: token, request: { fetch }, log: silent })
   }
 
   /** A line to GitHub that takes some milliseconds each way. */

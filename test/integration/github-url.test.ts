@@ -1,60 +1,21 @@
+import { execFile } from 'node:child_process'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
-import { Octokit } from '@octokit/core'
+import { promisify } from 'node:util'
 import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from 'vitest'
 import { connect } from '../../src/api/connect.ts'
-import { github } from '../../src/drivers/github.ts'
+import { github, type GithubOptions } from '../../src/drivers/github.ts'
 import { GithubServer } from '../support/github/github-server.ts'
-import { liveSuite } from '../support/github/live-suite.ts'
 import { OpenApi } from '../support/github/openapi.ts'
 
 const openapi = new OpenApi()
-const { GITHUB_REPO: realRepository, GITHUB_TOKEN: realToken } = process.env
 
 /** A GitHub Enterprise Server of our own. */
 async function enterprise(): Promise<GithubServer & { readonly api: string }> {
   const server = await GithubServer.start({ lagMs: 100, openapi })
-  server.github.user('someone', 'write', 'secret', 'secret-0', 'secret-1')
+  server.github.user('someone', 'write', 'secret')
   return Object.assign(server, { api: `${server.url}/api/v3` })
-}
-
-liveSuite(
-  'the repository of a GitHub of our own',
-  async () => {
-    const server = await enterprise()
-    const { repository } = server.github
-    return {
-      driver: (worker) => github(repository, { token: `secret-${worker}`, baseUrl: server.api, settle: 200 }),
-      openIssue: async () => server.github.openIssue('A task', 'someone'),
-      async close() {
-        await server.stop()
-        expect(server.github.complaints).toEqual([])
-      },
-    }
-  },
-  60_000,
-)
-
-if (realRepository !== undefined && realToken !== undefined) {
-  const octokit = new Octokit({ auth: realToken })
-  const [owner = '', repo = ''] = realRepository.split('/')
-  liveSuite(
-    `the repository ${realRepository}`,
-    async () => ({
-      driver: () => github(realRepository),
-      async openIssue() {
-        const { data } = await octokit.request('POST /repos/{owner}/{repo}/issues', {
-          owner,
-          repo,
-          title: 'Leasehold tests',
-        })
-        return data.number
-      },
-      close: async () => {},
-    }),
-    300_000,
-  )
 }
 
 describe('a github: URL', () => {
@@ -93,10 +54,41 @@ describe('a github: URL', () => {
     await expect(connect('github:acme')).rejects.toMatchObject({ code: 'INVALID' })
   })
 
-  test('of a repository that is not there, with a wrong token, or archived, is refused', async () => {
+  test('of a repository that is not there, is archived, has no issues, or with a wrong token, is refused', async () => {
     vi.stubEnv('GITHUB_TOKEN', 'secret')
+    server.github.settings = { archived: true }
+    await expect(connect(url())).rejects.toMatchObject({ code: 'UNAVAILABLE', reason: 'read-only' })
+    server.github.settings = { has_issues: false }
+    await expect(connect(url())).rejects.toMatchObject({ code: 'UNAVAILABLE', reason: 'configuration' })
+    server.github.settings = {}
     await expect(connect(url().replace('tasks', 'other'))).rejects.toMatchObject({ reason: 'auth' })
     vi.stubEnv('GITHUB_TOKEN', 'wrong')
     await expect(connect(url())).rejects.toMatchObject({ reason: 'auth' })
   })
+})
+
+test('without octokit a URL says what to install', async () => {
+  const hook = `export const resolve = (name, context, next) => {
+    if (!name.startsWith('@octokit/')) return next(name, context)
+    throw Object.assign(new Error(name + ' is not installed'), { code: 'ERR_MODULE_NOT_FOUND' })
+  }`
+  const program = `
+    import { register } from 'node:module'
+    register(${JSON.stringify(`data:text/javascript,${encodeURIComponent(hook)}`)})
+    const { connect } = await import(${JSON.stringify(path.resolve('dist/index.js'))})
+    await connect('github:acme/tasks').catch(({ message }) => console.log(message))`
+  const { stdout } = await promisify(execFile)(process.execPath, ['--input-type=module', '-e', program], {
+    env: { ...process.env, GITHUB_TOKEN: 'secret' },
+  })
+  expect(stdout).toContain('npm install @octokit/core @octokit/plugin-retry @octokit/plugin-throttling')
+})
+
+test('names and labels that GitHub or a comment cannot take are refused at once', () => {
+  const refused = (options: GithubOptions): unknown => expect(() => github('acme/tasks', options)).toThrow(/INVALID/)
+  refused({ workerId: '' })
+  refused({ workerId: 'w'.repeat(257) })
+  refused({ lockLabel: 'locks,deploys' })
+  refused({ lockLabel: '' })
+  refused({ heldLabel: 'h'.repeat(51) })
+  expect(github('acme/tasks', { workerId: 'w', lockLabel: 'locks', heldLabel: false }).name).toBe('github')
 })
