@@ -467,3 +467,8 @@ describe('what leases add', () => {
     expect(await failure(() => request('-', { steal: true, ifAvailable: true }, ignore))).toBe('InvalidStateError')
   })
 })
+
+test('a lock manager looks like the one of the browser', () => {
+  expect(String(manager)).toBe('[object LockManager]')
+  expect([manager.request.length, manager.query.length]).toEqual([2, 0])
+})
