@@ -1,4 +1,7 @@
-/** One lock at a time on Redis: how long acquire and release take, beside redis-semaphore, redlock and bare ioredis. */
+/**
+ * One lock at a time on Redis: how long acquire and release take, beside redis-semaphore, redlock and bare ioredis; and
+ * our driver alone, with the claims but without the client, as what the client is measured by.
+ */
 import { randomUUID } from 'node:crypto'
 import { Redis } from 'ioredis'
 import { Mutex } from 'redis-semaphore'
@@ -17,6 +20,8 @@ const releaseScript =
 
 const server = await RedisServer.start()
 const locks = await createLocks({ driver: redis(server.url) })
+const driver = redis(server.url)
+await driver.open()
 const client = new Redis(server.port)
 const redlock = redlockOver(client)
 const releaseSha = String(await client.script('LOAD', releaseScript))
@@ -41,6 +46,13 @@ async function leaseholdPair(name: string): Promise<void> {
   await lease.release()
 }
 
+async function driverPair(key: string): Promise<void> {
+  const id = randomUUID()
+  const plain = { mode: 'exclusive', priority: 0, wait: true, ttlMs, graceMs: 0, runner: locks.runner } as const
+  await driver.send([{ op: 'claim', claim: { id, key, ...plain } }])
+  await driver.send([{ op: 'release', key, id }])
+}
+
 async function semaphorePair(name: string): Promise<void> {
   const mutex = new Mutex(client, name, { lockTimeout: ttlMs })
   await mutex.acquire()
@@ -60,6 +72,7 @@ async function ioredisPair(name: string): Promise<void> {
 
 const contenders = {
   leasehold: () => pairMicroseconds('leasehold', leaseholdPair),
+  driverAlone: () => pairMicroseconds('driverAlone', driverPair),
   redisSemaphore: () => pairMicroseconds('redisSemaphore', semaphorePair),
   redlock: () => pairMicroseconds('redlock', redlockPair),
   ioredis: () => pairMicroseconds('ioredis', ioredisPair),
@@ -70,6 +83,7 @@ for (const name of Object.keys(all)) all[name] = []
 const { medians, ratio } = await interleave(rounds, contenders)
 
 await locks.close()
+await driver.close()
 client.disconnect()
 await server.stop()
 
@@ -78,6 +92,9 @@ report({
   figures: {
     pairsPerRound,
     leaseholdP50Microseconds: medians.leasehold,
+    driverAloneP50Microseconds: medians.driverAlone,
+    driverAloneToRedisSemaphore: ratio('driverAlone', 'redisSemaphore'),
+    driverAloneToBareIoredis: ratio('driverAlone', 'ioredis'),
     redisSemaphoreP50Microseconds: medians.redisSemaphore,
     redlockP50Microseconds: medians.redlock,
     ioredisP50Microseconds: medians.ioredis,

@@ -32,6 +32,8 @@ export class Taker {
   readonly client: Client
   readonly #defaults: AcquireOptions
   readonly #defaultTerms: Terms
+  #lastOptions: AcquireOptions | undefined
+  #lastTerms: Terms | undefined
 
   constructor(client: Client, defaults: AcquireOptions) {
     this.client = client
@@ -43,11 +45,18 @@ export class Taker {
   terms(options?: AcquireOptions, party = claimingParty(options?.party ?? this.#defaults.party)): Terms {
     const { client } = this
     client.refuseIfClosed()
-    const terms =
-      options === undefined
-        ? this.#defaultTerms
-        : resolveOptions({ ...this.#defaults, ...options }, client.driver.supports, client.allowForce)
+    const terms = options === undefined ? this.#defaultTerms : this.#termsOf(options)
     return party === undefined ? terms : partyTerms(client, terms, party)
+  }
+
+  /** A program asks with the same few options again and again: those it asked with last are checked once. */
+  #termsOf(options: AcquireOptions): Terms {
+    const last = this.#lastOptions
+    if (last !== undefined && this.#lastTerms !== undefined && areSame(last, options)) return this.#lastTerms
+    const terms = resolveOptions({ ...this.#defaults, ...options }, this.client.driver.supports, this.client.allowForce)
+    this.#lastOptions = { ...options }
+    this.#lastTerms = terms
+    return terms
   }
 
   acquire(scope: Scope, sharing: Sharing, options: AcquireOptions | undefined, party?: string): Promise<Lease> {
@@ -129,4 +138,16 @@ export class Taker {
     this.client.emit('failed', scope, { key, code, waitMs: 0, attempts: 0 })
     throw error
   }
+}
+
+/** Whether two objects have the same values under the same names, and none that could have changed inside. */
+function areSame(one: AcquireOptions, other: AcquireOptions): boolean {
+  let names = 0
+  for (const name in other) {
+    const value = other[name as keyof AcquireOptions]
+    if (typeof value === 'object' || value !== one[name as keyof AcquireOptions]) return false
+    if (!Object.hasOwn(one, name)) return false
+    names += 1
+  }
+  return names === Object.keys(one).length
 }

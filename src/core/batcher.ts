@@ -63,8 +63,8 @@ export class Batcher {
     const ready = this.#busy.size === 0 ? gathered : gathered.filter((pending) => this.#isFree(pending))
     if (ready.length > 1) ready.sort(byKey)
     if (ready.length <= requestsPerBatchMax) {
-      if (ready.length > 0) void this.#send(ready)
-    } else for (const batch of split(ready)) void this.#send(batch)
+      if (ready.length > 0) this.#send(ready)
+    } else for (const batch of split(ready)) this.#send(batch)
   }
 
   /** Whether its key has nothing under way; else the request waits for that. */
@@ -76,7 +76,7 @@ export class Batcher {
     return false
   }
 
-  async #send(batch: readonly Pending[]): Promise<void> {
+  #send(batch: readonly Pending[]): void {
     const requests: Request[] = []
     for (const { key, request } of batch) {
       this.#busy.set(key, undefined)
@@ -85,19 +85,24 @@ export class Batcher {
     this.#underWay += 1
     // Start the clock before sending: a slow reply must shorten the lease we trust.
     const sentAt = this.#environment.now()
-    let standings: readonly Standing[]
+    const failed = (error: unknown): void => this.#answered(batch, [], sentAt, error)
     try {
-      standings = await this.#driver.send(requests)
-      if (standings.length !== batch.length) throw malformed(`${standings.length} answers to ${batch.length} requests`)
+      // Not awaited: for one lock by itself, promises take longer than the rest.
+      this.#driver.send(requests).then((standings) => this.#answered(batch, standings, sentAt, undefined), failed)
     } catch (error) {
-      standings = batch.map(() => ({ state: 'unknown', error }))
+      failed(error)
     }
+  }
+
+  #answered(batch: readonly Pending[], standings: readonly Standing[], sentAt: number, failure: unknown): void {
+    const error = failure ?? unlessWhole(standings, batch)
     this.#underWay -= 1
     const at = this.#environment.now()
     for (const { key } of batch) this.#free(key)
     for (let index = 0; index < batch.length; index += 1) {
       const { request, requester } = batch[index] as Pending
-      requester.answered(request, checked(standings[index]), sentAt, at)
+      const standing: Standing = error === undefined ? checked(standings[index]) : { state: 'unknown', error }
+      requester.answered(request, standing, sentAt, at)
     }
     if (this.#underWay === 0 && this.#gathered.length === 0) {
       this.#idle?.()
@@ -137,9 +142,16 @@ function* split(requests: readonly Pending[]): Iterable<readonly Pending[]> {
   }
 }
 
+/** What is wrong with answers that are not one for each request. */
+function unlessWhole(standings: readonly Standing[], batch: readonly Pending[]): LeaseholdError | undefined {
+  if (!Array.isArray(standings)) return malformed(typeof standings)
+  if (standings.length === batch.length) return undefined
+  return malformed(`${standings.length} answers to ${batch.length} requests`)
+}
+
 /** A driver is somebody else's code: what it answers is looked at before it is believed. */
-function checked(standing: Standing | undefined): Standing {
-  if (standing === undefined) return { state: 'unknown', error: malformed('nothing') }
+function checked(standing: Standing | null | undefined): Standing {
+  if (standing === undefined || standing === null) return { state: 'unknown', error: malformed('nothing') }
   switch (standing.state) {
     case 'held':
       if (Number.isSafeInteger(standing.fence) && standing.fence > 0 && standing.ttlMs >= 0) return standing

@@ -94,6 +94,8 @@ export function clockLead(): number {
   return uptime() * 1000 - monotonicMs()
 }
 
+const settled = Promise.resolve()
+
 /** The real surroundings. */
 export function systemEnvironment(lead = clockLead()): Environment {
   const now = sleepProofClock(monotonicMs, () => uptime() * 1000, lead)
@@ -107,8 +109,8 @@ export function systemEnvironment(lead = clockLead()): Environment {
         keepAlive: (wanted) => void (wanted ? handle.ref() : handle.unref()),
       }
     },
-    // Micro-tasks may ask for more; the next tick comes when they are done.
-    defer: (action) => queueMicrotask(() => process.nextTick(action)),
+    // Micro-tasks may ask for more; the next tick comes when they are done. A promise is quicker than queueMicrotask.
+    defer: (action) => void settled.then(() => process.nextTick(action)),
     random: Math.random,
     id: randomIds(),
   }

@@ -15,7 +15,7 @@ import { Opening } from '../core/opening.ts'
 import { parseAddress } from './redis/address.ts'
 import { callsOf, isOneCall, type Call } from './redis/calls.ts'
 import { dial } from './redis/dial.ts'
-import { faultOf, isHalfMoved, isOverdue, isUnsent, overdue } from './redis/faults.ts'
+import { faultOf, isHalfMoved, isOverdue, isReadOnly, isUnknownScript, isUnsent, overdue } from './redis/faults.ts'
 import { HalfMoved } from './redis/half-moved.ts'
 import { hashTagOf } from './redis/hash-tags.ts'
 import { IoredisLink, type IoredisClient } from './redis/ioredis.ts'
@@ -23,9 +23,10 @@ import { Keyspace } from './redis/keyspace.ts'
 import type { Link } from './redis/link.ts'
 import { listPage } from './redis/listing.ts'
 import { NodeRedisClusterLink, NodeRedisLink, type NodeRedisClient, type NodeRedisCluster } from './redis/node-redis.ts'
-import { clusterScripts, run, scripts, type Script } from './redis/script.ts'
+import { scriptsFor } from './redis/script.ts'
 import { Uptime } from './redis/uptime.ts'
-import { decodeNews, decodeReply, decodeSolo, encodeBatch, encodeSolo, type Batch, type Sender } from './redis/wire.ts'
+import { WaitingClaims } from './redis/waiting-claims.ts'
+import { decodeNews, decodeReply, decodeSolo, encodeBatch, encodeSolo, openReply, type Sender } from './redis/wire.ts'
 
 export type { IoredisClient } from './redis/ioredis.ts'
 export type { NodeRedisClient, NodeRedisCluster } from './redis/node-redis.ts'
@@ -66,8 +67,7 @@ class RedisDriver implements LockDriver {
   readonly #commandTimeoutMs: number
   readonly #listeners = new Listeners()
   readonly #opening = new Opening(() => this.#connect())
-  /** Our claims that wait, by id: whoever may have missed news is told to ask. */
-  readonly #waiting = new Map<string, string>()
+  readonly #waiting = new WaitingClaims()
   readonly #uptime = new Uptime()
   readonly #halfMoved = new HalfMoved()
   #link: Link | undefined
@@ -87,14 +87,9 @@ class RedisDriver implements LockDriver {
     await this.#connected()
   }
 
-  async send(requests: readonly Request[]): Promise<readonly Standing[]> {
-    const link = this.#link ?? (await this.#connected())
-    this.#refuseIfClosed()
-    const standings = isOneCall(requests, link.cluster)
-      ? await this.#sendCall(link, requests)
-      : await this.#sendCalls(link, requests)
-    this.#keepTrack(requests, standings)
-    return standings
+  send(requests: readonly Request[]): Promise<readonly Standing[]> {
+    const link = this.#link
+    return link === undefined ? this.#sendOnceConnected(requests) : this.#sendOver(link, requests)
   }
 
   async list(query: ListQuery): Promise<KeyPage> {
@@ -167,15 +162,56 @@ class RedisDriver implements LockDriver {
 
   // ---- requests
 
-  async #sendCall(link: Link, requests: readonly Request[]): Promise<readonly Standing[]> {
+  async #sendOnceConnected(requests: readonly Request[]): Promise<readonly Standing[]> {
+    const link = await this.#connected()
+    this.#refuseIfClosed()
+    return this.#sendOver(link, requests)
+  }
+
+  #sendOver(link: Link, requests: readonly Request[]): Promise<readonly Standing[]> {
+    return isOneCall(requests, link.cluster) ? this.#sendCall(link, requests) : this.#sendCalls(link, requests)
+  }
+
+  /** One call. Few promises from here to the connection: for one lock by itself they take longer than the rest. */
+  #sendCall(link: Link, requests: readonly Request[]): Promise<readonly Standing[]> {
+    const scripts = scriptsFor(link)
+    const solo = requests.length === 1 ? encodeSolo(requests[0] as Request, this.#sender) : undefined
+    const script = solo === undefined ? scripts.batch : scripts.solo
+    const { keys, values } = solo ?? encodeBatch(requests, this.#sender)
+    const args = [script.sha, String(keys.length), ...keys, ...values]
+    const timeoutMs = this.#timeoutFor(requests)
+    const answered = (reply: unknown): Answers => this.#answers(link, requests, reply, solo !== undefined)
+    const failed = (error: unknown): Answers => this.#failed(link, requests, error)
+    return link.call('EVALSHA', args, keys[0], timeoutMs).then(answered, (error: unknown) => {
+      if (!isUnknownScript(error)) return failed(error)
+      return link.call('EVAL', args.with(0, script.text), keys[0], timeoutMs).then(answered, failed)
+    })
+  }
+
+  #answers(link: Link, requests: readonly Request[], reply: unknown, solo: boolean): Answers {
     try {
-      return await this.#call(link, requests)
+      const { text, news } = openReply(reply)
+      const standings = solo ? [decodeSolo(text)] : decodeReply(text, requests)
+      this.#waiting.note(requests, standings)
+      for (const message of news) this.#hear(message)
+      return standings
     } catch (error) {
-      if (link.cluster && this.#mayBeHalfMoved(requests, error)) return this.#sendCalls(link, requests)
-      const fault = faultOf(error)
-      if (isUnsent(error)) throw fault
-      return unknown(requests, fault)
+      return this.#failed(link, requests, error)
     }
+  }
+
+  #failed(link: Link, requests: readonly Request[], error: unknown): Answers {
+    if (link.cluster && this.#mayBeHalfMoved(requests, error)) return this.#sendCalls(link, requests)
+    if (isReadOnly(error)) link.renew()
+    const fault = faultOf(error)
+    if (isUnsent(error)) throw fault
+    return this.#unknown(requests, fault)
+  }
+
+  #unknown(requests: readonly Request[], error: unknown): readonly Unknown[] {
+    const standings = requests.map((): Unknown => ({ state: 'unknown', error }))
+    this.#waiting.note(requests, standings)
+    return standings
   }
 
   /** Several calls. What could not be sent is unknown: others were. */
@@ -186,7 +222,7 @@ class RedisDriver implements LockDriver {
       for (const places of calls) {
         const batch = places.map((place) => requests[place] as Request)
         // After one that failed the next would only wait as long again.
-        const standings = failure === undefined ? await this.#sendOrUnknown(link, batch) : unknown(batch, failure)
+        const standings = failure === undefined ? await this.#sendOrUnknown(link, batch) : this.#unknown(batch, failure)
         for (const [index, place] of places.entries()) answers[place] = standings[index] as Standing
         if (standings.every(isUnknown)) failure = standings[0]?.error
       }
@@ -196,7 +232,7 @@ class RedisDriver implements LockDriver {
   }
 
   #sendOrUnknown(link: Link, requests: readonly Request[]): Promise<readonly Standing[]> {
-    return this.#sendCall(link, requests).catch((error: unknown) => unknown(requests, error))
+    return this.#sendCall(link, requests).catch((error: unknown) => this.#unknown(requests, error))
   }
 
   /**
@@ -211,22 +247,6 @@ class RedisDriver implements LockDriver {
     return refused
   }
 
-  async #call(link: Link, requests: readonly Request[]): Promise<readonly Standing[]> {
-    const [only] = requests
-    const { batch: batchScript, solo: soloScript } = link.cluster ? clusterScripts : scripts
-    const solo = requests.length === 1 && only !== undefined ? encodeSolo(only, this.#sender) : undefined
-    if (solo !== undefined) return [decodeSolo(await this.#run(link, soloScript, solo, requests))]
-    const batch = encodeBatch(requests, this.#sender)
-    return decodeReply(await this.#run(link, batchScript, batch, requests), requests)
-  }
-
-  #run(link: Link, script: Script, { keys, values }: Batch, requests: readonly Request[]): Promise<unknown> {
-    return inTime(this.#timeoutFor(requests), run(link, script, keys, values), (milliseconds) => {
-      link.renew()
-      return overdue(milliseconds)
-    })
-  }
-
   /** A lost reply must leave time to try again before the lease ends. */
   #timeoutFor(requests: readonly Request[]): number {
     let timeoutMs = this.#commandTimeoutMs
@@ -237,16 +257,6 @@ class RedisDriver implements LockDriver {
   }
 
   // ---- news
-
-  #keepTrack(requests: readonly Request[], standings: readonly Standing[]): void {
-    for (const [index, request] of requests.entries()) {
-      const state = standings[index]?.state
-      if (request.op === 'evict' || (state !== 'waiting' && this.#waiting.size === 0)) continue
-      const id = request.op === 'claim' ? request.claim.id : request.id
-      if (state === 'waiting') this.#waiting.set(id, keyOf(request))
-      else if (state !== 'unknown' || request.op === 'release') this.#waiting.delete(id)
-    }
-  }
 
   #hear(message: string): void {
     const news = decodeNews(message)
@@ -260,11 +270,8 @@ class RedisDriver implements LockDriver {
   }
 }
 
+type Answers = readonly Standing[] | Promise<readonly Standing[]>
 type Unknown = Extract<Standing, { state: 'unknown' }>
-
-function unknown(requests: readonly Request[], error: unknown): readonly Unknown[] {
-  return requests.map(() => ({ state: 'unknown', error }))
-}
 
 function isUnknown(standing: Standing): standing is Unknown {
   return standing.state === 'unknown'
@@ -273,5 +280,5 @@ function isUnknown(standing: Standing): standing is Unknown {
 /** Clients are told apart by what they have: nothing of theirs is imported. */
 function linkOver(client: RedisClient): Link {
   if ('call' in client) return new IoredisLink(client, false)
-  return 'masters' in client ? new NodeRedisClusterLink(client, false) : new NodeRedisLink(client, false)
+  return 'masters' in client ? new NodeRedisClusterLink(client, false) : new NodeRedisLink(client)
 }

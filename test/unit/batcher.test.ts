@@ -93,6 +93,8 @@ describe('the batcher', () => {
     ['a lease of negative length', [{ state: 'held', fence: 5, ttlMs: -1 }]],
     ['a state nobody knows', [{ state: 'mine' }]],
     ['nothing', [undefined]],
+    ['null', [null]],
+    ['no list at all', undefined],
   ])('believes no driver that answers with %s', async (_what, answer) => {
     const { time, recorder } = setUp()
     const batcher = new Batcher(

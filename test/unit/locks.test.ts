@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { byteRange, inode, LeaseholdError } from '../../src/index.ts'
+import { byteRange, inode, LeaseholdError, type AcquireOptions } from '../../src/index.ts'
 import { isSettled, locksBench } from './support/bench-of-locks.ts'
 
 describe('acquire', () => {
@@ -89,6 +89,23 @@ describe('acquire', () => {
     await expect(async () => locks.acquire('')).rejects.toMatchObject({ code: 'INVALID' })
     await expect(locks.acquire('a', { timeout: 5 } as never)).rejects.toMatchObject({ code: 'INVALID' })
     await expect(locksBench().client({ namespace: 'a/b' })).rejects.toMatchObject({ code: 'INVALID' })
+  })
+
+  test('goes by its own options, whatever the call before it was given', async () => {
+    const { client } = locksBench()
+    const locks = await client()
+    const usual = (await locks.acquire('a')).toJSON().ttlMs
+    const retry = { attempts: 1 }
+    const without = { wait: undefined } as unknown as AcquireOptions
+    const calls: AcquireOptions[] = [{ ttl: 5000 }, { ttl: 5000 }, without, { ttl: 7000 }, {}, { ttl: 5000, retry }]
+    const ttls: number[] = []
+    for (const [index, options] of calls.entries()) {
+      const lease = await locks.acquire(`b${index}`, options)
+      ttls.push(lease.toJSON().ttlMs)
+    }
+    expect(ttls).toEqual([5000, 5000, usual, 7000, usual, 5000])
+    const unknown = { nothing: undefined } as AcquireOptions
+    await expect(locks.acquire('c', unknown)).rejects.toMatchObject({ code: 'INVALID' })
   })
 
   test('tells where the holder before it came to grief', async () => {

@@ -6,9 +6,8 @@
 --   other if they are of that length, else as a JSON array.
 --   Ops: c claims and waits, t claims and does not, r renews, d releases, e evicts. A runner is JSON, as are terms:
 --   what a plain claim or renewal leaves out, or the reason to evict.
--- Returns: the clock in microseconds, then one line a request, as wire.ts reads them. News of other claims is
---   published to their owners' channels.
--- Needs call.lua, fences.lua, theRule and quick.lua.
+-- Returns: the clock in microseconds, then one line a request, as wire.ts reads them, and news as news.lua has it.
+-- Needs call.lua, fences.lua, news.lua, theRule and quick.lua.
 
 local kinds = {}
 local kindsEnd = 6 + 5 * ARGV[6]
@@ -22,7 +21,7 @@ end
 local idLength, idsText = tonumber(ARGV[kindsEnd + 1]), ARGV[kindsEnd + 2]
 local ids = idLength == 0 and cjson.decode(idsText)
 local numbers = ARGV[5]
-local lines, publications = { call.wallText }, {}
+local lines, allNews = { call.wallText }, {}
 local byTheRule
 for index, name in ipairs(KEYS) do
   local high, low = string.byte(numbers, 2 * index - 1, 2 * index)
@@ -34,11 +33,10 @@ for index, name in ipairs(KEYS) do
     local news
     line, news = byTheRule(name, id, kind)
     for _, one in ipairs(news) do
-      publications[#publications + 1] = { one[1], one[2] .. '\n' .. string.sub(name, call.tagEnd + 3) }
+      allNews[#allNews + 1] = { one[1], one[2] .. '\n' .. string.sub(name, call.tagEnd + 3) }
     end
   end
   lines[index + 1] = line
 end
 storeFences(call)
-for _, publication in ipairs(publications) do redis.call('PUBLISH', publication[1], publication[2]) end
-return table.concat(lines, '\n')
+return tellAll(call.channel, table.concat(lines, '\n'), allNews)

@@ -1,3 +1,4 @@
+import { inTime } from '../../core/bounded.ts'
 import { LeaseholdError, messageOf } from '../../core/errors.ts'
 
 /** How Redis begins the errors that are told apart here. */
@@ -57,9 +58,31 @@ export function overdue(milliseconds: number): LeaseholdError {
 
 class Overdue extends LeaseholdError {}
 
+/** Settles as `reply` does, or rejects as overdue. */
+export function unlessOverdue(reply: Promise<unknown>, withinMs: number | undefined): Promise<unknown> {
+  return withinMs === undefined ? reply : inTime(withinMs, reply, overdue)
+}
+
+/** Whether the server does not know a script, and so has not carried out anything. */
+export function isUnknownScript(error: unknown): boolean {
+  return error instanceof Error && error.message.startsWith('NOSCRIPT')
+}
+
+/** Whether the server has become a replica: after a failover its address may lead to the new primary. */
+export function isReadOnly(error: unknown): boolean {
+  return replyOf(error).startsWith('READONLY')
+}
+
 export function isOverdue(error: unknown): boolean {
   return error instanceof Overdue
 }
+
+/** The error of a call while there is no connection. */
+export function unsent(): Error {
+  return new Unsent('There is no connection')
+}
+
+class Unsent extends Error {}
 
 /**
  * Whether the client library says that it has sent nothing at all. Of a cluster it never does: what it says may be of
@@ -67,6 +90,7 @@ export function isOverdue(error: unknown): boolean {
  */
 export function isUnsent(error: unknown): boolean {
   if (error instanceof LeaseholdError) return error.code === 'CLOSED'
+  if (error instanceof Unsent) return true
   const { name, message } = error instanceof Error ? error : new Error(String(error))
   return name === 'ClientClosedError' || name === 'ClientOfflineError' || message.startsWith("Stream isn't writeable")
 }

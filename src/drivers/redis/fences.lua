@@ -29,9 +29,12 @@ local function fenceToCome(call, tag)
     refuseIfHalfMoved(call, name, tag .. 'none')
     redis.call('SET', name, call.wallText)
   end
-  call.storedFences[tag] = clock
-  call.fences[tag] = math.max(tonumber(stored or '0'), clock - 1)
-  return call.fences[tag] + 1
+  local last = math.max(tonumber(stored or '0'), clock - 1)
+  -- Not even for the length of this call may a clock that is behind lower it: the call may end in an error.
+  if last > clock then redis.call('SET', name, stored) end
+  call.storedFences[tag] = math.max(last, clock)
+  call.fences[tag] = last
+  return last + 1
 end
 
 local function liftFence(call, tag, floor)

@@ -1,6 +1,8 @@
 import { LeaseholdError } from '../../core/errors.ts'
 import { connecting } from './connecting.ts'
+import { unlessOverdue } from './faults.ts'
 import type { Link, Listener, Shelf, Subscription } from './link.ts'
+import { reconnectAfterMs } from './own-link.ts'
 
 /** What is used of an ioredis client, a single one or a Cluster, of version 5 or 6. */
 export interface IoredisClient {
@@ -18,9 +20,10 @@ export interface IoredisClient {
   nodes?(role: 'master'): IoredisClient[]
 }
 
-/** The driver's link over an ioredis client. `owned`: the driver made the client, and closes it. */
+/** The driver's link over an ioredis client. `owned`: the driver made the client, for a Cluster, and closes it. */
 export class IoredisLink implements Link {
   readonly cluster: boolean
+  readonly newsInReplies = false
   readonly #client: IoredisClient
   readonly #owned: boolean
   #interruptions = 0
@@ -46,8 +49,8 @@ export class IoredisLink implements Link {
     await connected(this.#client)
   }
 
-  call(command: string, args: readonly string[]): Promise<unknown> {
-    return this.#client.call(command, args as string[])
+  call(command: string, args: readonly string[], _key?: string, withinMs?: number): Promise<unknown> {
+    return unlessOverdue(this.#client.call(command, args as string[]), withinMs)
   }
 
   async subscribe(channel: string, { heard, missed }: Subscription): Promise<void> {
@@ -88,10 +91,8 @@ export class IoredisLink implements Link {
     }))
   }
 
-  renew(): void {
-    // A cluster's other nodes may be well: `dial.ts` has its client look after each.
-    if (this.#owned && !this.cluster && this.#client.status === 'ready') this.#client.disconnect(true)
-  }
+  /** The connection is its owner's; a Cluster's other nodes may be well, and `dial.ts` has its client look after each. */
+  renew(): void {}
 
   async close(): Promise<void> {
     this.#unlisten?.()
@@ -113,11 +114,6 @@ const subscriberOptions = {
   enableOfflineQueue: true,
   maxRetriesPerRequest: null,
   retryStrategy: reconnectAfterMs,
-}
-
-/** When to dial again after the `attempt`-th failure. */
-export function reconnectAfterMs(attempt: number): number {
-  return Math.min(1000, 25 * 2 ** Math.min(attempt, 10))
 }
 
 /** Resolves once the client can be used; rejects with what kept it from that. */

@@ -1,4 +1,4 @@
-/** What the driver needs of a client library. One file a library turns its client into this. */
+/** What the driver needs of a client. One file a library turns its client into this; `own-link.ts` needs none. */
 
 /** Listens to a client's events, as far as they are used: with a channel and a message, or with nothing of interest. */
 export type Listener = (channel: string, message: string) => void
@@ -23,15 +23,17 @@ export interface Link {
   readonly interruptions: number | undefined
   /** A cluster: a call must keep to one hash slot. */
   readonly cluster: boolean
+  /** Whether replies and news come by one connection: then a lost reply counts as missed news, and may carry some. */
+  readonly newsInReplies: boolean
   /** Connects, unless connected. Rejects if the server refuses. */
   open(): Promise<void>
-  /** Sends one command. On a cluster `key` says where. */
-  call(command: string, args: readonly string[], key: string | undefined): Promise<unknown>
-  /** Subscribes on a connection of its own, and again whenever that is lost. */
+  /** Sends one command. On a cluster `key` says where. Rejects as overdue if that takes longer than `withinMs`. */
+  call(command: string, args: readonly string[], key?: string, withinMs?: number): Promise<unknown>
+  /** Subscribes, and again whenever the connection for that is lost. */
   subscribe(channel: string, subscription: Subscription): Promise<void>
   /** Every server that holds keys. */
   shelves(): Promise<readonly Shelf[]>
-  /** A reply is overdue: dials again, if the connection is the driver's own. */
+  /** The server is not what it was: dials again, if the connection is the driver's own. */
   renew(): void
   /** Lets go of what this link has opened, and of nothing else. */
   close(): Promise<void>

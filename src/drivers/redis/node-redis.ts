@@ -1,4 +1,5 @@
 import { connecting } from './connecting.ts'
+import { unlessOverdue } from './faults.ts'
 import type { Link, Listener, Shelf, Subscription } from './link.ts'
 
 /** What is used of a node-redis client (`redis` 4 and later), a single one. */
@@ -31,25 +32,24 @@ export interface NodeRedisCluster {
   disconnect?(): unknown
 }
 
-/** The driver's link over a node-redis client. `owned`: the driver made the client, and closes it. */
+/** The driver's link over a node-redis client that somebody else made. */
 export class NodeRedisLink implements Link {
   readonly cluster = false
+  readonly newsInReplies = false
   readonly interruptions = undefined
-  readonly #owned: boolean
-  #client: NodeRedisClient
+  readonly #client: NodeRedisClient
   #subscriber: NodeRedisClient | undefined
 
-  constructor(client: NodeRedisClient, owned: boolean) {
+  constructor(client: NodeRedisClient) {
     this.#client = client
-    this.#owned = owned
   }
 
   async open(): Promise<void> {
     if (!this.#client.isOpen) await connecting(this.#client, () => this.#client.connect())
   }
 
-  call(command: string, args: readonly string[]): Promise<unknown> {
-    return this.#client.sendCommand([command, ...args])
+  call(command: string, args: readonly string[], _key?: string, withinMs?: number): Promise<unknown> {
+    return unlessOverdue(this.#client.sendCommand([command, ...args]), withinMs)
   }
 
   async subscribe(channel: string, { heard, missed }: Subscription): Promise<void> {
@@ -68,25 +68,17 @@ export class NodeRedisLink implements Link {
     return [{ name: '', call: (command, args) => this.call(command, args) }]
   }
 
-  renew(): void {
-    const stale = this.#client
-    if (!this.#owned || !stale.isReady) return
-    this.#client = stale.duplicate()
-    // Said by the calls that fail meanwhile; and it dials until it is told to end.
-    this.#client.on('error', () => {})
-    this.#client.connect().catch(() => {})
-    end(stale)
-  }
+  renew(): void {}
 
   async close(): Promise<void> {
     if (this.#subscriber !== undefined) end(this.#subscriber)
-    if (this.#owned) end(this.#client)
   }
 }
 
-/** The driver's link over a node-redis cluster. `owned`: as above. */
+/** The driver's link over a node-redis cluster. `owned`: the driver made it, and closes it. */
 export class NodeRedisClusterLink implements Link {
   readonly cluster = true
+  readonly newsInReplies = false
   readonly interruptions = undefined
   readonly #client: NodeRedisCluster
   readonly #owned: boolean
@@ -112,8 +104,8 @@ export class NodeRedisClusterLink implements Link {
     }
   }
 
-  call(command: string, args: readonly string[], key: string | undefined): Promise<unknown> {
-    return this.#client.sendCommand(key, false, [command, ...args])
+  call(command: string, args: readonly string[], key?: string, withinMs?: number): Promise<unknown> {
+    return unlessOverdue(this.#client.sendCommand(key, false, [command, ...args]), withinMs)
   }
 
   async subscribe(channel: string, { heard }: Subscription): Promise<void> {

@@ -4,18 +4,22 @@ import batch from './batch.lua.generated.ts'
 import call from './call.lua.generated.ts'
 import carryOut from './carry-out.lua.generated.ts'
 import conflict from './conflict.lua.generated.ts'
+import contended from './contended.lua.generated.ts'
 import draft from './draft.lua.generated.ts'
 import eviction from './eviction.lua.generated.ts'
 import fences from './fences.lua.generated.ts'
 import key from './key.lua.generated.ts'
 import leaseTime from './lease-time.lua.generated.ts'
 import list from './list.lua.generated.ts'
+import news from './news.lua.generated.ts'
 import plain from './plain.lua.generated.ts'
 import promotion from './promotion.lua.generated.ts'
 import quick from './quick.lua.generated.ts'
 import record from './record.lua.generated.ts'
 import solo from './solo.lua.generated.ts'
+import soloCall from './solo-call.lua.generated.ts'
 import soloRest from './solo-rest.lua.generated.ts'
+import { isUnknownScript } from './faults.ts'
 import type { Link } from './link.ts'
 
 /** A Lua script as Redis knows it: by its text, and by the hash of that. */
@@ -53,13 +57,18 @@ export interface Scripts {
 }
 
 /** Those for a cluster look out for slots that are being moved. */
-export const scripts: Scripts = requestScripts('local ON_CLUSTER = 0')
-export const clusterScripts: Scripts = requestScripts('local ON_CLUSTER = 1')
+const ownScripts = requestScripts('local ON_CLUSTER, NEWS_IN_REPLY = 0, 1')
+const givenScripts = requestScripts('local ON_CLUSTER, NEWS_IN_REPLY = 0, 0')
+const clusterScripts = requestScripts('local ON_CLUSTER, NEWS_IN_REPLY = 1, 0')
+
+export function scriptsFor({ cluster, newsInReplies }: Pick<Link, 'cluster' | 'newsInReplies'>): Scripts {
+  return cluster ? clusterScripts : newsInReplies ? ownScripts : givenScripts
+}
 
 function requestScripts(where: string): Scripts {
   return {
-    batch: script(where, call, fences, ...theRule, quick, batch),
-    solo: script(where, solo, fences, ...theRule, soloRest),
+    batch: script(where, call, fences, news, ...theRule, quick, batch),
+    solo: script(where, solo, fences, news, soloCall, contended, ...theRule, soloRest),
   }
 }
 
@@ -89,22 +98,16 @@ function withConstants(text: string): string {
 }
 
 /** Runs a script by its hash. A server that does not know it (new, flushed, restarted) is sent the text. */
-export async function run(
+export function run(
   link: Link,
   { sha, text }: Script,
   keys: readonly string[],
   values: readonly string[],
 ): Promise<unknown> {
   const args = [sha, String(keys.length), ...keys, ...values]
-  try {
-    return await link.call('EVALSHA', args, keys[0])
-  } catch (error) {
+  return link.call('EVALSHA', args, keys[0]).catch((error: unknown) => {
     // Nothing has been carried out.
     if (!isUnknownScript(error)) throw error
     return link.call('EVAL', args.with(0, text), keys[0])
-  }
-}
-
-function isUnknownScript(error: unknown): boolean {
-  return error instanceof Error && error.message.startsWith('NOSCRIPT')
+  })
 }

@@ -3,8 +3,8 @@
 -- ARGV: op, as in batch.lua; the id of its claim, of less than 256 bytes; where the hash tag ends in the key; a test's
 --   clock in ms, or empty; ms to keep keys beyond their end; the caller's channel; and but for a release: ttl, how long
 --   the record is kept in ms, and a claim's runner.
--- Returns: one line, as wire.ts reads them.
--- The first part of its script: what it cannot tell, solo-rest.lua does by the rule.
+-- Returns: one line, as wire.ts reads them, and news as news.lua has it.
+-- The first part of its script: what it cannot tell, contended.lua does or, by the rule, solo-rest.lua.
 
 local op, id, name = ARGV[1], ARGV[2], KEYS[1]
 local time = redis.call('TIME')
@@ -29,6 +29,7 @@ elseif op ~= 'r' then
   -- As fenceToCome in fences.lua has it, which is left to tell why there is none, or no more.
   local stored = redis.call('SET', fenceName, wallText, 'GET')
   storedFence = stored and tonumber(stored)
+  if storedFence and storedFence > wallMicroseconds then redis.call('SET', fenceName, stored) end
   local isAhead = storedFence and storedFence < wallMicroseconds
   local fence = isAhead and wallMicroseconds or storedFence and storedFence + 1
   if not fence then

@@ -195,6 +195,15 @@ function claimTerms(claim: Claim): string {
   ])
 }
 
+/** What a script returned: the answers and, if there is any, the news for other claims of this very client. */
+export function openReply(reply: unknown): { readonly text: unknown; readonly news: readonly string[] } {
+  if (!Array.isArray(reply)) return { text: reply, news: noNews }
+  const [text, ...news] = reply as unknown[]
+  return { text, news: news.map(String) }
+}
+
+const noNews: readonly string[] = []
+
 /** The standings of a whole batch. */
 export function decodeReply(reply: unknown, requests: readonly Request[]): Standing[] {
   if (typeof reply !== 'string') throw malformed(reply)

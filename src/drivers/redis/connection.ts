@@ -1,0 +1,139 @@
+import { connect as connectSocket, isIP, type Socket } from 'node:net'
+import { connect as connectTls } from 'node:tls'
+import type { Address } from './address.ts'
+import { overdue } from './faults.ts'
+import { Push, ReplyError, ReplyReader } from './replies.ts'
+
+const connectTimeoutMs = 5000
+const keepAliveMs = 10_000
+const readBytes = 65_536
+
+interface Caller {
+  readonly resolve: (reply: unknown) => void
+  readonly reject: (error: Error) => void
+  readonly withinMs: number
+  /** When the reply is overdue. */
+  readonly until: number
+}
+
+const nobody: Pick<Caller, 'until' | 'withinMs'> = { until: Infinity, withinMs: Infinity }
+
+export interface ConnectionEvents {
+  /** A message came to a channel that was subscribed to. */
+  message(channel: string, message: string): void
+  /** The connection is gone, once. */
+  closed(): void
+}
+
+/** One connection to one server. Commands are written as they come and answered in order; nothing is sent twice. */
+export class Connection {
+  readonly #events: ConnectionEvents
+  readonly #socket: Socket
+  readonly #callers: Caller[] = []
+  readonly #reader = new ReplyReader((reply) => this.#hear(reply))
+  #error: Error | undefined
+  /** Looks for overdue replies. One that comes in time does not stop it: it then finds nothing. */
+  #watch: NodeJS.Timeout | undefined
+  #watchAt = Infinity
+
+  private constructor(address: Address, events: ConnectionEvents) {
+    this.#events = events
+    this.#socket = socketTo(address, (piece) => this.#reader.read(piece))
+    this.#socket.on('error', (error) => (this.#error = error))
+    this.#socket.on('close', () => this.#end(this.#error ?? new Error('Connection is closed.')))
+  }
+
+  /** Connects and signs in. Rejects with what kept it from that. */
+  static async open(address: Address, events: ConnectionEvents): Promise<Connection> {
+    const connection = new Connection(address, events)
+    const late = new Error(`connect ETIMEDOUT: no answer for ${connectTimeoutMs} ms`)
+    const timer = setTimeout(() => connection.#socket.destroy(late), connectTimeoutMs)
+    try {
+      // Written as soon as there is a connection.
+      await connection.#signIn(address)
+      return connection
+    } catch (error) {
+      connection.close()
+      throw error
+    } finally {
+      clearTimeout(timer)
+    }
+  }
+
+  /**
+   * Sends a command. Rejects with what Redis complains about, or if the connection is lost before it has answered: an
+   * overdue reply has it closed.
+   */
+  call(command: string, args: readonly string[], withinMs = Infinity): Promise<unknown> {
+    return new Promise((resolve, reject) => {
+      const until = withinMs === Infinity ? Infinity : performance.now() + withinMs
+      this.#callers.push({ resolve, reject, withinMs, until })
+      if (until < this.#watchAt) this.#watchUntil(until)
+      let text = `*${args.length + 1}\r\n$${command.length}\r\n${command}\r\n`
+      let ascii = true
+      for (const argument of args) {
+        const bytes = Buffer.byteLength(argument)
+        if (bytes !== argument.length) ascii = false
+        text += `$${bytes}\r\n${argument}\r\n`
+      }
+      this.#socket.write(text, ascii ? 'latin1' : 'utf8')
+    })
+  }
+
+  /** Hangs up. Whoever has no answer yet will not get one. */
+  close(): void {
+    this.#socket.destroy()
+  }
+
+  async #signIn({ username = 'default', password, db }: Address): Promise<void> {
+    const login = password === undefined ? [] : ['AUTH', username, password]
+    const greeted = this.call('HELLO', ['3', ...login])
+    const [greeting] = await Promise.all([greeted, db === 0 ? undefined : this.call('SELECT', [String(db)])])
+    if (!Array.isArray(greeting)) throw new Error('What answers there is no Redis server.')
+  }
+
+  #hear(reply: unknown): void {
+    if (reply instanceof Push) this.#hearPush(reply.items)
+    else if (reply instanceof ReplyError) this.#callers.shift()?.reject(reply)
+    else this.#callers.shift()?.resolve(reply)
+  }
+
+  /** Redis confirms a subscription by a push, in its turn among the replies. */
+  #hearPush([kind, channel, message]: readonly unknown[]): void {
+    if (kind === 'message') this.#events.message(String(channel), String(message))
+    else if (kind === 'subscribe') this.#callers.shift()?.resolve(null)
+  }
+
+  #watchUntil(until: number): void {
+    clearTimeout(this.#watch)
+    this.#watchAt = until
+    this.#watch = setTimeout(() => this.#look(), until - performance.now())
+  }
+
+  #look(): void {
+    this.#watchAt = Infinity
+    const next = this.#callers.reduce((soonest, caller) => (caller.until < soonest.until ? caller : soonest), nobody)
+    if (next.until === Infinity) return
+    if (performance.now() < next.until) this.#watchUntil(next.until)
+    else this.#socket.destroy(overdue(next.withinMs))
+  }
+
+  #end(error: Error): void {
+    clearTimeout(this.#watch)
+    for (const { reject } of this.#callers.splice(0)) reject(error)
+    this.#events.closed()
+  }
+}
+
+function socketTo({ host = '', port = 0, path, tls }: Address, arrived: (piece: Buffer) => void): Socket {
+  const where = { host, port, noDelay: true, keepAlive: true, keepAliveInitialDelay: keepAliveMs }
+  if (tls) return connectTls({ ...where, ...(isIP(host) === 0 && { servername: host }) }).on('data', arrived)
+  // What arrives is put into one buffer again and again: quicker than a stream.
+  const buffer = Buffer.allocUnsafeSlow(readBytes)
+  const callback = (bytes: number): boolean => {
+    arrived(buffer.subarray(0, bytes))
+    return true
+  }
+  const onread = { buffer, callback }
+  return connectSocket(path === undefined ? { ...where, onread } : { path, onread })
+}

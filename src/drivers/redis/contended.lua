@@ -1,0 +1,68 @@
+-- What happens most on a key that others wait for: a plain claim queues up behind them, or its holder lets go and the
+-- next is let in. Whatever is not plain is left to the rule, and nothing has been changed then.
+-- Needs solo-call.lua, fences.lua and news.lua. On a cluster all is left to the rule, which knows of moving slots.
+
+if ON_CLUSTER == 0 and (op == 'c' or op == 'd') then
+  local packed = redis.call('GET', name)
+  local head = packed and string.byte(packed) == 149 and cmsgpack.unpack(packed)
+  if head and head[VERSION] == 1 and head[WAITERS_UNTIL] > 0 and not head[ENDED] and #head[HOLDERS] == 1 then
+    local holder, tag, rest = head[HOLDERS][1], string.sub(name, 1, call.tagEnd), string.sub(name, call.tagEnd + 2)
+    local queueName, waitersName = tag .. 'q' .. rest, tag .. 'w' .. rest
+
+    -- Keeps the key for as long as storeHead in key.lua does.
+    local function storeContended()
+      local horizon = math.max(head[WAITERS_UNTIL], holder[EXPIRES_AT] + holder[GRACE] + holder[TTL])
+      local life = string.format('%.0f', math.max(1, math.ceil(horizon - now)) + call.spareMs)
+      redis.call('SET', name, cmsgpack.pack(head), 'PX', life)
+    end
+
+    local holds = now < holder[EXPIRES_AT] and holder[EXPIRES_AT] - now <= holder[TTL]
+    if op == 'd' and holds and holder[ID] == id then
+      -- Two, as the last one that waits takes the queue with it: that is left to the rule.
+      local first = redis.call('ZRANGE', queueName, 0, 1)
+      local waiter = first[2] and redis.call('HGET', waitersName, first[1])
+      waiter = waiter and cmsgpack.unpack(waiter)
+      if waiter and now < waiter[EXPIRES_AT] and waiter[EXPIRES_AT] - now <= waiter[TTL] and not waiter[SHARED]
+        and not waiter[RANGE_START] and not waiter[REPLACES] and not waiter[MAX_HOLD] then
+        local fence = fenceToCome(call, tag)
+        liftFence(call, tag, fence)
+        waiter[FENCE], waiter[ACQUIRED_AT] = fence, now
+        holder = waiter
+        head[HOLDERS] = { waiter }
+        storeContended()
+        redis.call('ZREM', queueName, waiter[ID])
+        redis.call('HDEL', waitersName, waiter[ID])
+        storeFences(call)
+        local line = string.format('h %.0f %.0f\n', fence, waiter[EXPIRES_AT] - now)
+        return tellAll(call.channel, 'a released', {
+          { waiter[CHANNEL], line .. waiter[ID] .. '\n' .. string.sub(rest, 2) },
+        })
+      end
+    elseif op == 'c' and holds and holder[ID] ~= id and not holder[SHARED] and not holder[RANGE_START] then
+      local ttl, order = tonumber(ARGV[7]), head[LAST_ORDER] + 1
+      local waiter = {
+        id, call.channel, ARGV[9], ttl, now + ttl, now, 0, now, 0, 0,
+        order, 0, true, false, false, false, false, false, false, false,
+        0, false, false, false, false,
+      }
+      -- A claim sent twice is there already.
+      if redis.call('HSETNX', waitersName, id, cmsgpack.pack(waiter)) == 1 then
+        -- The rank of one without wishes, as score in conflict.lua has it.
+        redis.call('ZADD', queueName, string.format('%.0f', 3001 * 2199023255552 + order), id)
+        head[LAST_ORDER] = order
+        if now + ttl > head[WAITERS_UNTIL] then
+          head[WAITERS_UNTIL] = now + 2 * ttl
+          local life = string.format('%.0f', math.max(1, math.ceil(2 * ttl)) + call.spareMs)
+          redis.call('PEXPIRE', queueName, life)
+          redis.call('PEXPIRE', waitersName, life)
+        end
+        storeContended()
+        storeFences(call)
+        local ahead = redis.call('ZRANK', queueName, id)
+        local again = ttl
+        if ahead == 0 then again = math.max(1, math.min(ttl, holder[EXPIRES_AT] + holder[GRACE] - now)) end
+        return string.format('w %d %.0f %.0f', ahead, ttl, again)
+      end
+    end
+  end
+end
