@@ -127,7 +127,8 @@ class LeaseholdLockManager implements WebLockManager {
 }
 
 // The fewest arguments that will do, as Web IDL has it; how many were given matters, so they are not named.
-Object.defineProperty(LeaseholdLockManager.prototype.request, 'length', { value: 2 })
+const { request } = Object.getOwnPropertyDescriptors(LeaseholdLockManager.prototype)
+Object.defineProperty(request.value, 'length', { value: 2 })
 
 function isTaken({ miss }: Missed): boolean {
   return miss.type === 'refused' && miss.standing.reason === 'refused'

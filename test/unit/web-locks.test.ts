@@ -469,6 +469,6 @@ describe('what leases add', () => {
 })
 
 test('a lock manager looks like the one of the browser', () => {
-  expect(String(manager)).toBe('[object LockManager]')
+  expect(Object.prototype.toString.call(manager)).toBe('[object LockManager]')
   expect([manager.request.length, manager.query.length]).toEqual([2, 0])
 })
