@@ -23,7 +23,7 @@ import { Lookout, type Pace } from './mongodb/lookout.ts'
 import { NewsStream } from './mongodb/news-stream.ts'
 import { OwnClaims } from './mongodb/own-claims.ts'
 import type { Expression } from './mongodb/quick.ts'
-import { Sending } from './mongodb/sending.ts'
+import { Sending, type SendingSetup } from './mongodb/sending.ts'
 import { Store } from './mongodb/store.ts'
 import { urlOptions } from './mongodb/url.ts'
 
@@ -76,6 +76,7 @@ class MongodbDriver implements LockDriver {
   readonly #claims = new OwnClaims()
   readonly #listeners = new Listeners()
   readonly #opening = new Opening(() => this.#open())
+  readonly #setup: SendingSetup
   #store: Store | undefined
   #lookout: Lookout | undefined
   #stream: NewsStream | undefined
@@ -89,6 +90,16 @@ class MongodbDriver implements LockDriver {
     this.#timeoutMs = positiveMs(options.timeout ?? defaults.timeout, 'timeout')
     this.#pace = paceOf(options)
     this.supports = { ...fullSupport, ...leaseDefaults(options) }
+    let revisions = 0
+    this.#setup = {
+      channel: this.#channel,
+      clock: () => this.#clock(),
+      newRevision: () => `${this.#channel}${(revisions += 1)}`,
+      tell: (key, id, standing) => this.#listeners.tell(key, id, standing),
+      isOwn: (key, id) => this.#claims.has(key, id),
+      isContended: (key) => this.#claims.waitsFor(key),
+      mayWithdraw: (key, id) => this.#claims.isSafe(key, id, this.#ownTime()),
+    }
   }
 
   async open(): Promise<void> {
@@ -98,17 +109,10 @@ class MongodbDriver implements LockDriver {
   async send(requests: readonly Request[]): Promise<readonly Standing[]> {
     const store = this.#store ?? (await this.#opened())
     this.#refuseIfClosed()
-    const setup = {
-      store,
-      channel: this.#channel,
-      clock: this.#clock(),
-      deadline: performance.now() + this.#timeoutFor(requests),
-      tell: (key: string, id: string, standing: Standing) => this.#listeners.tell(key, id, standing),
-      isOwn: (key: string, id: string) => this.#claims.has(key, id),
-      isContended: (key: string) => this.#claims.waitsFor(key),
-    }
-    const standings = await sendBySwapping(new Sending(setup, requests), requests, this.#environment)
-    this.#keepTrack(requests, standings)
+    const sentAt = this.#ownTime()
+    const sending = new Sending(this.#setup, store, requests, performance.now() + this.#timeoutFor(requests))
+    const standings = await sendBySwapping(sending, requests, this.#environment)
+    this.#keepTrack(requests, standings, sentAt)
     return standings
   }
 
@@ -196,11 +200,16 @@ class MongodbDriver implements LockDriver {
     return clockForTests === undefined ? '$$NOW' : { $literal: new Date(clockForTests()) }
   }
 
+  /** Our own time, for how long ago something was. */
+  #ownTime(): number {
+    return this.#options.clockForTests?.() ?? performance.now()
+  }
+
   // ---- news
 
-  #keepTrack(requests: readonly Request[], standings: readonly Standing[]): void {
+  #keepTrack(requests: readonly Request[], standings: readonly Standing[], sentAt: number): void {
     if (this.#closed) return
-    const { keys, found } = this.#claims.note(requests, standings)
+    const { keys, found } = this.#claims.note(requests, standings, sentAt)
     // Who found out by asking may not have heard all: news is for hearing, and a nudge costs little.
     if (found.length > 0 && this.#isDeaf) {
       queueMicrotask(() => found.forEach(({ key, id }) => this.#listeners.tell(key, id, 'ask')))

@@ -1,8 +1,14 @@
 import { MongoClient } from 'mongodb'
-import { afterAll, beforeEach, describe, expect, test } from 'vitest'
+import { MongoClient as MongoClient6 } from 'mongodb-6'
+import { setTimeout as pause } from 'node:timers/promises'
+import { afterAll, afterEach, beforeEach, describe, expect, test } from 'vitest'
+import type { LockDriver, Standing } from '../../src/core/driver.ts'
+import { mongodb, type MongodbOptions, type MongoSource } from '../../src/drivers/mongodb.ts'
 import { compareWithModel, conformance } from '../../src/testing/index.ts'
+import { claim, claimOf, release, renew } from '../sqlite/claims.ts'
 import { eventually } from '../support/eventually.ts'
 import { mongoHarness } from '../support/mongo-harness.ts'
+import { afterReading } from '../support/mongo-reading.ts'
 import { againIfItFell, forgetFalls, MongoServer } from '../support/mongo-server.ts'
 
 const server = await MongoServer.start()
@@ -46,3 +52,92 @@ describe('one command, or compare-and-swap', { retry: againIfItFell }, () => {
     expect(commands).toBeGreaterThanOrEqual(1000)
   })
 })
+
+const cleanups: (() => Promise<unknown>)[] = []
+afterEach(async () => {
+  for (const cleanup of cleanups.splice(0).toReversed()) await cleanup()
+})
+
+let collections = 0
+const freshName = (): string => `locks${(collections += 1)}`
+
+async function open(
+  collection: string,
+  options: MongodbOptions = {},
+  source: MongoSource = client,
+): Promise<LockDriver> {
+  const driver = mongodb(source, { collection, database: 'test', ...options })
+  cleanups.push(() => driver.close())
+  await driver.open()
+  return driver
+}
+
+function fenceOf(standing: Standing): number {
+  expect(standing).toMatchObject({ state: 'held' })
+  return (standing as Extract<Standing, { state: 'held' }>).fence
+}
+
+describe('a release', { retry: againIfItFell }, () => {
+  test('is seen by whoever had read the document before', async () => {
+    const collection = freshName()
+    const driver = await open(collection)
+    const [held, next] = [claimOf('a'), claimOf('a')]
+    await claim(driver, held)
+    const late = await open(
+      collection,
+      {},
+      afterReading(client.db('test'), () => release(driver, held)),
+    )
+    expect(await claim(late, next)).toMatchObject({ state: 'held' })
+    const [listed] = (await driver.list({ key: 'a' })).keys
+    expect(listed?.claims.map(({ id }) => id)).toEqual([next.id])
+  })
+
+  test('of a lease that may be over is for the rule to judge, and so is one that came after an unclean end', async () => {
+    const collection = freshName()
+    const driver = await open(collection)
+    const [dead, heir] = [claimOf('a', { ttlMs: 50 }), claimOf('a')]
+    await claim(driver, dead)
+    await pause(60)
+    expect(await release(driver, dead)).toEqual({ state: 'absent', reason: 'expired' })
+    const again = claimOf('a', { ttlMs: 50 })
+    const { fence } = (await claim(driver, again)) as { fence: number }
+    await pause(60)
+    const other = await open(collection)
+    expect(await claim(other, heir)).toMatchObject({ state: 'held', after: { how: 'expired', fence } })
+    expect(await release(other, heir)).toEqual({ state: 'absent', reason: 'released' })
+    // What is known of the one that expired outlives its heir.
+    expect(await renew(driver, again)).toEqual({ state: 'absent', reason: 'expired' })
+  })
+
+  test('leaves a claim alone that others wait behind, and lets them in', async () => {
+    const collection = freshName()
+    const [driver, other] = [await open(collection), await open(collection)]
+    const [held, waiting] = [claimOf('a'), claimOf('a')]
+    await claim(driver, held)
+    expect(await claim(other, waiting)).toMatchObject({ state: 'waiting' })
+    expect(await release(driver, held)).toEqual({ state: 'absent', reason: 'released' })
+    expect(await claim(other, waiting)).toMatchObject({ state: 'held' })
+  })
+})
+
+test(
+  'the oldest client package we say we work with does: one command, a queue, a hand-over',
+  { retry: againIfItFell },
+  async () => {
+    const old = new MongoClient6(server.url)
+    cleanups.push(() => old.close())
+    const collection = freshName()
+    const driver = await open(collection, {}, old)
+    const [first, second] = [claimOf('a'), claimOf('a')]
+    const fence = fenceOf(await claim(driver, first))
+    expect(await renew(driver, first)).toMatchObject({ state: 'held', fence })
+    expect(await claim(driver, second)).toMatchObject({ state: 'waiting', ahead: 0 })
+    expect(await release(driver, first)).toEqual({ state: 'absent', reason: 'released' })
+    expect(fenceOf(await claim(driver, second))).toBe(fence + 1)
+    expect(await release(driver, second)).toEqual({ state: 'absent', reason: 'released' })
+    await expect(open(collection, { timeout: 300 }, new MongoClient6('mongodb://127.0.0.1:1/'))).rejects.toMatchObject({
+      code: 'UNAVAILABLE',
+    })
+  },
+)

@@ -19,8 +19,8 @@ export interface MongoChangeStream {
 }
 
 export interface MongoCollection {
-  findOneAndUpdate(filter: Fields, update: Fields | Stage[], options: Options): Promise<object | null>
-  updateOne(filter: Fields, update: Fields | Stage[], options: Options): Promise<{ readonly matchedCount: number }>
+  findOneAndUpdate(filter: Fields, update: Stage[] | Fields, options: Options): Promise<object | null>
+  updateOne(filter: Fields, update: Stage[] | Fields, options: Options): Promise<{ readonly modifiedCount: number }>
   replaceOne(filter: Fields, document: Fields, options: Options): Promise<{ readonly matchedCount: number } | object>
   insertOne(document: Fields, options: Options): Promise<object>
   aggregate(pipeline: Stage[], options: Options): MongoCursor

@@ -1,11 +1,12 @@
 /**
- * A key's document as MongoDB keeps it. Runners are text: what people say about themselves may have names with dots and
- * dollars, which mean something to the server.
+ * A key's document as MongoDB keeps it. What the server must compute with are fields of their own; what it need not look at
+ * is JSON text, which costs it and us least. Text also keeps names with dots and dollars, which would mean something to the
+ * server, out of its way.
  */
 import type { News } from '../../core/admission.ts'
 import { howEnded } from '../../core/admission/lease-time.ts'
 import type { ClaimRecord, Ended } from '../../core/claim-record.ts'
-import type { Claim, Runner, Standing, Succession } from '../../core/driver.ts'
+import type { Claim, Standing, Succession } from '../../core/driver.ts'
 import type { KeyDocument } from '../../core/key-document.ts'
 
 /** The format of documents this version writes, as `core/key-document.ts` counts them. */
@@ -16,26 +17,40 @@ export const keptForMs = 3_600_001
 /** By how much longer it is kept, so that its date, which is indexed, need not change with every write. */
 export const keptLongerMs = 3_600_000
 
-export type WithRunnerText<Type> = Omit<Type, 'runner'> & { readonly runner: string }
-
-/** A claim, with the channel of the driver that looks after it. */
-export interface StoredClaim extends Omit<ClaimRecord, 'claim' | 'after' | 'died'> {
-  readonly claim: WithRunnerText<Omit<Claim, 'key'>>
-  readonly after?: WithRunnerText<Succession> | undefined
-  readonly channel: string
-}
-
-/** The one holder of a key nobody waits for, as it will be remembered if it is found to be over. */
-export interface LastHolder extends WithRunnerText<Succession> {
-  readonly id: string
-  readonly ttlMs: number
-  readonly expiresAt: number
-  /** Whoever finds it is its successor. */
-  readonly told: true
-}
-
 /** The last instant a date can have. */
-const never = 8_640_000_000_000_000
+const never = new Date(8_640_000_000_000_000)
+const always = new Date(0)
+
+/**
+ * A claim, with the channel of the driver that looks after it. A grant in one command writes only what goes without a
+ * question mark, and what the claim asks for: the rest is then as `decodeRecord` fills it in.
+ */
+export interface StoredClaim {
+  readonly id: string
+  readonly channel: string
+  /** As it was asked for: JSON, without id and key. */
+  readonly claim: string
+  readonly ttlMs: number
+  /** Absent: none. */
+  readonly graceMs?: number | undefined
+  readonly maxHoldMs?: number | undefined
+  readonly state?: ClaimRecord['state'] | undefined
+  readonly order?: number | undefined
+  readonly fence?: number | undefined
+  readonly detached?: boolean | undefined
+  readonly enteredAt?: Date | undefined
+  readonly acquiredAt?: Date | undefined
+  readonly lastHeartbeat?: Date | undefined
+  readonly renewalCount?: number | undefined
+  readonly expiresAt?: Date | undefined
+  readonly leaving?: string | undefined
+  /** JSON. */
+  readonly after?: string | undefined
+  /** Nobody can be let in beside it, so that it can be renewed without a look at the queue. */
+  readonly isAlone?: boolean | undefined
+  /** It is the only one, nothing else is remembered, and one command may renew it, release it, or take it for over. */
+  readonly isSole?: boolean | undefined
+}
 
 /** News for another driver, told by the write that made it. */
 export interface StoredNews {
@@ -49,85 +64,94 @@ export interface StoredKey {
   readonly version: number
   /** Different after every write: what compare-and-swap compares. */
   readonly revision: string
-  /** The server's time of the last write. */
-  readonly writtenAt: number
+  /** The server's time of the last write, releases in one command apart. */
+  readonly writtenAt?: Date | undefined
   readonly lastFence: number
-  readonly ended?: WithRunnerText<Ended> | undefined
-  /** Holders first, then waiters in their order. */
-  readonly claims: readonly StoredClaim[]
-  /** From when on a newcomer may simply take the key; `never` where more than one claim must be looked at. */
-  readonly freeAt: number
-  /** How the last holder will have ended if it is found to be over then: what its successor is told. */
-  readonly last?: LastHolder | undefined
+  /** How the last unclean end came about: JSON. */
+  readonly ended?: string | undefined
+  /** Holders first, then waiters in their order. Empty: a release in one command left nobody, and nothing to remember. */
+  readonly claims?: readonly StoredClaim[] | undefined
+  /** Who was here when this key was taken in one command: one whose time was over, or nobody. */
+  readonly previous?: readonly StoredClaim[] | undefined
+  /** From when on a newcomer may simply take the key, if `claims` is not empty before. */
+  readonly freeAt: Date
   readonly news?: readonly StoredNews[] | undefined
   /** When the TTL index may collect it: not before everything in it is over and its last fence cannot come again. */
   readonly expiresAt: Date
 }
 
 /** What a read must give back. */
-export const readFields = { version: 1, revision: 1, writtenAt: 1, lastFence: 1, ended: 1, claims: 1 } as const
+export const readFields = {
+  version: 1,
+  revision: 1,
+  writtenAt: 1,
+  lastFence: 1,
+  ended: 1,
+  claims: 1,
+  previous: 1,
+} as const
 
-export function encodeClaim(claim: Claim): StoredClaim['claim'] {
-  const { key: _key, runner, ...rest } = claim
-  return { ...rest, runner: JSON.stringify(runner) }
+// ---- writing
+
+/** What was asked for. Written out: Node 20 takes many times as long to leave fields out, and none may be forgotten. */
+export function claimText(claim: Claim): string {
+  const asked: { readonly [Field in keyof Required<Omit<Claim, 'id' | 'key'>>]: Claim[Field] } = {
+    mode: claim.mode,
+    limit: claim.limit,
+    range: claim.range,
+    replaces: claim.replaces,
+    priority: claim.priority,
+    wait: claim.wait,
+    evict: claim.evict,
+    staleMs: claim.staleMs,
+    ttlMs: claim.ttlMs,
+    graceMs: claim.graceMs,
+    maxHoldMs: claim.maxHoldMs,
+    detached: claim.detached,
+    runner: claim.runner,
+  }
+  return JSON.stringify(asked)
 }
 
-export function encodeRecord(record: ClaimRecord, channel: string): StoredClaim {
-  const { claim, after, died: _died, ...rest } = record
-  return { ...rest, claim: encodeClaim(claim), channel, ...(after !== undefined && { after: withRunnerText(after) }) }
-}
-
-/** The document as the rule reads it. Left as it is where it makes no sense: the rule's reader says so. */
-export function decodeDocument(key: string, stored: StoredKey): KeyDocument {
-  const { version, lastFence, ended, claims } = stored
-  if (version !== formatVersion || !Array.isArray(claims)) return stored as unknown as KeyDocument
+export function encodeRecord(record: ClaimRecord, channel: string, isSole: boolean): StoredClaim {
+  const { claim } = record
   return {
-    version,
-    lastFence,
-    ended: ended === undefined ? undefined : decodeEnded(ended),
-    claims: claims.map((claim: StoredClaim) => decodeRecord(key, claim)),
+    id: claim.id,
+    channel,
+    claim: claimText(claim),
+    ttlMs: record.ttlMs,
+    graceMs: claim.graceMs || undefined,
+    maxHoldMs: claim.maxHoldMs,
+    state: record.state,
+    order: record.order,
+    fence: record.fence,
+    detached: record.detached,
+    enteredAt: new Date(record.enteredAt),
+    acquiredAt: new Date(record.acquiredAt),
+    lastHeartbeat: new Date(record.lastHeartbeat),
+    renewalCount: record.renewalCount,
+    expiresAt: new Date(record.expiresAt),
+    leaving: record.leaving,
+    after: record.after && JSON.stringify(record.after),
+    isAlone: claim.mode === 'exclusive' && claim.range === undefined,
+    isSole: isSole || undefined,
   }
 }
 
-function decodeRecord(key: string, stored: StoredClaim): ClaimRecord {
-  const { claim, after, channel: _channel, ...rest } = stored
-  return {
-    ...rest,
-    claim: { ...claim, key, runner: readRunner(claim?.runner) },
-    after: after === undefined ? undefined : decodeSuccession(after),
-  }
+/** Whether the document has one holder and nothing else that the rule would look at. */
+export function hasSole({ claims, ended, lastFence }: KeyDocument): boolean {
+  const isOnly = claims.length === 1 && claims[0]?.state === 'held'
+  return isOnly && ended === undefined && lastFence < Number.MAX_SAFE_INTEGER
 }
 
-function decodeSuccession({ how, fence, runner }: WithRunnerText<Succession>): Succession {
-  return { how, fence, runner: readRunner(runner) }
-}
-
-function decodeEnded({ id, how, detail, fence, runner, until, told }: WithRunnerText<Ended>): Ended {
-  return { id, how, detail, fence, runner: readRunner(runner), until, told }
-}
-
-/** What a newcomer needs to take the key in one step: nobody there, or one holder whose time will be over. */
-export function freedom({ claims, lastFence, ended }: KeyDocument): Pick<StoredKey, 'freeAt' | 'last'> {
-  const [holder] = claims
-  // Who comes first after an unclean end is told of it, by the rule.
-  if (holder === undefined) return { freeAt: ended === undefined || ended.told ? 0 : ended.until }
-  if (claims.length > 1 || holder.state === 'waiting' || lastFence >= Number.MAX_SAFE_INTEGER) return { freeAt: never }
-  const { claim, expiresAt, fence, ttlMs } = holder
-  const how = howEnded(holder)
-  const last = { id: claim.id, how, fence, runner: JSON.stringify(claim.runner), ttlMs, expiresAt, told: true } as const
-  return { freeAt: expiresAt + claim.graceMs, last }
-}
-
-export function encodeEnded(ended: Ended): WithRunnerText<Ended> {
-  return withRunnerText(ended)
-}
-
-export function encodeNews({ record, standing }: News, to: string): StoredNews {
-  return { to, id: record.claim.id, standing: JSON.stringify(standing) }
-}
-
-export function decodeStanding(text: string): Standing {
-  return JSON.parse(text) as Standing
+/** From when on a newcomer may take the key in one command. */
+export function freeAt(document: KeyDocument): Date {
+  const { claims, ended, lastFence } = document
+  const [first] = claims
+  if (first !== undefined && hasSole(document)) return new Date(first.expiresAt + first.claim.graceMs)
+  if (first !== undefined || lastFence >= Number.MAX_SAFE_INTEGER) return never
+  // While an unclean end is remembered, whoever comes may have to hear of it.
+  return ended === undefined ? always : new Date(ended.until)
 }
 
 /** From when on nothing in the document matters any more. */
@@ -137,22 +161,73 @@ export function forgetAt(document: KeyDocument): Date {
   return new Date(ends.reduce((last, end) => Math.max(last, end), Math.max(fenceOver, document.ended?.until ?? 0)))
 }
 
-function withRunnerText<Type extends { readonly runner: Runner }>(value: Type): WithRunnerText<Type> {
-  return { ...value, runner: JSON.stringify(value.runner) }
+export function encodeNews({ record, standing }: News, to: string): StoredNews {
+  return { to, id: record.claim.id, standing: JSON.stringify(standing) }
 }
 
-/** The standing of a claim that was carried out in one step, counted from that step. */
-export function heldStanding(stored: StoredClaim): Standing {
-  const { fence, expiresAt, lastHeartbeat, after } = stored
-  return {
-    state: 'held',
-    fence,
-    ttlMs: expiresAt - lastHeartbeat,
-    leaving: undefined,
-    after: after === undefined ? undefined : decodeSuccession(after),
+// ---- reading
+
+/** The document as the rule reads it. Where it makes no sense the claims are none at all: the rule's reader says so. */
+export function decodeDocument(key: string, stored: StoredKey): KeyDocument {
+  const { version, lastFence } = stored
+  if (version !== formatVersion) return { version, lastFence, claims: [] }
+  try {
+    return readable(key, stored)
+  } catch {
+    return { version, lastFence, claims: undefined as unknown as [] }
   }
 }
 
-function readRunner(text: string | undefined): Runner {
-  return JSON.parse(text ?? '{}') as Runner
+function readable(key: string, stored: StoredKey): KeyDocument {
+  const { version, lastFence, ended, claims = [], previous: [dead] = [] } = stored
+  const writtenAt = Number(stored.writtenAt ?? 0)
+  const records = claims.map((claim) => decodeRecord(key, claim, lastFence, writtenAt))
+  const [first] = records
+  if (dead === undefined || first === undefined) {
+    return {
+      version,
+      lastFence,
+      ended: ended === undefined ? undefined : (JSON.parse(ended) as Ended),
+      claims: records,
+    }
+  }
+  const over = decodeRecord(key, dead, lastFence - 1, 0)
+  const after: Succession = { how: howEnded(over), fence: over.fence, runner: over.claim.runner }
+  // Nothing has been written since: the end was noticed when the first came.
+  const until = first.acquiredAt + over.ttlMs
+  const told: Ended = { id: dead.id, how: after.how, fence: after.fence, runner: after.runner, until, told: true }
+  return { version, lastFence, ended: told, claims: [{ ...first, after }] }
+}
+
+/** A claim out of the document. `lastFence` and `writtenAt` say what a grant in one command does not. */
+function decodeRecord(key: string, stored: StoredClaim, lastFence: number, writtenAt: number): ClaimRecord {
+  const { id, ttlMs, after } = stored
+  const asked = JSON.parse(stored.claim) as Omit<Claim, 'id' | 'key'>
+  return {
+    claim: { ...asked, id, key },
+    state: stored.state ?? 'held',
+    order: stored.order ?? 1,
+    fence: stored.fence ?? lastFence,
+    ttlMs,
+    detached: stored.detached ?? asked.detached ?? false,
+    enteredAt: Number(stored.enteredAt ?? writtenAt),
+    acquiredAt: Number(stored.acquiredAt ?? writtenAt),
+    lastHeartbeat: Number(stored.lastHeartbeat ?? writtenAt),
+    renewalCount: stored.renewalCount ?? 0,
+    expiresAt: Number(stored.expiresAt ?? writtenAt + Math.min(ttlMs, asked.maxHoldMs ?? Infinity)),
+    leaving: stored.leaving,
+    after: after === undefined ? undefined : (JSON.parse(after) as Succession),
+  }
+}
+
+export function decodeStanding(text: string): Standing {
+  return JSON.parse(text) as Standing
+}
+
+/** How the first holder of a document stands that one command has just written. */
+export function firstStanding(key: string, stored: StoredKey): Standing | undefined {
+  const [first] = decodeDocument(key, stored).claims
+  if (first === undefined) return undefined
+  const { fence, expiresAt, lastHeartbeat, leaving, after } = first
+  return { state: 'held', fence, ttlMs: expiresAt - lastHeartbeat, leaving, after }
 }

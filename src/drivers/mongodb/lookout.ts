@@ -58,8 +58,8 @@ export class Lookout {
       const watched: Watched = { vain: 0, place: 1, dueAt: 0 }
       watched.dueAt = performance.now() + this.#pauseMs(key, watched)
       this.#keys.set(key, watched)
+      this.#wakeAt(watched.dueAt)
     }
-    this.#setTimer()
   }
 
   /** Looks at every key now: news may have been missed. */
@@ -76,11 +76,15 @@ export class Lookout {
     await this.#looking
   }
 
+  /** Sets the timer for whichever key is next. */
   #setTimer(): void {
-    if (this.#closed || this.#looking !== undefined || this.#keys.size === 0) return
     let dueAt = Infinity
     for (const watched of this.#keys.values()) dueAt = Math.min(dueAt, watched.dueAt)
-    if (dueAt >= this.#timerAt) return
+    this.#wakeAt(dueAt)
+  }
+
+  #wakeAt(dueAt: number): void {
+    if (this.#closed || this.#looking !== undefined || dueAt >= this.#timerAt) return
     clearTimeout(this.#timer)
     this.#timerAt = dueAt
     // Unreferenced: whoever waits keeps the process alive by other means.
@@ -114,9 +118,9 @@ export class Lookout {
 
   async #lookAt(keys: readonly string[]): Promise<void> {
     const { store, channel, claims } = this.#setup
-    const { $zip } = { $zip: { inputs: ['$claims.claim.id', '$claims.channel', '$claims.state', leaving, places] } }
+    const { $zip } = { $zip: { inputs: ['$claims.id', '$claims.channel', states, leaving, places] } }
     const ours = { $filter: { input: { $zip }, cond: { $eq: [{ $arrayElemAt: ['$$this', 1] }, channel] } } }
-    const pipeline = [{ $match: { _id: { $in: keys } } }, { $project: { ours } }]
+    const pipeline = [{ $match: { _id: { $in: keys }, claims: { $exists: true } } }, { $project: { ours } }]
     const found = (await store.read(pipeline, lookTimeoutMs)) as { _id: string; ours: Sighting[] }[]
     const sightings = new Map(found.map(({ _id, ours: seen }) => [_id, seen]))
     for (const key of keys) {
@@ -159,6 +163,7 @@ export function lookPauseMs(pace: Pace, vain: number, place: number, roll: numbe
   return pauseMs({ attempts: Infinity, minMs: leastMs, maxMs, factor: 1.5, jitter: 0.2 }, vain + 1, roll)
 }
 
-/** Missing reasons would move the others: each claim says yes or no. */
+/** What is missing would move the others: each claim says something. */
+const states = { $map: { input: '$claims', in: { $ifNull: ['$$this.state', 'held'] } } }
 const leaving = { $map: { input: '$claims', in: { $ne: [{ $type: '$$this.leaving' }, 'missing'] } } }
 const places = { $range: [0, { $size: '$claims' }] }

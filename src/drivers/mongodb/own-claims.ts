@@ -5,6 +5,8 @@ import type { Request, Standing } from '../../core/driver.ts'
 export interface OwnClaim {
   readonly state: 'held' | 'waiting'
   readonly leaving: boolean
+  /** Until then, on the clock of this process, it surely holds, and came after nobody who must be remembered. */
+  readonly safeUntil: number
   /** Its owner has been told to ask, and has no answer yet. */
   asked: boolean
 }
@@ -38,8 +40,13 @@ export class OwnClaims {
     return false
   }
 
-  /** Takes down what was answered. */
-  note(requests: readonly Request[], standings: readonly Standing[]): Noted {
+  /** Whether one of ours surely holds at a time of this process's clock, and came after nobody who must be remembered. */
+  isSafe(key: string, id: string, now: number): boolean {
+    return now < (this.#byKey.get(key)?.get(id)?.safeUntil ?? -Infinity)
+  }
+
+  /** Takes down what was answered to requests sent at `sentAt`, on the clock of this process. */
+  note(requests: readonly Request[], standings: readonly Standing[], sentAt: number): Noted {
     const keys: string[] = []
     const found: { key: string; id: string }[] = []
     for (const [index, request] of requests.entries()) {
@@ -48,7 +55,7 @@ export class OwnClaims {
       const key = keyOf(request)
       const id = request.op === 'claim' ? request.claim.id : request.id
       const before = this.#byKey.get(key)?.get(id)
-      const after = ownClaim(standing)
+      const after = ownClaim(standing, sentAt)
       if (before?.asked === false && request.op !== 'release' && differs(before, after)) found.push({ key, id })
       if (after === undefined) this.#delete(key, id)
       else {
@@ -75,10 +82,12 @@ export class OwnClaims {
   }
 }
 
-function ownClaim(standing: Standing): OwnClaim | undefined {
-  if (standing.state !== 'held' && standing.state !== 'waiting') return undefined
-  const leaving = standing.state === 'held' && standing.leaving !== undefined
-  return { state: standing.state, leaving, asked: false }
+function ownClaim(standing: Standing, sentAt: number): OwnClaim | undefined {
+  if (standing.state === 'waiting') return { state: 'waiting', leaving: false, safeUntil: -Infinity, asked: false }
+  if (standing.state !== 'held') return undefined
+  // What is left was counted after the sending, by a clock that may run a little faster.
+  const safeUntil = standing.after === undefined ? sentAt + 0.9 * standing.ttlMs : -Infinity
+  return { state: 'held', leaving: standing.leaving !== undefined, safeUntil, asked: false }
 }
 
 function differs(before: OwnClaim, after: OwnClaim | undefined): boolean {

@@ -1,20 +1,18 @@
 /** One `send`: first one command a key that settles what is simple (`quick.ts`), then compare-and-swap for what is not. */
-import { randomBytes } from 'node:crypto'
 import type { News } from '../../core/admission.ts'
 import { keyOf } from '../../core/batcher.ts'
 import type { DocumentSwapper, Loaded, Swap } from '../../core/document-swaps.ts'
 import type { Request, Standing } from '../../core/driver.ts'
-import type { KeyDocument } from '../../core/key-document.ts'
 import { writeConcern } from './concerns.ts'
 import {
   decodeDocument,
-  encodeEnded,
   encodeNews,
   encodeRecord,
+  firstStanding,
   forgetAt,
-  freedom,
   formatVersion,
-  heldStanding,
+  freeAt,
+  hasSole,
   readFields,
   type StoredKey,
 } from './document.ts'
@@ -26,30 +24,40 @@ import type { Store } from './store.ts'
 export interface Revision {
   /** Undefined: there was no document. */
   readonly revision: string | undefined
+  /** The claim that may leave without a new revision. */
+  readonly sole: string | undefined
   readonly channels: ReadonlyMap<string, string>
 }
 
+/** What is the same for every send of a driver. */
 export interface SendingSetup {
-  readonly store: Store
   readonly channel: string
-  readonly clock: Expression
-  /** On this process's clock: nothing is waited for any longer. */
-  readonly deadline: number
+  readonly clock: () => Expression
+  /** Never the same twice, whoever asks. */
+  readonly newRevision: () => string
   readonly tell: (key: string, id: string, standing: Standing) => void
   readonly isOwn: (key: string, id: string) => boolean
   /** Whether claims of ours are known to wait there. */
   readonly isContended: (key: string) => boolean
+  /** Whether a claim of ours holds, with time to spare, and came after nobody who must be remembered. */
+  readonly mayWithdraw: (key: string, id: string) => boolean
 }
 
 export class Sending implements DocumentSwapper<Revision> {
   readonly #setup: SendingSetup
+  readonly #store: Store
+  readonly #requests: readonly Request[]
+  /** On this process's clock: nothing is waited for any longer. */
+  readonly #deadline: number
   /** The claims this send is about: whoever sends for a claim looks after it. */
-  readonly #ids: ReadonlySet<string>
+  #ids: ReadonlySet<string> | undefined
   #now = 0
 
-  constructor(setup: SendingSetup, requests: readonly Request[]) {
+  constructor(setup: SendingSetup, store: Store, requests: readonly Request[], deadline: number) {
     this.#setup = setup
-    this.#ids = new Set(requests.flatMap((request) => idOf(request) ?? []))
+    this.#store = store
+    this.#requests = requests
+    this.#deadline = deadline
   }
 
   // ---- in one command
@@ -65,24 +73,33 @@ export class Sending implements DocumentSwapper<Revision> {
   }
 
   async #settle(request: Request): Promise<Standing | undefined> {
-    const { store, channel, clock, isContended } = this.#setup
+    const { channel, clock, newRevision, isContended, mayWithdraw } = this.#setup
     const key = keyOf(request)
     // Where claims of ours wait the rule must look at the queue anyway.
     if (isContended(key)) return undefined
+    if (request.op === 'release' && !mayWithdraw(key, request.id)) return undefined
     const revision = newRevision()
-    const command = quickCommand(request, { revision, channel, clock })
+    const command = quickCommand(request, { revision, channel, clock: clock() })
     if (command === undefined) return undefined
-    const { filter, update, upsert } = command
+    const { filter, update } = command
     try {
-      const options = { writeConcern, timeoutMS: this.#leftMs() }
+      const timeoutMS = this.#leftMs()
       if (request.op === 'release') {
-        const { matchedCount } = await store.collection.updateOne(filter, update, options)
-        return matchedCount === 1 ? released : undefined
+        const { modifiedCount } = await this.#store.collection.updateOne(filter, update, { writeConcern, timeoutMS })
+        return modifiedCount === 1 ? released : undefined
       }
-      const written = { ...options, upsert, returnDocument: 'after', includeResultMetadata: false }
-      const stored = (await store.collection.findOneAndUpdate(filter, update, written)) as StoredKey | null
-      const [first] = stored?.claims ?? []
-      return stored?.revision === revision && first !== undefined ? heldStanding(first) : undefined
+      const options = { writeConcern, timeoutMS, upsert: request.op === 'claim', returnDocument: 'after' }
+      const stored = (await this.#store.collection.findOneAndUpdate(filter, update, options)) as StoredKey | null
+      if (stored?.revision !== revision) return undefined
+      if (request.op !== 'claim' || (stored.previous?.length ?? 0) > 0) return firstStanding(key, stored)
+      const { ttlMs, maxHoldMs = ttlMs } = request.claim
+      return {
+        state: 'held',
+        fence: stored.lastFence,
+        ttlMs: Math.min(ttlMs, maxHoldMs),
+        leaving: undefined,
+        after: undefined,
+      }
     } catch (error) {
       // Refused, nothing was changed: what is wrong is found out by reading.
       if (isDuplicate(error) || isRefused(error)) return undefined
@@ -93,7 +110,7 @@ export class Sending implements DocumentSwapper<Revision> {
   // ---- by compare-and-swap
 
   async load(keys: readonly string[]): Promise<{ now: number; wall: number; loaded: Loaded<Revision>[] }> {
-    const { store, clock } = this.#setup
+    const { clock } = this.#setup
     const startedAt = performance.now()
     try {
       const pipeline = [
@@ -101,11 +118,14 @@ export class Sending implements DocumentSwapper<Revision> {
         { $project: readFields },
         // One document comes out, whether or not any goes in: it has the time.
         { $facet: { documents: [{ $match: {} }] } },
-        { $set: { now: { $toLong: clock } } },
+        { $set: { now: { $toLong: clock() } } },
       ]
-      const [page] = (await store.read(pipeline, this.#leftMs())) as { documents: StoredKey[]; now: number | Date }[]
+      const [page] = (await this.#store.read(pipeline, this.#leftMs())) as {
+        documents: StoredKey[]
+        now: number | Date
+      }[]
       const byKey = new Map(page?.documents.map(keyed))
-      const written = [...byKey.values()].map(({ writtenAt }) => writtenAt ?? 0)
+      const written = [...byKey.values()].map(({ writtenAt }) => Number(writtenAt ?? 0))
       this.#now = timeOf(Number(page?.now), Math.max(0, ...written), startedAt)
       const loaded = keys.map((key) => {
         const stored = byKey.get(key)
@@ -122,8 +142,8 @@ export class Sending implements DocumentSwapper<Revision> {
   }
 
   async #swap(swap: Swap<Revision>): Promise<'swapped' | 'conflict' | { readonly unknown: unknown }> {
-    const { collection } = this.#setup.store
-    const { revision } = swap.revision
+    const { collection } = this.#store
+    const { revision, sole } = swap.revision
     try {
       const document = this.#encode(swap)
       const options = { writeConcern, timeoutMS: this.#leftMs() }
@@ -131,7 +151,8 @@ export class Sending implements DocumentSwapper<Revision> {
         await collection.insertOne({ ...document }, options)
         return 'swapped'
       }
-      const result = await collection.replaceOne({ _id: swap.key, revision }, { ...document }, options)
+      const unchanged = sole === undefined ? { revision } : { revision, 'claims.id': sole }
+      const result = await collection.replaceOne({ _id: swap.key, ...unchanged }, { ...document }, options)
       return 'matchedCount' in result && result.matchedCount === 1 ? 'swapped' : 'conflict'
     } catch (error) {
       return isDuplicate(error) ? 'conflict' : { unknown: faultOf(error) }
@@ -139,21 +160,25 @@ export class Sending implements DocumentSwapper<Revision> {
   }
 
   #encode({ key, document, revision, news }: Swap<Revision>): StoredKey {
-    const { channel } = this.#setup
-    const channelOf = (id: string): string => (this.#ids.has(id) ? channel : (revision.channels.get(id) ?? ''))
+    const { channel, newRevision } = this.#setup
+    this.#ids ??= new Set(this.#requests.flatMap((request) => idOf(request) ?? []))
+    const ids = this.#ids
+    const channelOf = (id: string): string => (ids.has(id) ? channel : (revision.channels.get(id) ?? ''))
     const told = news
       .map((one) => encodeNews(one, channelOf(one.record.claim.id)))
       .filter(({ to }) => to !== channel && to !== '')
+    const isSole = hasSole(document)
+    const claims = document.claims.map((record) => encodeRecord(record, channelOf(record.claim.id), isSole))
     return {
       _id: key,
       version: formatVersion,
       revision: newRevision(),
-      writtenAt: this.#now,
+      writtenAt: new Date(this.#now),
       lastFence: document.lastFence,
-      ...(document.ended !== undefined && { ended: encodeEnded(document.ended) }),
-      claims: document.claims.map((record) => encodeRecord(record, channelOf(record.claim.id))),
-      ...(told.length > 0 && { news: told }),
-      ...freedom(document),
+      ended: document.ended && JSON.stringify(document.ended),
+      claims: claims.length > 0 ? claims : undefined,
+      news: told.length > 0 ? told : undefined,
+      freeAt: freeAt(document),
       expiresAt: forgetAt(document),
     }
   }
@@ -169,22 +194,21 @@ export class Sending implements DocumentSwapper<Revision> {
 
   /** What is left of the time this send may take. Within it a paused server cannot keep a renewal waiting. */
   #leftMs(): number {
-    const leftMs = Math.floor(this.#setup.deadline - performance.now())
+    const leftMs = Math.floor(this.#deadline - performance.now())
     if (leftMs < 1) throw new OutOfTime()
     return leftMs
   }
 }
 
 const released: Standing = { state: 'absent', reason: 'released' }
-const nothingStored: Loaded<Revision> = { document: undefined, revision: { revision: undefined, channels: new Map() } }
+const nothingStored: Loaded<Revision> = {
+  document: undefined,
+  revision: { revision: undefined, sole: undefined, channels: new Map() },
+}
 
 function idOf(request: Request): string | undefined {
   if (request.op === 'evict') return undefined
   return request.op === 'claim' ? request.claim.id : request.id
-}
-
-function newRevision(): string {
-  return randomBytes(12).toString('base64url')
 }
 
 function keyed(stored: StoredKey): [string, StoredKey] {
@@ -194,10 +218,11 @@ function keyed(stored: StoredKey): [string, StoredKey] {
 
 function loadedFrom(stored: StoredKey): Loaded<Revision> {
   const { _id: key } = stored
-  const document: KeyDocument = decodeDocument(key, stored)
-  const claims = Array.isArray(stored.claims) ? (stored.claims as StoredKey['claims']) : []
-  const channels = new Map(claims.map(({ claim, channel }) => [claim?.id, channel]))
-  return { document, revision: { revision: stored.revision, channels } }
+  const claims = Array.isArray(stored.claims) ? (stored.claims as NonNullable<StoredKey['claims']>) : []
+  const channels = new Map(claims.map(({ id, channel }) => [id, channel]))
+  const [first] = claims
+  const sole = first?.isSole === true ? first.id : undefined
+  return { document: decodeDocument(key, stored), revision: { revision: stored.revision, sole, channels } }
 }
 
 /**

@@ -12,11 +12,13 @@ export interface HeardNews {
 
 /**
  * What the drivers' listeners heard. News is a hint: some may be missing, and a nudge to ask stands for any. What is said
- * must be true and in order, though, and of the last that happened to a claim its owner must hear.
+ * must be true and in order, though, and of the last that happened to a claim its owner must hear, unless it let go first.
  */
 export class NewsLog {
   readonly #heard: HeardNews[] = []
   readonly #ownerOf: (id: string) => number
+  /** How much news there had been when the owner of a claim let go. */
+  readonly #letGo = new Map<string, number>()
 
   constructor(ownerOf: (id: string) => number) {
     this.#ownerOf = ownerOf
@@ -27,9 +29,18 @@ export class NewsLog {
     if (heard.driver === this.#ownerOf(heard.id)) this.#heard.push(heard)
   }
 
+  /** Its owner has let go of the claim: whatever happened to it before need not be heard any more. */
+  noteRelease(id: string, newsBefore: number): void {
+    this.#letGo.set(id, newsBefore)
+  }
+
   /** Names a claim whose owner heard neither the last news of it nor a nudge to ask. */
   unheard(expected: readonly ModelNews[]): string | undefined {
-    const last = new Map(expected.map(({ record, standing }) => [record.claim.id, standing]))
+    const last = new Map<string, Standing>()
+    for (const [index, { record, standing }] of expected.entries()) {
+      const { id } = record.claim
+      if (index >= (this.#letGo.get(id) ?? 0)) last.set(id, standing)
+    }
     for (const { id, news } of this.#heard) {
       if (news === 'ask' || news.state === last.get(id)?.state) last.delete(id)
     }

@@ -89,6 +89,7 @@ export class Player {
     if (answers.length !== requests.length) return `${requests.length} requests had ${answers.length} answers`
     for (const [index, { forModel }] of requests.entries()) {
       const expected = this.#model.send(forModel)
+      if (forModel.op === 'release') this.#news.noteRelease(forModel.id, this.#model.news.length)
       const key = forModel.op === 'claim' ? forModel.claim.key : forModel.key
       const difference = this.#comparison(key).standing(expected, answers[index])
       if (difference === undefined) continue

@@ -1,0 +1,22 @@
+import { MongoClient } from 'mongodb'
+import { afterAll, beforeEach, expect, test } from 'vitest'
+import { compareWithModel } from '../../src/testing/index.ts'
+import { mongoHarness } from '../support/mongo-harness.ts'
+import { againIfItFell, forgetFalls, MongoServer } from '../support/mongo-server.ts'
+
+const server = await MongoServer.start()
+const client = new MongoClient(server.url)
+beforeEach(forgetFalls)
+afterAll(async () => {
+  await client.close()
+  await server.stop()
+})
+
+const options = { timeout: 300_000, retry: againIfItFell }
+
+test.each([2, 3])('MongoDB answers as the rule does, begun with chance %i', options, async (seed) => {
+  const harness = mongoHarness(client, { database: 'model', waitMin: 2, waitMax: 20 })
+  const { commands, counterexample } = await compareWithModel(harness, { runs: 2000, timeLimitMs: 80_000, seed })
+  expect(counterexample).toBeUndefined()
+  expect(commands).toBeGreaterThanOrEqual(5000)
+})
