@@ -19,6 +19,8 @@ const retrySettingsMs = [1, 3, 10]
 
 interface Turns {
   readonly acquisitions: number
+  /** Holds that followed one of the same caller: one that takes its own lock again hands nothing over. */
+  readonly keptByOne: number
   readonly handOverP50Ms: number
   readonly handOverP99Ms: number
   readonly commandsPerAcquisition: number
@@ -57,26 +59,34 @@ function judge(history: HistoryEvent[], commands: number, hasFences: boolean, en
   const handOvers: number[] = []
   const perCaller = new Map<string, number>()
   let acquisitions = 0
-  let releasedAt: number | undefined
+  let keptByOne = 0
+  let released: { readonly at: number; readonly caller: string } | undefined
   for (const event of events) {
     if (event.type === 'granted') {
+      const caller = callerOf(event.attempt)
       acquisitions += 1
       // Once callers begin to leave, turns are no longer equal.
-      if (event.at < endAt) count(perCaller, event.attempt.split('/')[0] ?? '')
-      if (releasedAt !== undefined) handOvers.push(event.at - releasedAt)
-      releasedAt = undefined
+      if (event.at < endAt) count(perCaller, caller)
+      if (released?.caller === caller) keptByOne += 1
+      else if (released !== undefined) handOvers.push(event.at - released.at)
+      released = undefined
     }
-    if (event.type === 'release') releasedAt = event.at
+    if (event.type === 'release') released = { at: event.at, caller: callerOf(event.attempt) }
   }
   const { violations } = checkHistory(events, { fair: false })
   return {
     acquisitions,
+    keptByOne,
     handOverP50Ms: percentile(handOvers, 0.5),
     handOverP99Ms: percentile(handOvers, 0.99),
     commandsPerAcquisition: commands / acquisitions,
     fairness: Math.min(...perCaller.values()) / Math.max(...perCaller.values()),
     overlaps: violations.filter(({ kind }) => hasFences || kind === 'overlap').length,
   }
+}
+
+function callerOf(attempt: string): string {
+  return attempt.split('/')[0] ?? ''
 }
 
 function count(counts: Map<string, number>, name: string): void {
@@ -118,6 +128,8 @@ report({
     handOverP50Ms: middle(ours, 'handOverP50Ms'),
     handOverP99Ms: middle(ours, 'handOverP99Ms'),
     redisSemaphoreBest: best,
+    redisSemaphoreAcquisitions: theirs.reduce((sum, { acquisitions }) => sum + acquisitions, 0),
+    redisSemaphoreKeptByOne: theirs.reduce((sum, { keptByOne }) => sum + keptByOne, 0),
     redisSemaphoreHandOverP50Ms: middle(theirs, 'handOverP50Ms'),
     redisSemaphoreHandOverP99Ms: middle(theirs, 'handOverP99Ms'),
     redisSemaphoreCommandsPerAcquisition: middle(theirs, 'commandsPerAcquisition'),
