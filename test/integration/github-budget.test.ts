@@ -119,7 +119,6 @@ describe("octokit's plugins", () => {
     let failures = 0
     scene.fake.fault = ({ method }) => (method === 'GET' && (failures += 1) % 3 !== 0 ? { status: 502 } : undefined)
     expect((await scene.run(worker.locks.acquire(issue(number)))).held).toBe(true)
-    scene.fake.fault = () => undefined
     await scene.close()
   })
 

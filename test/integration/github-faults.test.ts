@@ -3,23 +3,18 @@ import { issue } from '../../src/core/scope.ts'
 import type { Lease } from '../../src/index.ts'
 import { claimIn, claimText } from '../../src/drivers/github/claim-comment.ts'
 import { takeoverText } from '../../src/drivers/github/takeover-comment.ts'
+import { contest } from '../support/github/contest.ts'
 import type { HubRequest } from '../support/github/fake-github.ts'
-import { Scene, type Worker } from '../support/github/scene.ts'
+import type { Scene, Worker } from '../support/github/scene.ts'
 
 let scene: Scene
 let number: number
 let first: Worker
 let second: Worker
 beforeEach(async () => {
-  scene = new Scene({ lagMs: 2000 })
-  number = scene.fake.openIssue('Fix it', 'a-person')
-  first = await scene.worker('first', {}, { allowForce: true })
-  second = await scene.worker('second', {}, { allowForce: true })
+  ;({ scene, number, first, second } = await contest({ lagMs: 2000 }, { allowForce: true }))
 })
-afterEach(async () => {
-  scene.fake.fault = () => undefined
-  await scene.close()
-})
+afterEach(() => scene.close())
 
 const taken = (worker: Worker): Promise<Lease> => scene.run(worker.locks.acquire(issue(number)))
 const posts = ({ method, url }: HubRequest): boolean => method === 'POST' && url.endsWith('/comments')

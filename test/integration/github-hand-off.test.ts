@@ -1,21 +1,16 @@
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { issue } from '../../src/core/scope.ts'
-import { Scene, type Worker } from '../support/github/scene.ts'
+import { contest } from '../support/github/contest.ts'
+import type { Scene, Worker } from '../support/github/scene.ts'
 
 let scene: Scene
 let number: number
 let first: Worker
 let second: Worker
 beforeEach(async () => {
-  scene = new Scene({ lagMs: 2000 })
-  number = scene.fake.openIssue('Fix it', 'a-person')
-  first = await scene.worker('first', {}, { allowForce: true })
-  second = await scene.worker('second', {}, { allowForce: true })
+  ;({ scene, number, first, second } = await contest({ lagMs: 2000 }, { allowForce: true }))
 })
-afterEach(async () => {
-  scene.fake.fault = () => undefined
-  await scene.close()
-})
+afterEach(() => scene.close())
 
 /** The account has used up its requests faster than the hour passes. */
 function press(login: string): void {

@@ -1,21 +1,16 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { issue } from '../../src/core/scope.ts'
-import { Scene, type Worker } from '../support/github/scene.ts'
+import { contest } from '../support/github/contest.ts'
+import type { Scene, Worker } from '../support/github/scene.ts'
 
 let scene: Scene
 let number: number
 let first: Worker
 let second: Worker
 beforeEach(async () => {
-  scene = new Scene()
-  number = scene.fake.openIssue('Fix it', 'a-person')
-  first = await scene.worker('first')
-  second = await scene.worker('second')
+  ;({ scene, number, first, second } = await contest({}))
 })
-afterEach(async () => {
-  scene.fake.fault = () => undefined
-  await scene.close()
-})
+afterEach(() => scene.close())
 
 /** A busy issue: people talk in it. */
 function chatter(count: number): number[] {

@@ -3,22 +3,17 @@ import { issue } from '../../src/core/scope.ts'
 import type { Lease } from '../../src/index.ts'
 import { claimIn, claimText } from '../../src/drivers/github/claim-comment.ts'
 import { takeoverText } from '../../src/drivers/github/takeover-comment.ts'
-import { Scene, type Worker } from '../support/github/scene.ts'
+import { contest } from '../support/github/contest.ts'
+import type { Scene, Worker } from '../support/github/scene.ts'
 
 let scene: Scene
 let number: number
 let first: Worker
 let second: Worker
 beforeEach(async () => {
-  scene = new Scene({ lagMs: 2000 })
-  number = scene.fake.openIssue('Fix it', 'a-person')
-  first = await scene.worker('first')
-  second = await scene.worker('second')
+  ;({ scene, number, first, second } = await contest({ lagMs: 2000 }))
 })
-afterEach(async () => {
-  scene.fake.fault = () => undefined
-  await scene.close()
-})
+afterEach(() => scene.close())
 
 const taken = (worker: Worker): Promise<Lease> => scene.run(worker.locks.acquire(issue(number)))
 

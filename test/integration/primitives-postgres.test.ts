@@ -1,8 +1,8 @@
 import { afterAll } from 'vitest'
-import type { LockDriver } from '../../src/core/driver.ts'
 import { postgres } from '../../src/drivers/postgres.ts'
 import { primitivesConformance } from '../../src/testing/index.ts'
 import { PostgresServer } from '../support/postgres-server.ts'
+import { realTimeBench } from '../support/real-time-bench.ts'
 
 const server = await PostgresServer.start()
 afterAll(() => server.destroy())
@@ -14,21 +14,13 @@ let schemas = 0
 primitivesConformance('postgres', {
   apart: true,
   async open() {
-    const drivers: LockDriver[] = []
     const schema = emptySchemas.pop() ?? `store_${(schemas += 1)}`
-    return {
-      async driver() {
-        const driver = postgres(server.url, { schema, poolSize: 2 })
-        await driver.open()
-        drivers.push(driver)
-        return driver
-      },
-      advance: (ms) => new Promise((resolve) => void setTimeout(resolve, ms)),
-      async close() {
-        for (const driver of drivers) await driver.close()
+    return realTimeBench(
+      () => postgres(server.url, { schema, poolSize: 2 }),
+      async () => {
         await server.sql(`truncate ${schema}.keys, ${schema}.claims`)
         emptySchemas.push(schema)
       },
-    }
+    )
   },
 })

@@ -1,5 +1,6 @@
 import { memory } from '../../../src/drivers/memory.ts'
 import type { Harness } from '../../../src/testing/index.ts'
+import { realTimeBench } from '../../support/real-time-bench.ts'
 
 let stores = 0
 
@@ -8,14 +9,6 @@ export const memoryHarness: Harness = {
   apart: true,
   async open() {
     const name = `memory-client-test-${(stores += 1)}`
-    return {
-      async driver() {
-        const driver = memory({ name })
-        await driver.open()
-        return driver
-      },
-      advance: (ms) => new Promise((resolve) => void setTimeout(resolve, ms)),
-      async close() {},
-    }
+    return realTimeBench(() => memory({ name }))
   },
 }
