@@ -7,7 +7,8 @@ import { redisGuard } from '../../src/guards/index.ts'
 import { pauseHolder } from '../guards/pause.ts'
 import { Child } from '../support/child.ts'
 import { MariadbServer } from '../support/mariadb-server.ts'
-import { againIfItFell, MongoServer } from '../support/mongo-server.ts'
+import { againIfItFell, countFalls } from '../support/mongo-falls.ts'
+import { MongoServer } from '../support/mongo-server.ts'
 import { PostgresServer } from '../support/postgres-server.ts'
 import { RedisCluster } from '../support/redis-cluster.ts'
 import { RedisServer } from '../support/redis-server.ts'
@@ -19,6 +20,7 @@ import { RedisServer } from '../support/redis-server.ts'
 const folder = mkdtempSync(join(tmpdir(), 'leasehold-guards-'))
 const url = `sqlite:${join(folder, 'locks.sqlite')}`
 const ends: (() => unknown)[] = []
+countFalls()
 
 afterAll(async () => {
   for (const end of ends.toReversed()) await end()

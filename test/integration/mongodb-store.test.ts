@@ -6,10 +6,13 @@ import { decodeDocument, type StoredKey } from '../../src/drivers/mongodb/docume
 import { connect, createLocks } from '../../src/index.ts'
 import { claim, claimOf, release, renew } from '../sqlite/claims.ts'
 import { eventually } from '../support/eventually.ts'
-import { againIfItFell, forgetFalls, MongoServer, polling } from '../support/mongo-server.ts'
+import { againIfItFell, countFalls } from '../support/mongo-falls.ts'
+import { MongoServer, polling } from '../support/mongo-server.ts'
 import { TcpProxy } from '../support/tcp-proxy.ts'
 
 const server = await MongoServer.start()
+// First, so that it is done last: what a test froze goes on before anybody looks.
+countFalls()
 const observer = new MongoClient(server.url)
 const cleanups: (() => Promise<unknown>)[] = []
 afterEach(async () => {
@@ -30,7 +33,6 @@ const answers = (): Promise<unknown> =>
     5000,
   )
 beforeEach(async () => {
-  forgetFalls()
   await answers().catch(async () => {
     await server.kill()
     await server.start()
@@ -214,7 +216,7 @@ describe('concerns', { retry }, () => {
   })
 })
 
-test('a record of a newer format and one that is damaged are refused, and left alone', async () => {
+test('a record of a newer format and one that is damaged are refused, and left alone', { retry }, async () => {
   const collection = freshName()
   const driver = await open(collection)
   const freeAt = new Date(8.64e15)

@@ -1,12 +1,13 @@
 import { MongoClient } from 'mongodb'
-import { afterAll, beforeEach, expect, test } from 'vitest'
+import { afterAll, expect, test } from 'vitest'
 import { compareWithModel } from '../../src/testing/index.ts'
 import { mongoHarness } from '../support/mongo-harness.ts'
-import { againIfItFell, forgetFalls, MongoServer } from '../support/mongo-server.ts'
+import { againIfItFell, countFalls } from '../support/mongo-falls.ts'
+import { MongoServer } from '../support/mongo-server.ts'
 
 const server = await MongoServer.start()
 const client = new MongoClient(server.url)
-beforeEach(forgetFalls)
+countFalls()
 afterAll(async () => {
   await client.close()
   await server.stop()

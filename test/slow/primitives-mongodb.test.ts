@@ -1,13 +1,14 @@
 import { MongoClient } from 'mongodb'
-import { afterAll, beforeEach, describe } from 'vitest'
+import { afterAll, describe } from 'vitest'
 import { mongodb } from '../../src/drivers/mongodb.ts'
 import { primitivesConformance } from '../../src/testing/index.ts'
-import { againIfItFell, forgetFalls, MongoServer } from '../support/mongo-server.ts'
+import { againIfItFell, countFalls } from '../support/mongo-falls.ts'
+import { MongoServer } from '../support/mongo-server.ts'
 import { realTimeBench } from '../support/real-time-bench.ts'
 
 const server = await MongoServer.start()
 const client = new MongoClient(server.url)
-beforeEach(forgetFalls)
+countFalls()
 afterAll(async () => {
   await client.close()
   await server.stop()

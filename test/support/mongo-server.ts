@@ -21,24 +21,18 @@ const restartsMax = 40
 const electedWithinMs = 30_000
 
 const launched = new Set<MongoServer>()
-/** How often servers have ended by themselves: in all, and before the present test. */
+/** How often servers have ended by themselves. */
 let falls = 0
-let earlierFalls = 0
 
-/** Call before each test. */
-export function forgetFalls(): void {
-  earlierFalls = falls
+/** The same, with those that lie there already and have yet to be found. */
+export function fallsSoFar(): number {
+  return falls + [...launched].filter((server) => server.hasFallenOver).length
 }
 
-/** Vitest 4.1 throws a condition away that is a function, and tries again whatever went wrong. A pattern it asks. */
-class AServerFell extends RegExp {
-  override test(): boolean {
-    return falls > earlierFalls || [...launched].some((server) => server.hasFallenOver)
-  }
+/** Finds the servers that hang, and starts them again. */
+export async function lookAfterServers(): Promise<void> {
+  await Promise.all([...launched].map((server) => server.lookAfter()))
 }
-
-/** A test is tried again if a server fell over under it, and only then: that is no fault of ours, and hides none. */
-export const againIfItFell = { count: 10, condition: new AServerFell('') }
 
 export class MongoServer {
   readonly port: number
@@ -111,6 +105,17 @@ export class MongoServer {
     return existsSync(this.#log) && readFileSync(this.#log).includes('Unhandled exception')
   }
 
+  /** One that hangs, as a whole or in one of its threads, has fallen over, too: its log does not always say so. */
+  async lookAfter(): Promise<void> {
+    if (this.hasFallenOver) return
+    const stuck = await this.#stuckOperations()
+    if (stuck?.length === 0) return
+    falls += 1
+    console.error(`mongod on port ${this.port} hangs: ${JSON.stringify(stuck ?? 'no answer')}\n${this.#lastWords()}`)
+    await this.kill()
+    await this.start()
+  }
+
   /** Ends it as a crash would. */
   async kill(): Promise<void> {
     const running = this.#process
@@ -149,6 +154,13 @@ export class MongoServer {
   }
 
   readonly #quit = (): void => void this.#process?.kill('SIGKILL')
+
+  /** Writes that take seconds, where none takes a tenth of one. Undefined: it does not even answer that. */
+  async #stuckOperations(): Promise<unknown[] | undefined> {
+    const isWrite = { $or: ['insert', 'update', 'delete', 'findAndModify'].map(commandNamed) }
+    const pipeline = [{ $currentOp: {} }, { $match: { active: true, secs_running: { $gte: 2 }, ...isWrite } }]
+    return onServer(this.url, (client) => client.db('admin').aggregate(pipeline).toArray()).catch(() => undefined)
+  }
 
   async #answers(): Promise<boolean> {
     try {
@@ -203,6 +215,10 @@ export class MongoReplicaSet {
   async stop(): Promise<void> {
     await Promise.all(this.servers.map((server) => server.stop()))
   }
+}
+
+function commandNamed(name: string): Record<string, unknown> {
+  return { [`command.${name}`]: { $exists: true } }
 }
 
 const setSettings = { replSet: 'rs', oplogSize: '64' }
