@@ -28,6 +28,8 @@ const claim: Claim = {
 const boot = bootIdentity()
 const owner = `${boot}_1_${process.pid}_1_0123456789abcdef`
 const lastFence = 9_000_000_000_000
+/** A time that does not come. */
+const farAway = 8_000_000_000_000
 const release = (key: string, id: string): Request => ({ op: 'release', key, id })
 
 /** A file as an older version left it, with one claim that is held and one that waits, and still open there. */
@@ -38,7 +40,6 @@ function oldFile(format: 1 | 2): { file: string; old: Database } {
   mkdirSync(`${file}.bells`)
   const old = openDatabase(file)
   const text = (id: string) => JSON.stringify({ ...claim, id })
-  const farAway = 8_000_000_000_000
   old.exec(`${schema};
     insert into counters (one, fence, sequence, boot) values (1, ${lastFence}, 7, '${boot}');
     ${format === 1 ? '' : handOver};
@@ -87,9 +88,15 @@ describe.each([1, 2] as const)('a file of format %i', (format) => {
         null, null, '${JSON.stringify({ ...claim, id: 'e' })}' from counters where boot = '${boot}'`)
     fences.push(await fenceOf(driver, 'default/named:y3', 'f'))
     expect(fences).toEqual([1, 3, 5].map((step) => lastFence + step))
-    const waiting = `'${claim.key}', 'g', 5000, 99, '${owner}', 1000, 1, 1, 1, 0, 9000000000, '${JSON.stringify(claim)}'`
-    old.exec(`insert into waiters (key, id, band, arrival, owner, ttl_ms, detached, entered_at, last_heartbeat,
-      renewal_count, expires_at, claim) values (${waiting})`)
+    // One that queues in the old way is let in by the new one, in its turn.
+    old.exec(`
+      insert into waiters (key, id, band, arrival, owner, ttl_ms, detached, entered_at, last_heartbeat, renewal_count,
+        expires_at, claim)
+      select '${claim.key}', 'g', 5000, sequence + 1, '${owner}', ${farAway}, 1, 1, 1, 0, ${farAway},
+        '${JSON.stringify({ ...claim, id: 'g' })}' from counters`)
+    for (const id of ['a', 'b']) await driver.send([release(claim.key, id)])
+    const { keys } = await driver.list({ key: claim.key })
+    expect(keys[0]?.claims).toMatchObject([{ id: 'g', state: 'held', fence: lastFence + 7 }])
     old.close()
     await driver.close()
   })
