@@ -96,10 +96,8 @@ class SqliteDriver implements LockDriver {
     const connection = this.#connectionAtHand() ?? (await this.#opening.opened())
     const attempt = this.#persist(() => this.#transact(connection, requests))
     const { result, notices } = attempt instanceof Promise ? await attempt : attempt
-    // Somebody may be waiting for this: the rest can be done while the bell rings.
-    const passed = notices.length > 0 ? this.#pass(notices) : undefined
     this.#keepTrack(requests, result)
-    if (passed !== undefined) await passed
+    if (notices.length > 0) await this.#pass(notices)
     if (performance.now() - this.#tidiedAt > tidyEveryMs && !this.#closed) this.#tidy(connection)
     return result
   }

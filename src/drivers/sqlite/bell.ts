@@ -15,8 +15,6 @@ const leftoversMax = 1000
 /** Another boot may be another machine on a shared disk, whose processes cannot be seen from here. */
 const foreignBellKeptMs = 86_400_000
 
-const nothing = Buffer.alloc(0)
-
 /** Tells when a file has changed. Throws where the system has no watchers left. */
 export type WatchFile = (file: string, changed: () => void, failed: () => void) => { close(): void }
 
@@ -43,7 +41,7 @@ export class Bell {
   readonly #descriptor: number
   readonly #buffer = Buffer.alloc(readBytes)
   #offset = 0
-  #rest: Buffer = nothing
+  #rest: Buffer = Buffer.alloc(0)
   #watcher: { close(): void } | undefined
   #poll: NodeJS.Timeout | undefined
   #closed = false
@@ -118,7 +116,7 @@ export class Bell {
 
   #rewind(): void {
     this.#offset = 0
-    this.#rest = nothing
+    this.#rest = Buffer.alloc(0)
     this.#options.missed()
   }
 
@@ -131,7 +129,7 @@ export class Bell {
       from = end + 1
       if (news !== undefined) this.#options.heard(news)
     }
-    this.#rest = from === bytes.length ? nothing : Buffer.from(bytes.subarray(from))
+    this.#rest = Buffer.from(bytes.subarray(from))
   }
 }
 

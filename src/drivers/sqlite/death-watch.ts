@@ -59,6 +59,7 @@ export class DeathWatch {
     this.#waiting.delete(key)
     this.#ownersByKey.delete(key)
     this.#unread.delete(key)
+    if (this.#waiting.size === 0) this.close()
   }
 
   close(): void {
@@ -69,8 +70,6 @@ export class DeathWatch {
 
   /** One look. Never throws: it runs in a timer, and those who wait ask by themselves in time. */
   look(): void {
-    // Not as soon as nobody waits: who takes turns waits again in a moment.
-    if (this.isIdle) return this.close()
     try {
       this.#readOwners()
       this.#report()
