@@ -18,11 +18,11 @@ import { connect, rollBack, type Connection } from './sqlite/connection.ts'
 import { DeathWatch } from './sqlite/death-watch.ts'
 import { faultOf, spoilsConnection } from './sqlite/faults.ts'
 import { tidy } from './sqlite/housekeeping.ts'
-import type { Notice } from './sqlite/ledger.ts'
+import type { Ledger, Notice } from './sqlite/ledger.ts'
 import { listPage } from './sqlite/listing.ts'
 import { Observer } from './sqlite/observer.ts'
 import { persist } from './sqlite/patience.ts'
-import { takeShortcut } from './sqlite/shortcut.ts'
+import { NotThisWay, takeShortcut } from './sqlite/shortcut.ts'
 import { standpointIn, type Standpoint } from './sqlite/standpoint.ts'
 import { defaultFile } from '../core/state-directory.ts'
 import { ageOfFileMs, bellDirectory, createBellDirectory } from './sqlite/store-file.ts'
@@ -93,8 +93,9 @@ class SqliteDriver implements LockDriver {
   }
 
   async send(requests: readonly Request[]): Promise<readonly Standing[]> {
-    const connection = await this.#connected()
-    const { result, notices } = await this.#persist(() => this.#transact(connection, requests))
+    const connection = this.#connectionAtHand() ?? (await this.#opening.opened())
+    const attempt = this.#persist(() => this.#transact(connection, requests))
+    const { result, notices } = attempt instanceof Promise ? await attempt : attempt
     this.#keepTrack(requests, result)
     if (notices.length > 0) await this.#pass(notices)
     if (performance.now() - this.#tidiedAt > tidyEveryMs && !this.#closed) this.#tidy(connection)
@@ -133,9 +134,12 @@ class SqliteDriver implements LockDriver {
   // ---- the connection
 
   async #connected(): Promise<Connection> {
+    return this.#connectionAtHand() ?? this.#opening.opened()
+  }
+
+  #connectionAtHand(): Connection | undefined {
     this.#refuseIfClosed()
-    if (this.#connection !== undefined && this.#isSameFile()) return this.#connection
-    return this.#opening.opened()
+    return this.#connection !== undefined && this.#isSameFile() ? this.#connection : undefined
   }
 
   async #connect(): Promise<Connection> {
@@ -205,25 +209,42 @@ class SqliteDriver implements LockDriver {
 
   #transact(connection: Connection, requests: readonly Request[]): Outcome<Standing[]> {
     this.#refuseIfClosed()
-    const outcome = inTransaction(connection, this.#standpoint, (ledger) => {
-      const [only] = requests
-      // A request that comes by itself, as most do, may need a statement or two only.
-      const short = requests.length === 1 && takeShortcut(connection.statements, ledger, only as Request)
-      return short ? [short] : requests.map((request) => ledger.carryOut(request))
-    })
+    const outcome = this.#carryOut(connection, requests)
     this.#commits += 1
     if (outcome.doubt === undefined) return outcome
     const error = faultOf(outcome.doubt, this.#file)
     return { result: requests.map(() => ({ state: 'unknown', error })), notices: [] }
   }
 
-  async #persist<Result>(attempt: () => Result): Promise<Result> {
+  #carryOut(connection: Connection, requests: readonly Request[]): Outcome<Standing[]> {
+    const [only] = requests
+    const byTheRule = (ledger: Ledger): Standing[] => requests.map((request) => ledger.carryOut(request))
+    if (only === undefined || requests.length > 1) return inTransaction(connection, this.#standpoint, byTheRule)
     try {
-      return await persist(attempt, this.#patienceMs)
+      // A request that comes by itself, as most do, may need a statement or two only.
+      return inTransaction(connection, this.#standpoint, (ledger) => {
+        const standing = takeShortcut(connection.statements, ledger, only)
+        return standing === undefined ? byTheRule(ledger) : [standing]
+      })
     } catch (error) {
-      if (spoilsConnection(error)) this.#disconnect()
-      throw faultOf(error, this.#file)
+      if (!(error instanceof NotThisWay)) throw error
+      return inTransaction(connection, this.#standpoint, byTheRule)
     }
+  }
+
+  /** At once if the file is not busy: a promise would take longer than many a transaction. */
+  #persist<Result>(attempt: () => Result): Result | Promise<Result> {
+    try {
+      const outcome = persist(attempt, this.#patienceMs)
+      return outcome instanceof Promise ? outcome.catch((error: unknown) => this.#fail(error)) : outcome
+    } catch (error) {
+      return this.#fail(error)
+    }
+  }
+
+  #fail(error: unknown): never {
+    if (spoilsConnection(error)) this.#disconnect()
+    throw faultOf(error, this.#file)
   }
 
   // ---- news

@@ -55,8 +55,8 @@ export class FileGuard {
     }
   }
 
-  #persist(attempt: () => void): Promise<void> {
-    return persist(attempt, this.#patienceMs)
+  async #persist(attempt: () => void): Promise<void> {
+    await persist(attempt, this.#patienceMs)
   }
 }
 

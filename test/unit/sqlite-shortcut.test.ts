@@ -1,7 +1,7 @@
 import { afterEach, describe, expect, test } from 'vitest'
 import type { Claim, LockDriver, Request, Standing } from '../../src/core/driver.ts'
 import { sqlite } from '../../src/drivers/sqlite.ts'
-import { openDatabase } from '../../src/drivers/sqlite/database.ts'
+import type { Owner } from '../../src/core/owner.ts'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -31,8 +31,12 @@ async function setUp() {
   const time = { now: 1000 }
   const clock = { now: () => time.now, wall: () => 1_700_000_000_000 + time.now }
   const file = join(folder, 'locks.sqlite')
-  const driver = () => sqlite({ file, surroundings: { clock } })
-  return { time, driver, file }
+  /** Pids of processes that have ended. */
+  const dead = new Set<number>()
+  const isGone = ({ pid }: Owner) => dead.has(pid)
+  const driver = (pid = process.pid) =>
+    sqlite({ file, surroundings: { clock, isGone, process: { namespace: '1', pid, started: 1 } } })
+  return { time, driver, file, dead }
 }
 
 /** One request by itself may go the short way; with another beside it, it never does. */
@@ -174,20 +178,23 @@ test('a release that somebody waits for lets the waiter in', async () => {
   await other.close()
 })
 
-test('a file of the first format is brought up to date, and keeps what is held', async () => {
-  const { driver, file } = await setUp()
-  const before = driver()
-  await before.send([{ op: 'claim', claim }])
-  const database = openDatabase(file)
-  database.exec('drop trigger count_hand_over; pragma user_version = 1')
-  database.close()
-  const [one, other] = [driver(), driver()]
-  await other.send([{ op: 'claim', claim: { ...claim, id: 'b' } }])
-  // By the one that had the file open all the time, and by one that came later.
-  await before.send([release('a')])
-  await one.send([{ op: 'claim', claim: { ...claim, id: 'c' } }])
-  await other.send([release('b')])
-  const { keys } = await one.list({})
-  expect(keys[0]?.claims.map(({ id, state }) => [id, state])).toEqual([['c', 'held']])
-  for (const each of [before, one, other]) await each.close()
+describe('a release whose first in line has died', () => {
+  test('goes to the one behind it, as if the dead one had never queued', async () => {
+    const outcomes: unknown[] = []
+    for (const beside of [[], [harmless]]) {
+      const { driver, dead } = await setUp()
+      const drivers = [driver(1), driver(2), driver(3)]
+      const [one, other, third] = drivers as [LockDriver, LockDriver, LockDriver]
+      const [first] = await one.send([{ op: 'claim', claim }])
+      await other.send([{ op: 'claim', claim: { ...claim, id: 'b' } }])
+      await third.send([{ op: 'claim', claim: { ...claim, id: 'c' } }])
+      dead.add(2)
+      const [standing] = await one.send([release('a'), ...beside])
+      const [next = nothing] = await third.send([{ op: 'renew', key: claim.key, id: 'c', ttlMs: 1000 }])
+      outcomes.push([standing, told(next)])
+      expect([first, next]).toMatchObject([{ state: 'held' }, { state: 'held', after: undefined }])
+      for (const each of drivers) await each.close()
+    }
+    expect(outcomes[0]).toEqual(outcomes[1])
+  })
 })

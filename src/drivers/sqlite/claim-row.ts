@@ -30,6 +30,11 @@ export function bandOf({ replaces, priority }: Claim): number {
   return (replaces === undefined ? 4 * priorityMax : 0) + priorityMax - priority
 }
 
+/** Whether a waiter wants the whole key for itself, for as long as it renews, and takes nobody's place. */
+function isPlain({ mode, range, replaces, maxHoldMs }: Claim): boolean {
+  return mode === 'exclusive' && range === undefined && replaces === undefined && maxHoldMs === undefined
+}
+
 /** Reads a row of `holders` or `waiters`. */
 export function decodeRow(row: Row, state: 'held' | 'waiting'): ClaimRow {
   const held = state === 'held'
@@ -167,6 +172,7 @@ export function newWaiterValues(row: ClaimRow): Value[] {
     row.renewalCount,
     row.expiresAt,
     JSON.stringify(row.claim),
+    Number(isPlain(row.claim)),
   ]
 }
 

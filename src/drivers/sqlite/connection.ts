@@ -1,5 +1,6 @@
 import { openDatabase, type Database } from './database.ts'
 import handOver from './hand-over.sql.generated.ts'
+import onePage from './one-page.sql.generated.ts'
 import schema from './schema.sql.generated.ts'
 import type { Crowd } from './ledger.ts'
 import { prepareStatements, type Statements } from './statements.ts'
@@ -65,8 +66,9 @@ function createTables(database: Database, file: string): void {
         pragma application_id = ${applicationId};
         pragma user_version = 1;`)
     }
-    // Whoever has the file open in its first format can go on: it never does what the new part is for.
-    if (formatOf(database) === 1) database.exec(`${handOver}; pragma user_version = ${formatVersion};`)
+    // Whoever has the file open in an older format can go on: what it says still means the same.
+    if (formatOf(database) === 1) database.exec(`${handOver}; pragma user_version = 2;`)
+    if (formatOf(database) === 2) database.exec(`${onePage}; pragma user_version = ${formatVersion};`)
     database.exec('commit')
   } catch (error) {
     rollBack(database)

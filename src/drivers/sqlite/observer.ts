@@ -29,13 +29,14 @@ export class Observer {
 
   /** The row in this observer's clock, with the death of its process if that is certain. */
   see(row: ClaimRow): ClaimRecord {
-    if (!this.isForeign(row)) return recordOf(row, row.died || (!row.detached && this.#hasDied(row.owner)))
+    if (!this.isForeign(row)) return recordOf(row, row.died || (!row.detached && this.hasDied(row.owner)))
     // Its full ttl, counted from when this boot first saw it at this renewal count.
     const shifted = recordOf(row, row.died, this.#firstSeen(row) - row.lastHeartbeat)
     return { ...shifted, expiresAt: Math.min(shifted.expiresAt, shifted.lastHeartbeat + row.ttlMs) }
   }
 
-  #hasDied(owner: string): boolean {
+  /** Whether the process behind a stamp of this boot has surely ended. */
+  hasDied(owner: string): boolean {
     if (owner === this.#standpoint.name) return false
     let gone = this.#gone.get(owner)
     if (gone === undefined) {

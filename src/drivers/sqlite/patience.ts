@@ -9,19 +9,28 @@ const pauseMaxMs = 8
 
 /**
  * Runs `attempt` until SQLite no longer answers that the file is busy, and throws that answer only after `patienceMs`.
- * Never blocks the event loop for longer than an attempt takes.
+ * Never blocks the event loop for longer than an attempt takes. What the first attempt brings is returned as it is.
  */
-export async function persist<Result>(attempt: () => Result, patienceMs: number): Promise<Result> {
+export function persist<Result>(attempt: () => Result, patienceMs: number): Result | Promise<Result> {
+  try {
+    return attempt()
+  } catch (error) {
+    if (!isBusy(error)) throw error
+    return persevere(attempt, patienceMs)
+  }
+}
+
+async function persevere<Result>(attempt: () => Result, patienceMs: number): Promise<Result> {
   const startedAt = performance.now()
-  for (let tries = 1; ; tries += 1) {
+  for (let tries = 2; ; tries += 1) {
+    if (tries > triesAtOnce + triesByTurn + 1) {
+      // Processes that collided must not collide again.
+      await pause(1 + Math.random() * Math.min(pauseMaxMs, tries - 1 - triesAtOnce - triesByTurn))
+    } else if (tries > triesAtOnce + 1) await nextTurn()
     try {
       return attempt()
     } catch (error) {
       if (!isBusy(error) || performance.now() - startedAt > patienceMs) throw error
     }
-    if (tries <= triesAtOnce) continue
-    if (tries <= triesAtOnce + triesByTurn) await nextTurn()
-    // Processes that collided must not collide again.
-    else await pause(1 + Math.random() * Math.min(pauseMaxMs, tries - triesAtOnce - triesByTurn))
   }
 }

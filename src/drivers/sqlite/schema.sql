@@ -1,4 +1,5 @@
--- The tables of a Leasehold lock file, format 1; `hand-over.sql` makes it format 2. Run once, in the transaction that also marks the file as ours.
+-- The tables of a Leasehold lock file, format 1; `hand-over.sql` makes it format 2 and `one-page.sql` format 3. Run once, in
+-- the transaction that also marks the file as ours.
 -- Times are whole milliseconds of the monotonic clock of the boot named first in `owner`; they mean nothing elsewhere.
 -- `owner` is BOOT_NAMESPACE_PID_STARTED_SERIAL of the driver that last claimed or renewed, and the name of its bell.
 

@@ -1,19 +1,20 @@
 import { capByMaxHold } from '../../core/admission/lease-time.ts'
 import type { Claim, Request, Standing } from '../../core/driver.ts'
-import { decodeRow, type ClaimRow } from './claim-row.ts'
 import type { Ledger } from './ledger.ts'
-import type { Observer } from './observer.ts'
 import type { Statements } from './statements.ts'
 
 type Release = Extract<Request, { op: 'release' }>
+
+/** Thrown where the rule must be asked after something has been written: roll back and go the long way. */
+export class NotThisWay extends Error {}
 
 const released: Standing = { state: 'absent', reason: 'released' }
 
 /**
  * Answers a request by a statement or two, where the rule leaves no choice: a claim on a key that nobody holds, waits for
  * or remembers is granted; the only holder of a key may leave, and whoever is first in the queue and wants the key for
- * itself takes its place. Undefined: ask the rule, nothing was written. For a request that is alone in its transaction;
- * the model test plays through here, too.
+ * itself takes its place. Undefined: ask the rule, nothing was written. Throws {@link NotThisWay} to begin anew. For a
+ * request that is alone in its transaction; the model test plays through here, too.
  */
 export function takeShortcut(statements: Statements, ledger: Ledger, request: Request): Standing | undefined {
   if (request.op === 'release') return release(statements, ledger, request)
@@ -39,30 +40,30 @@ function claimIdleKey(statements: Statements, { writer, observer }: Ledger, clai
   return row === undefined ? undefined : held(row['fence'] as number, expiresAt - now)
 }
 
-function release(statements: Statements, ledger: Ledger, { key, id }: Release): Standing | undefined {
-  const { writer, observer, crowd } = ledger
-  const { now } = observer
-  const isLone = (): boolean => statements.releaseLoneHolder.get(key, id, writer.name, now) !== undefined
+function release(statements: Statements, ledger: Ledger, request: Release): Standing | undefined {
   // What was found last is tried first.
-  if (!crowd.expected && isLone()) return released
-  const first = statements.firstWaiterOf.get(key)
-  crowd.expected = first !== undefined
-  if (first === undefined) return isLone() ? released : undefined
-  const next = decodeRow(first, 'waiting')
-  if (!takesTheKey(next, observer)) return undefined
-  const row = statements.handOver.get(key, id, next.claim.id, writer.name, now, writer.self.boot)
-  if (row === undefined) return undefined
-  const standing = held(row['fence'] as number, next.expiresAt - now)
-  ledger.notices.push({ owner: next.owner, key, id: next.claim.id, standing })
-  return released
+  const [one, other] = ledger.crowd.expected ? [handOver, leave] : [leave, handOver]
+  return one(statements, ledger, request) || other(statements, ledger, request) ? released : undefined
 }
 
-/** Whether a waiter can have the key once nobody holds it, and then has it alone. */
-function takesTheKey(next: ClaimRow, observer: Observer): boolean {
-  const { mode, range, replaces, maxHoldMs } = next.claim
-  if (mode === 'shared' || range !== undefined || replaces !== undefined || maxHoldMs !== undefined) return false
-  const leftMs = next.expiresAt - observer.now
-  return leftMs > 0 && leftMs <= next.ttlMs && !observer.isForeign(next) && observer.see(next).died !== true
+/** Nobody waits. */
+function leave(statements: Statements, { writer, observer, crowd }: Ledger, { key, id }: Release): boolean {
+  if (statements.releaseLoneHolder.get(key, id, writer.name, observer.now) === undefined) return false
+  crowd.expected = false
+  return true
+}
+
+/** The first in the queue takes the place. */
+function handOver(statements: Statements, ledger: Ledger, { key, id }: Release): boolean {
+  const { writer, observer, crowd, notices } = ledger
+  const row = statements.handOver.get(key, id, writer.name, observer.now, writer.self.boot)
+  if (row === undefined) return false
+  crowd.expected = true
+  const owner = row['owner'] as string
+  if (row['detached'] === 0 && observer.hasDied(owner)) throw new NotThisWay()
+  const standing = held(row['fence'] as number, (row['expires_at'] as number) - observer.now)
+  notices.push({ owner, key, id: row['id'] as string, standing })
+  return true
 }
 
 function held(fence: number, ttlMs: number): Standing {

@@ -4,6 +4,7 @@ const holderColumns = `key, id, turn, fence, owner, ttl_ms, detached, entered_at
   renewal_count, expires_at, died, leaving, succession, claim`
 const waiterColumns = `key, id, band, arrival, owner, ttl_ms, detached, entered_at, last_heartbeat, renewal_count,
   expires_at, claim`
+const newWaiterColumns = `${waiterColumns}, plain`
 
 /** Every statement the driver runs, prepared once per connection. */
 export interface Statements {
@@ -15,7 +16,7 @@ export interface Statements {
   readonly claimIdleKey: Query
   /** Removes a holder of this driver's whose lease is not over, if it is alone and nobody waits. */
   readonly releaseLoneHolder: Query
-  /** Puts a waiter in the place of the only holder, which is this driver's and not over, if nobody is in front of it. */
+  /** Puts the first waiter, if it is a plain one, in the place of the only holder, which is this driver's and not over. */
   readonly handOver: Query
   readonly holderOf: Query
   readonly holdersOf: Query
@@ -54,7 +55,7 @@ export function prepareStatements(database: Database): Statements {
         exists (select 1 from waiters where key = ?1) as awaited,
         exists (select 1 from ended where key = ?1) as remembered
       from counters`),
-    setCounters: command('update counters set fence = ?, sequence = ?, boot = ?'),
+    setCounters: command("update holders set fence = ?, turn = ?, owner = ? || '_' where key = x'' and id = ''"),
 
     claimIdleKey: query(`
       insert into holders (${holderColumns})
@@ -74,15 +75,16 @@ export function prepareStatements(database: Database): Statements {
     handOver: query(`
       update holders
       set id = next.id, turn = sequence + 1, fence = counters.fence + 1, owner = next.owner, ttl_ms = next.ttl_ms,
-        detached = next.detached, entered_at = next.entered_at, acquired_at = ?5, last_heartbeat = next.last_heartbeat,
+        detached = next.detached, entered_at = next.entered_at, acquired_at = ?4, last_heartbeat = next.last_heartbeat,
         renewal_count = next.renewal_count, expires_at = next.expires_at, died = 0, leaving = null, succession = null,
         claim = next.claim
       from counters, (select * from waiters where key = ?1 order by band, arrival limit 1) as next
-      where holders.key = ?1 and holders.id = ?2 and holders.owner = ?4 and holders.expires_at > ?5
-        and next.id = ?3 and boot = ?6
+      where holders.key = ?1 and holders.id = ?2 and holders.owner = ?3 and holders.expires_at > ?4
+        and next.plain = 1 and next.expires_at > ?4 and next.expires_at <= ?4 + next.ttl_ms
+        and boot = ?5 and substr(next.owner, 1, length(?5) + 1) = ?5 || '_'
         and not exists (select 1 from holders as other where other.key = ?1 and other.id <> ?2)
         and not exists (select 1 from ended where key = ?1)
-      returning fence`),
+      returning fence, id, owner, detached, expires_at`),
 
     // Most keys have one holder, and a single row is cheaper to read than a list of one.
     holderOf: query(`select ${holderColumns} from holders where key = ?`),
@@ -103,7 +105,7 @@ export function prepareStatements(database: Database): Statements {
     waitersBefore: query(`
       select count(*) as ahead from (
         select 1 from waiters where key = ?1 and (band, arrival) < (?2, ?3) limit 1000)`),
-    insertWaiter: command(`insert into waiters (${waiterColumns}) values (${marks(12)})`),
+    insertWaiter: command(`insert into waiters (${newWaiterColumns}) values (${marks(13)})`),
     updateWaiter: command(`
       update waiters set owner = ?3, ttl_ms = ?4, detached = ?5, last_heartbeat = ?6, renewal_count = ?7,
         expires_at = ?8
@@ -134,7 +136,7 @@ export function prepareStatements(database: Database): Statements {
       order by key limit ?3`),
     // Of another boot, or over by this one's clock. Read once an opening, to let go of names nobody asks for again.
     overdueKeys: query(`
-      select key from holders where expires_at <= ?2 or substr(owner, 1, length(?1)) <> ?1
+      select key from holders where (expires_at <= ?2 or substr(owner, 1, length(?1)) <> ?1) and key <> x''
       union
       select key from waiters where expires_at <= ?2 or substr(owner, 1, length(?1)) <> ?1
       limit ?3`),

@@ -9,7 +9,7 @@ import { makeDirectory } from '../../core/make-directory.ts'
 export const applicationId = 0x4c734864
 
 /** The format of the tables. A file of a newer one is refused. */
-export const formatVersion = 2
+export const formatVersion = 3
 
 const headerBytes = 100
 const magic = 'SQLite format 3\0'
