@@ -51,7 +51,7 @@ describe('claims of one batch', () => {
       for (let turn = 1; turn <= 5; turn += 1) {
         await releaseAll(`turn-${turn - 1}`, over)
         const fences = await claimAll(`turn-${turn}`, over)
-        expect(fences.filter((fence, index) => fence <= (last[index] as number))).toEqual([])
+        expect(fences.filter((fence, index) => fence <= (last[index] ?? 0))).toEqual([])
         last = fences
         // At times the clock stands still, and goes back.
         if (turn > 2) time += turn === 4 ? -5000 : 1000
@@ -74,7 +74,7 @@ describe('claims of one batch', () => {
     await driver.send([{ op: 'renew', key: lifted, id: 'first', ttlMs, fenceFloor: floor }])
     await driver.send([release(lifted, 'first')])
     const fences = await claimAll('second')
-    expect(keys.filter((_, index) => (fences[index] as number) > floor)).toEqual(
+    expect(keys.filter((_, index) => (fences[index] ?? 0) > floor)).toEqual(
       keys.filter((key) => hashTagOf(key) === hashTagOf(lifted)),
     )
   })
