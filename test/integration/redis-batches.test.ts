@@ -79,6 +79,22 @@ describe('claims of one batch', () => {
     )
   })
 
+  test('of one hash tag go on from a fence that is past the clock', async () => {
+    const [lifted] = keys as [string]
+    const alike = keys.filter((key) => hashTagOf(key) === hashTagOf(lifted))
+    expect(alike.length).toBeGreaterThan(1)
+    let last = time * 1000 + 1e9
+    await driver.send([claim(lifted, 'turn-0')])
+    await driver.send([{ op: 'renew', key: lifted, id: 'turn-0', ttlMs, fenceFloor: last }])
+    await driver.send([release(lifted, 'turn-0')])
+    for (const id of ['turn-1', 'turn-2']) {
+      const fences = (await driver.send(alike.map((key) => claim(key, id)))).map((standing) => fenceOf(standing))
+      expect(Math.min(...fences)).toBeGreaterThan(last)
+      last = Math.max(...fences)
+      await driver.send(alike.map((key) => release(key, id)))
+    }
+  })
+
   test('are told apart: one that is held already is waited for', async () => {
     const [taken] = keys as [string]
     const before = fenceOf((await driver.send([claim(taken, 'before')]))[0])

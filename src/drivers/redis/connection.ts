@@ -71,13 +71,9 @@ export class Connection {
       this.#callers.push({ resolve, reject, withinMs, until })
       if (until < this.#watchAt) this.#watchUntil(until)
       const text = encoded(command, args, charactersOf)
-      // Nearly all are: then their lengths are right, and are known without a look at the text.
+      // Nearly all are ASCII: their lengths are right then, and nothing had to be counted.
       if (isAscii(text)) this.#socket.write(text, 'latin1')
-      else
-        this.#socket.write(
-          encoded(command, args, (argument) => Buffer.byteLength(argument)),
-          'utf8',
-        )
+      else this.#socket.write(encoded(command, args, bytesOf), 'utf8')
     })
   }
 
@@ -134,6 +130,10 @@ function encoded(command: string, args: readonly string[], lengthOf: (text: stri
 
 function charactersOf(text: string): number {
   return text.length
+}
+
+function bytesOf(text: string): number {
+  return Buffer.byteLength(text)
 }
 
 function socketTo({ host = '', port = 0, path, tls }: Address, arrived: (piece: Buffer) => void): Socket {

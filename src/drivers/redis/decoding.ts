@@ -27,8 +27,8 @@ class Answers {
   readonly #text: string
   readonly #clock: number
   #at = 0
-  /** What the last claim was granted: mostly the next one is granted the same. */
-  #granted: Held | undefined
+  /** How the last claim is held: mostly the next one is held alike, as both were granted in one batch. */
+  #last: Held | undefined
 
   constructor(text: string) {
     this.#text = text
@@ -41,11 +41,11 @@ class Answers {
     this.#at += 1
     switch (code) {
       case 103: // g: a plain claim got what it asked for, with the clock as its fence
-        return this.#grant(this.#clock, request)
+        return this.#held(this.#clock, request)
       case 43: // +: the same, with a fence that much above the clock
-        return this.#grant(this.#clock + this.#number(), request)
+        return this.#held(this.#clock + this.#number(), request)
       case 61: // =: a plain claim is renewed as it asked for
-        return held(this.#number(), ttlOf(request))
+        return this.#held(this.#number(), request)
       case 45: // -: released
         return released
       default:
@@ -53,10 +53,10 @@ class Answers {
     }
   }
 
-  #grant(fence: number, request: Request): Standing {
+  #held(fence: number, request: Request): Standing {
     const ttlMs = ttlOf(request)
-    if (this.#granted?.fence !== fence || this.#granted.ttlMs !== ttlMs) this.#granted = held(fence, ttlMs)
-    return this.#granted
+    if (this.#last?.fence !== fence || this.#last.ttlMs !== ttlMs) this.#last = held(fence, ttlMs)
+    return this.#last
   }
 
   #number(): number {

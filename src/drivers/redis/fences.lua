@@ -48,7 +48,7 @@ end
 -- One fence for all plain claims of a call in which no key comes twice: it has to be above those that their keys had
 -- before, and those of other keys are no matter. `call.claimTags` has their hash tags, three characters each. Nil where
 -- each claim must have a fence of its own: also if one of several counters is past the clock, since the others are not
--- to be lifted as far as that.
+-- to be lifted as far as that. It is stored before it is given: however the call ends, it is not given again.
 local function fenceForAll(call)
   local tags, clock = call.claimTags, call.wallMicroseconds
   local before = string.sub(KEYS[1], 1, call.tagEnd - 4)
@@ -57,6 +57,7 @@ local function fenceForAll(call)
     local fence = fenceToCome(call, tag)
     if fence > 9007199254740991 then return nil end
     liftFence(call, tag, fence)
+    storeFences(call)
     return fence
   end
   local names, lifted = {}, {}

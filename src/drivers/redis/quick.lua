@@ -8,27 +8,35 @@ local command, byte, sub, pack, unpackNumbers = redis.call, string.byte, string.
 
 -- Whether a packed key is in the short form and held by this claim, and its lease not over. Answers with its end.
 local function plainlyHeld(packed, id, now)
-  if not packed or byte(packed) ~= 80 or byte(packed, 58) ~= #id or sub(packed, 59, 58 + #id) ~= id then return nil end
-  local expiresAt = unpackNumbers('>d', packed, 2)
-  return now < expiresAt and expiresAt or nil
+  if not packed or #packed < 58 + #id then return nil end
+  local form, expiresAt = unpackNumbers('>Bd', packed)
+  if form ~= 80 or now >= expiresAt or byte(packed, 58) ~= #id or sub(packed, 59, 58 + #id) ~= id then return nil end
+  return expiresAt
 end
 
 local function quickClaim(call, name, id, kind)
-  if call.fenceForAll == nil then call.fenceForAll = fenceForAll(call) or false end
-  local tag = not call.fenceForAll and sub(name, 1, call.tagEnd)
-  local fence = call.fenceForAll or fenceToCome(call, tag)
+  local fence, tag = call.fenceForAll, nil
+  if fence == nil then
+    fence = fenceForAll(call) or false
+    call.fenceForAll = fence
+  end
+  if not fence then
+    tag = sub(name, 1, call.tagEnd)
+    fence = fenceToCome(call, tag)
+  end
   if kind.fence ~= fence or kind.idLength ~= #id then
-    -- What the short records of all claims of a kind begin and end with.
+    -- What the short records of all claims of a kind with one fence begin and end with, and their answer: all that the
+    -- asker does not know is the fence, and most differ little from the clock.
     local now, ttl, channel, runner = call.now, kind.ttl, call.channel, kind.runner
+    local above = fence - call.wallMicroseconds
     kind.fence, kind.idLength = fence, #id
     kind.start = pack('>BdddddddB', 80, now + ttl, ttl, now, 0, now, now, fence, #id)
     kind.texts = kind.texts or pack('>Bc0I4c0', #channel, channel, #runner, runner)
+    kind.answer = above == 0 and 'g' or string.format('+%.0f', above)
   end
   if not command('SET', name, kind.start .. id .. kind.texts, 'NX', 'PX', kind.life) then return nil end
   if tag then liftFence(call, tag, fence) end
-  -- All that the asker does not know is the fence, and most differ little from the clock.
-  local above = fence - call.wallMicroseconds
-  return above == 0 and 'g' or string.format('+%.0f', above)
+  return kind.answer
 end
 
 local function quickRenew(call, name, id, kind)
