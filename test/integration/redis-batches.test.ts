@@ -105,6 +105,27 @@ describe('claims of one batch', () => {
   })
 })
 
+describe('renewals of one batch', () => {
+  test('keep fence and runner, and are stored with the new ttl', async () => {
+    const fences = await claimAll('holder')
+    time += 1000
+    const renewed = await driver.send(keys.map((key) => ({ op: 'renew', key, id: 'holder', ttlMs: 20_000 })))
+    expect(renewed).toEqual(fences.map((fence) => ({ state: 'held', fence, ttlMs: 20_000 })))
+    const { keys: listed } = await driver.list({ limit: 1000 })
+    const claims = listed.flatMap((key) => key.claims)
+    expect(claims).toHaveLength(keys.length)
+    const asRenewed = { ttlMs: 20_000, enteredAt: time - 1000, acquiredAt: time - 1000, lastHeartbeat: time, runner }
+    for (const one of claims) {
+      expect(one).toMatchObject({ ...asRenewed, id: 'holder', renewalCount: 1, expiresAt: time + 20_000 })
+    }
+    const lives = await Promise.all(
+      keys.slice(0, 3).map((key) => server.cli('PTTL', `leasehold:{${hashTagOf(key)}}k:${key}`)),
+    )
+    // One ttl longer than the lease, and the hour that a test's clock is given.
+    for (const life of lives) expect(Number(life)).toBeGreaterThan(3_600_000 + 2 * ttlMs)
+  })
+})
+
 describe('requests of one batch', () => {
   test('about one key are carried out one after the other', async () => {
     const standings = await driver.send([

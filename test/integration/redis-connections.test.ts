@@ -94,6 +94,7 @@ describe('a user with the rights that the page about Redis names, and no more', 
     await using locks = await connect(`redis://app:secret@127.0.0.1:${server.port}/0`, { allowForce: true })
     const lease = await locks.acquire('acl')
     const together = await Promise.all(['a', 'b', 'c'].map((name) => locks.acquire(name)))
+    await Promise.all(together.map((other) => other.renew()))
     await Promise.all(together.map((other) => other.release()))
     const waiting = Promise.all([locks.acquire('acl'), locks.readWrite('acl').read({ priority: 'high' })])
     await eventually(async () => (await locks.inspect('acl'))?.waiters.length === 2, 'Both that wait')

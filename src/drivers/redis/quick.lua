@@ -40,16 +40,17 @@ local function quickClaim(call, name, id, kind)
 end
 
 local function quickRenew(call, name, id, kind)
-  local now, channel = call.now, call.channel
-  local packed = command('GET', name)
+  local now, ttl, channel = call.now, kind.ttl, call.channel
+  -- As far as the channel, and only what changes is written: what is known of its runner stays as it is.
+  kind.channelEnd = kind.channelEnd or tostring(58 + #id + #channel)
+  local packed = command('GETRANGE', name, '0', kind.channelEnd)
   local expiresAt = plainlyHeld(packed, id, now)
   -- Renewed through another channel, its owner has changed: the rule stamps the new one.
-  if not expiresAt or string.find(packed, channel, 60 + #id, true) ~= 60 + #id then return nil end
-  local _, ttl, _, renewals, enteredAt, acquiredAt, fence = unpackNumbers('>ddddddd', packed, 2)
-  if expiresAt - now > ttl then return nil end
-  ttl = kind.ttl
-  local numbers = pack('>Bddddddd', 80, now + ttl, ttl, now, renewals + 1, enteredAt, acquiredAt, fence)
-  command('SET', name, numbers .. sub(packed, 58), 'PX', kind.life)
+  if not expiresAt or sub(packed, 60 + #id) ~= channel then return nil end
+  local _, ttlBefore, _, renewals, _, _, fence = unpackNumbers('>ddddddd', packed, 2)
+  if expiresAt - now > ttlBefore then return nil end
+  command('SETRANGE', name, '1', pack('>dddd', now + ttl, ttl, now, renewals + 1))
+  command('PEXPIRE', name, kind.life)
   return string.format('=%.0f', fence)
 end
 
