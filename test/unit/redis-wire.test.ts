@@ -1,8 +1,10 @@
 import { describe, expect, test } from 'vitest'
 import type { Claim, Request } from '../../src/core/driver.ts'
+import { decodeNews, decodeReply } from '../../src/drivers/redis/decoding.ts'
+import { encodeBatch } from '../../src/drivers/redis/encoding.ts'
 import { faultOf, isUnsent } from '../../src/drivers/redis/faults.ts'
+import { hashTags } from '../../src/drivers/redis/hash-tags.ts'
 import { Keyspace } from '../../src/drivers/redis/keyspace.ts'
-import { decodeNews, decodeReply, encodeBatch } from '../../src/drivers/redis/wire.ts'
 
 const runner = { id: 'runner', incarnation: 'one', host: 'here', pid: 1, client: 'client' }
 const sender = { keyspace: new Keyspace('p:'), channel: 'p:news:me', clock: undefined }
@@ -22,7 +24,8 @@ describe('a batch', () => {
       'p:news:me',
       '',
       '0',
-      '!!!!!"!!',
+      '',
+      '',
       '2',
       'c',
       '1000',
@@ -34,16 +37,35 @@ describe('a batch', () => {
       '',
       '',
       '0',
+      '!!!!!"!!',
       '1',
       'abcd',
     ])
+  })
+
+  test('in which no key comes twice says so, and which hash tags its plain claims have', () => {
+    const keys = Array.from({ length: 300 }, (_, index) => `key-${index}`).toSorted()
+    const requests = keys.map((key) => claim('a', { key }))
+    const releases = keys.map((key) => ({ op: 'release', key, id: 'a' }) as const)
+    const [apart, tags = ''] = encodeBatch(requests, sender).values.slice(4)
+    expect([apart, (tags.match(/.../g) ?? []).toSorted()]).toEqual(['1', hashTags.toSorted()])
+    expect(encodeBatch([claim('a', { key: 'x' }), claim('b', { key: 'x' })], sender).values.slice(4, 6)).toEqual([
+      '',
+      '',
+    ])
+    expect(encodeBatch(releases, sender).values.slice(4, 6)).toEqual(['1', ''])
+    expect(encodeBatch([claim('a', { priority: 1 })], sender).values.slice(4, 6)).toEqual(['1', ''])
+  })
+
+  test('of one kind numbers nothing', () => {
+    expect(encodeBatch([claim('a'), claim('b')], sender).values.at(-3)).toBe('')
   })
 
   test('keeps apart what differs in wait, ttl, runner or terms', () => {
     const other = { ...runner, id: 'other' }
     const differing = [{}, { wait: false }, { ttlMs: 2000 }, { runner: other }, { priority: 1 }, { graceMs: 5 }]
     const requests = differing.map((changes, index) => claim(String(index), changes))
-    expect(encodeBatch(requests, sender).values[5]).toBe('6')
+    expect(encodeBatch(requests, sender).values[6]).toBe('6')
   })
 
   test('tells ids apart that differ in length, or in bytes', () => {
@@ -54,42 +76,52 @@ describe('a batch', () => {
   test('of more kinds than one character can number', () => {
     const requests = Array.from({ length: 200 }, (_, index) => claim(String(index), { ttlMs: 1000 + index }))
     const { values } = encodeBatch(requests, sender)
-    expect(values[5]).toBe('200')
-    expect(values[4]?.match(/../gs)?.at(-1)).toBe('#4')
-    expect(new Set(values[4]?.match(/../gs)).size).toBe(200)
+    const numbers = values.at(-3)?.match(/../gs)
+    expect(values[6]).toBe('200')
+    expect(numbers?.at(-1)).toBe('#4')
+    expect(new Set(numbers).size).toBe(200)
   })
 })
 
 describe('a reply', () => {
-  test('is read line by line', () => {
+  test('is read answer by answer', () => {
     const after = { how: 'expired', fence: 3, runner }
-    const lines = [
-      '1700000000000000',
-      'g 2',
-      'h 1700000000000005 900',
-      `h 7 1 {"leaving":"preempted","after":${JSON.stringify(after)}}`,
-      'w 3 500 20',
-      'a refused',
-      String.raw`a evicted "by\nhand"`,
-      'x foreign',
+    const answers = [
+      'g',
+      '+2',
+      'g',
+      '=1699999999999999',
+      '-',
+      'h 1700000000000005 900\n',
+      `h 7 1 {"leaving":"preempted","after":${JSON.stringify(after)}}\n`,
+      'w 3 500 20\n',
+      'a refused\n',
+      String.raw`a evicted "by\nhand"` + '\n',
+      '=12',
+      'x foreign\n',
     ]
-    const requests = lines.slice(1).map((_, index) => claim(String(index)))
-    const standings = decodeReply(lines.join('\n'), requests)
-    expect(standings.slice(0, 6)).toEqual([
+    const requests = answers.map((_, index) => claim(String(index)))
+    const standings = decodeReply(`1700000000000000 ${answers.join('')}`, requests)
+    expect(standings.slice(0, -1)).toEqual([
+      { state: 'held', fence: 1_700_000_000_000_000, ttlMs: 1000 },
       { state: 'held', fence: 1_700_000_000_000_002, ttlMs: 1000 },
+      { state: 'held', fence: 1_700_000_000_000_000, ttlMs: 1000 },
+      { state: 'held', fence: 1_699_999_999_999_999, ttlMs: 1000 },
+      { state: 'absent', reason: 'released' },
       { state: 'held', fence: 1_700_000_000_000_005, ttlMs: 900 },
       { state: 'held', fence: 7, ttlMs: 1, leaving: 'preempted', after },
       { state: 'waiting', ahead: 3, ttlMs: 500, againMs: 20 },
       { state: 'absent', reason: 'refused' },
       { state: 'absent', reason: 'evicted', detail: 'by\nhand' },
+      { state: 'held', fence: 12, ttlMs: 1000 },
     ])
-    expect(standings[6]).toMatchObject({ state: 'unknown', error: { code: 'UNAVAILABLE', reason: 'foreign' } })
+    expect(standings.at(-1)).toMatchObject({ state: 'unknown', error: { code: 'UNAVAILABLE', reason: 'foreign' } })
   })
 
   test('that makes no sense is an error', () => {
     expect(() => decodeReply(7, [])).toThrow(/INVALID/)
-    expect(() => decodeReply('1\nz', [claim('a')])).toThrow(/INVALID/)
-    expect(() => decodeReply('1', [claim('a')])).toThrow(/INVALID/)
+    expect(() => decodeReply('1 z\n', [claim('a')])).toThrow(/INVALID/)
+    expect(() => decodeReply('1 ', [claim('a')])).toThrow(/INVALID/)
   })
 })
 

@@ -14,6 +14,8 @@ local call = {
   -- The last fence of each hash tag as this call has it, and as Redis has it.
   fences = {},
   storedFences = {},
+  -- Records that are to be deleted, all at once.
+  released = {},
 }
 if ARGV[3] ~= '' then
   call.now = tonumber(ARGV[3])

@@ -1,6 +1,7 @@
 import { connect as connectSocket, isIP, type Socket } from 'node:net'
 import { connect as connectTls } from 'node:tls'
 import type { Address } from './address.ts'
+import { isAscii } from './ascii.ts'
 import { overdue } from './faults.ts'
 import { Push, ReplyError, ReplyReader } from './replies.ts'
 
@@ -69,14 +70,10 @@ export class Connection {
       const until = withinMs === Infinity ? Infinity : performance.now() + withinMs
       this.#callers.push({ resolve, reject, withinMs, until })
       if (until < this.#watchAt) this.#watchUntil(until)
-      let text = `*${args.length + 1}\r\n$${command.length}\r\n${command}\r\n`
-      let ascii = true
-      for (const argument of args) {
-        const bytes = Buffer.byteLength(argument)
-        if (bytes !== argument.length) ascii = false
-        text += `$${bytes}\r\n${argument}\r\n`
-      }
-      this.#socket.write(text, ascii ? 'latin1' : 'utf8')
+      const text = encoded(command, args, charactersOf)
+      // Nearly all are ASCII: their lengths are right then, and nothing had to be counted.
+      if (isAscii(text)) this.#socket.write(text, 'latin1')
+      else this.#socket.write(encoded(command, args, bytesOf), 'utf8')
     })
   }
 
@@ -123,6 +120,20 @@ export class Connection {
     for (const { reject } of this.#callers.splice(0)) reject(error)
     this.#events.closed()
   }
+}
+
+function encoded(command: string, args: readonly string[], lengthOf: (text: string) => number): string {
+  let text = `*${args.length + 1}\r\n$${command.length}\r\n${command}\r\n`
+  for (const argument of args) text += `$${lengthOf(argument)}\r\n${argument}\r\n`
+  return text
+}
+
+function charactersOf(text: string): number {
+  return text.length
+}
+
+function bytesOf(text: string): number {
+  return Buffer.byteLength(text)
 }
 
 function socketTo({ host = '', port = 0, path, tls }: Address, arrived: (piece: Buffer) => void): Socket {

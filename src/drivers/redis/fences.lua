@@ -44,3 +44,37 @@ local function liftFence(call, tag, floor)
   end
   if floor > call.fences[tag] then call.fences[tag] = floor end
 end
+
+-- One fence for all plain claims of a call in which no key comes twice: it has to be above those that their keys had
+-- before, and those of other keys are no matter. `call.claimTags` has their hash tags, three characters each. Nil where
+-- each claim must have a fence of its own: also if one of several counters is past the clock, since the others are not
+-- to be lifted as far as that. It is stored before it is given: however the call ends, it is not given again.
+local function fenceForAll(call)
+  local tags, clock = call.claimTags, call.wallMicroseconds
+  local before = string.sub(KEYS[1], 1, call.tagEnd - 4)
+  if #tags == 3 then
+    local tag = before .. tags .. '}'
+    local fence = fenceToCome(call, tag)
+    if fence > 9007199254740991 then return nil end
+    liftFence(call, tag, fence)
+    storeFences(call)
+    return fence
+  end
+  local names, lifted = {}, {}
+  for at = 1, #tags, 3 do
+    local name = before .. string.sub(tags, at, at + 2) .. '}fence'
+    names[#names + 1] = name
+    lifted[#lifted + 1] = name
+    lifted[#lifted + 1] = call.wallText
+  end
+  if #names == 0 then return nil end
+  for _, stored in ipairs(redis.call('MGET', unpack(names))) do
+    if stored and tonumber(stored) >= clock then return nil end
+  end
+  redis.call('MSET', unpack(lifted))
+  for _, name in ipairs(names) do
+    local tag = string.sub(name, 1, call.tagEnd)
+    call.fences[tag], call.storedFences[tag] = clock, clock
+  end
+  return clock
+end

@@ -73,12 +73,17 @@ export const hashTags: readonly string[] = [
   '802',
 ]
 
-/** The tag of a key: FNV-1a over its UTF-16 code units. */
+/** The tag of a key. */
 export function hashTagOf(key: string): string {
+  return hashTags[hashTagNumberOf(key)] as string
+}
+
+/** Which of the tags a key has: FNV-1a over its UTF-16 code units. */
+export function hashTagNumberOf(key: string): number {
   let hash = 0x811c9dc5
   for (let index = 0; index < key.length; index += 1) {
     hash = Math.imul(hash ^ key.charCodeAt(index), 0x01000193)
   }
   // The low bits of FNV vary least for short keys.
-  return hashTags[((hash >>> 16) ^ hash) & 63] as string
+  return ((hash >>> 16) ^ hash) & 63
 }

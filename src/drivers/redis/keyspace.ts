@@ -1,5 +1,5 @@
 import { LeaseholdError } from '../../core/errors.ts'
-import { hashTagOf, hashTags } from './hash-tags.ts'
+import { hashTagNumberOf, hashTags } from './hash-tags.ts'
 
 /**
  * The names under which everything is stored. For a lock key K whose hash tag is T, all after one prefix:
@@ -15,6 +15,8 @@ export class Keyspace {
   readonly prefix: string
   /** Where the hash tag ends in every name, in bytes. */
   readonly tagEnd: number
+  /** What the names of records begin with, by hash tag. */
+  readonly #starts: readonly string[]
 
   constructor(prefix: string) {
     if (/[{}]/.test(prefix)) {
@@ -22,10 +24,16 @@ export class Keyspace {
     }
     this.prefix = prefix
     this.tagEnd = Buffer.byteLength(prefix) + (hashTags[0] as string).length + 2
+    this.#starts = hashTags.map((tag) => `${prefix}{${tag}}k:`)
   }
 
   record(key: string): string {
-    return `${this.prefix}{${hashTagOf(key)}}k:${key}`
+    return this.recordOf(hashTagNumberOf(key), key)
+  }
+
+  /** The same for one whose hash tag is known. */
+  recordOf(tag: number, key: string): string {
+    return (this.#starts[tag] as string) + key
   }
 
   channel(client: string): string {

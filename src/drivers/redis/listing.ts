@@ -11,7 +11,7 @@ import { hashTagOf } from './hash-tags.ts'
 import type { Keyspace } from './keyspace.ts'
 import type { Link, Shelf } from './link.ts'
 import { listScript, run } from './script.ts'
-import { foreign } from './wire.ts'
+import { foreign } from './decoding.ts'
 
 /** Where a page ended: the server, its cursor, and names found but not shown yet. */
 type Bookmark = readonly [shelf: string, cursor: string, found: readonly string[]]

@@ -1,50 +1,71 @@
 -- What can be told without running the rule: a plain claim on a key that is free, and its renewal and release while
 -- nobody waits. Each answers nil where the rule must decide, and then has changed nothing but the clock's share of a
 -- fence. Keys are in the short form of plain.lua: numbers up to byte 57, the id from byte 59. Needs fences.lua.
+-- Answers: g granted with the clock as its fence, or + and by how much the fence is above that; = and the fence renewed,
+-- - released.
+
+local command, byte, sub, pack, unpackNumbers = redis.call, string.byte, string.sub, struct.pack, struct.unpack
 
 -- Whether a packed key is in the short form and held by this claim, and its lease not over. Answers with its end.
 local function plainlyHeld(packed, id, now)
-  if not packed or string.byte(packed) ~= 80 or string.byte(packed, 58) ~= #id then return nil end
-  if string.find(packed, id, 59, true) ~= 59 then return nil end
-  local expiresAt = struct.unpack('>d', packed, 2)
-  return now < expiresAt and expiresAt or nil
+  if not packed or #packed < 58 + #id then return nil end
+  local form, expiresAt = unpackNumbers('>Bd', packed)
+  if form ~= 80 or now >= expiresAt or byte(packed, 58) ~= #id or sub(packed, 59, 58 + #id) ~= id then return nil end
+  return expiresAt
 end
 
 local function quickClaim(call, name, id, kind)
-  local now, ttl = call.now, kind.ttl
-  if not kind.start then
-    -- What the short records of all claims of a kind begin and end with.
-    kind.start = 'P' .. struct.pack('>dddddd', now + ttl, ttl, now, 0, now, now)
-    kind.texts = struct.pack('>Bc0I4c0', #call.channel, call.channel, #kind.runner, kind.runner)
+  local fence, tag = call.fenceForAll, nil
+  if fence == nil then
+    fence = fenceForAll(call) or false
+    call.fenceForAll = fence
   end
-  local tag = string.sub(name, 1, call.tagEnd)
-  local fence = fenceToCome(call, tag)
-  local packed = kind.start .. struct.pack('>dB', fence, #id) .. id .. kind.texts
-  if not redis.call('SET', name, packed, 'NX', 'PX', kind.life) then return nil end
-  liftFence(call, tag, fence)
-  -- All that the asker does not know is the fence, and most differ little from the clock.
-  local above = fence - call.wallMicroseconds
-  return above == 0 and 'g 0' or string.format('g %.0f', above)
+  if not fence then
+    tag = sub(name, 1, call.tagEnd)
+    fence = fenceToCome(call, tag)
+  end
+  if kind.fence ~= fence or kind.idLength ~= #id then
+    -- What the short records of all claims of a kind with one fence begin and end with, and their answer: all that the
+    -- asker does not know is the fence, and most differ little from the clock.
+    local now, ttl, channel, runner = call.now, kind.ttl, call.channel, kind.runner
+    local above = fence - call.wallMicroseconds
+    kind.fence, kind.idLength = fence, #id
+    kind.start = pack('>BdddddddB', 80, now + ttl, ttl, now, 0, now, now, fence, #id)
+    kind.texts = kind.texts or pack('>Bc0I4c0', #channel, channel, #runner, runner)
+    kind.answer = above == 0 and 'g' or string.format('+%.0f', above)
+  end
+  if not command('SET', name, kind.start .. id .. kind.texts, 'NX', 'PX', kind.life) then return nil end
+  if tag then liftFence(call, tag, fence) end
+  return kind.answer
 end
 
 local function quickRenew(call, name, id, kind)
-  local now, channel = call.now, call.channel
-  local packed = redis.call('GET', name)
+  local now, ttl, channel = call.now, kind.ttl, call.channel
+  -- As far as the channel, and only what changes is written: what is known of its runner stays as it is.
+  kind.channelEnd = kind.channelEnd or tostring(58 + #id + #channel)
+  local packed = command('GETRANGE', name, '0', kind.channelEnd)
   local expiresAt = plainlyHeld(packed, id, now)
   -- Renewed through another channel, its owner has changed: the rule stamps the new one.
-  if not expiresAt or string.find(packed, channel, 60 + #id, true) ~= 60 + #id then return nil end
-  local _, ttl, _, renewals, enteredAt, acquiredAt, fence = struct.unpack('>ddddddd', packed, 2)
-  if expiresAt - now > ttl then return nil end
-  ttl = kind.ttl
-  local numbers = struct.pack('>ddddddd', now + ttl, ttl, now, renewals + 1, enteredAt, acquiredAt, fence)
-  redis.call('SET', name, 'P' .. numbers .. string.sub(packed, 58), 'PX', kind.life)
-  return string.format('h %.0f %.0f', fence, ttl)
+  if not expiresAt or sub(packed, 60 + #id) ~= channel then return nil end
+  local _, ttlBefore, _, renewals, _, _, fence = unpackNumbers('>ddddddd', packed, 2)
+  if expiresAt - now > ttlBefore then return nil end
+  command('SETRANGE', name, '1', pack('>dddd', now + ttl, ttl, now, renewals + 1))
+  command('PEXPIRE', name, kind.life)
+  return string.format('=%.0f', fence)
+end
+
+local function deleteReleased(call)
+  if #call.released == 0 then return end
+  command('DEL', unpack(call.released))
+  call.released = {}
 end
 
 local function quickRelease(call, name, id, kind)
   -- Only as far as the id: what is known of its runner need not be read.
   kind.idEnd = kind.idEnd or tostring(58 + #id)
-  if not plainlyHeld(redis.call('GETRANGE', name, '0', kind.idEnd), id, call.now) then return nil end
-  redis.call('DEL', name)
-  return 'a released'
+  if not plainlyHeld(command('GETRANGE', name, '0', kind.idEnd), id, call.now) then return nil end
+  call.released[#call.released + 1] = name
+  -- Later, with others, if no other request of this call is about its key.
+  if not call.apart then deleteReleased(call) end
+  return '-'
 end

@@ -3,7 +3,7 @@
 -- ARGV: op, as in batch.lua; the id of its claim, of less than 256 bytes; where the hash tag ends in the key; a test's
 --   clock in ms, or empty; ms to keep keys beyond their end; the caller's channel; and but for a release: ttl, how long
 --   the record is kept in ms, and a claim's runner.
--- Returns: one line, as wire.ts reads them, and news as news.lua has it.
+-- Returns: one line, as decoding.ts reads them, and news as news.lua has it.
 -- The first part of its script: what it cannot tell, contended.lua does or, by the rule, solo-rest.lua.
 
 local op, id, name = ARGV[1], ARGV[2], KEYS[1]
@@ -35,8 +35,10 @@ elseif op ~= 'r' then
   if not fence then
     redis.call('DEL', fenceName)
   elseif fence <= 9007199254740991 then
-    local packed = 'P' .. struct.pack(
-      '>dddddddBc0Bc0I4c0', now + ttl, ttl, now, 0, now, now, fence, #id, id, #channel, channel, #runner, runner
+    -- 80 is the P of plain.lua, packed with the rest: to put texts of this length together again is as dear as a command.
+    local packed = struct.pack(
+      '>BdddddddBc0Bc0I4c0',
+      80, now + ttl, ttl, now, 0, now, now, fence, #id, id, #channel, channel, #runner, runner
     )
     if redis.call('SET', name, packed, 'NX', 'PX', ARGV[8]) then
       if isAhead then return 'h ' .. wallText .. ' ' .. ARGV[7] end

@@ -1,0 +1,147 @@
+/** What `batch.lua` and `solo.lua` answer: see the heads of those files. */
+import type { AbsentReason, Request, Standing, Succession } from '../../core/driver.ts'
+import { LeaseholdError } from '../../core/errors.ts'
+
+/** What a script returned: the answers and, if there is any, the news for other claims of this very client. */
+export function openReply(reply: unknown): { readonly text: unknown; readonly news: readonly string[] } {
+  if (!Array.isArray(reply)) return { text: reply, news: noNews }
+  const [text, ...news] = reply as unknown[]
+  return { text, news: news.map(String) }
+}
+
+const noNews: readonly string[] = []
+
+/** The standings of a whole batch. */
+export function decodeReply(reply: unknown, requests: readonly Request[]): Standing[] {
+  if (typeof reply !== 'string') throw malformed(reply)
+  const answers = new Answers(reply)
+  const standings: Standing[] = []
+  for (const request of requests) standings.push(answers.next(request))
+  return standings
+}
+
+const released: Standing = { state: 'absent', reason: 'released' }
+
+/** Reads the answers of a batch one after the other. */
+class Answers {
+  readonly #text: string
+  readonly #clock: number
+  #at = 0
+  /** How the last claim is held: mostly the next one is held alike, as both were granted in one batch. */
+  #last: Held | undefined
+
+  constructor(text: string) {
+    this.#text = text
+    this.#clock = this.#number()
+    this.#at += 1
+  }
+
+  next(request: Request): Standing {
+    const code = this.#text.charCodeAt(this.#at)
+    this.#at += 1
+    switch (code) {
+      case 103: // g: a plain claim got what it asked for, with the clock as its fence
+        return this.#held(this.#clock, request)
+      case 43: // +: the same, with a fence that much above the clock
+        return this.#held(this.#clock + this.#number(), request)
+      case 61: // =: a plain claim is renewed as it asked for
+        return this.#held(this.#number(), request)
+      case 45: // -: released
+        return released
+      default:
+        return this.#line()
+    }
+  }
+
+  #held(fence: number, request: Request): Standing {
+    const ttlMs = ttlOf(request)
+    if (this.#last?.fence !== fence || this.#last.ttlMs !== ttlMs) this.#last = held(fence, ttlMs)
+    return this.#last
+  }
+
+  #number(): number {
+    let number = 0
+    for (;;) {
+      const digit = this.#text.charCodeAt(this.#at) - 48
+      if (!(digit >= 0 && digit <= 9)) return number
+      number = number * 10 + digit
+      this.#at += 1
+    }
+  }
+
+  /** Answers of other kinds are lines. */
+  #line(): Standing {
+    const from = this.#at - 1
+    const end = this.#text.indexOf('\n', from)
+    if (end < 0) throw malformed(this.#text)
+    this.#at = end + 1
+    return decodeLine(this.#text.slice(from, end))
+  }
+}
+
+type Held = Extract<Standing, { state: 'held' }>
+
+function held(fence: number, ttlMs: number): Held {
+  return { state: 'held', fence, ttlMs, leaving: undefined, after: undefined }
+}
+
+function ttlOf(request: Request): number {
+  return request.op === 'claim' ? request.claim.ttlMs : request.op === 'renew' ? request.ttlMs : 0
+}
+
+/** The standing of a request that came by itself. */
+export function decodeSolo(reply: unknown): Standing {
+  if (typeof reply !== 'string') throw malformed(reply)
+  return decodeLine(reply)
+}
+
+/** News as it is published: a standing, the claim's id, the key. */
+export function decodeNews(message: string): { key: string; id: string; standing: Standing } | undefined {
+  const lineEnd = message.indexOf('\n')
+  const idEnd = message.indexOf('\n', lineEnd + 1)
+  if (lineEnd < 0 || idEnd < 0) return undefined
+  try {
+    const standing = decodeLine(message.slice(0, lineEnd))
+    return { key: message.slice(idEnd + 1), id: message.slice(lineEnd + 1, idEnd), standing }
+  } catch {
+    // Not from us, or from a version we do not know: news is a hint.
+    return undefined
+  }
+}
+
+function decodeLine(line: string): Standing {
+  const first = line.indexOf(' ', 2)
+  switch (line[0]) {
+    case 'h': {
+      const second = line.indexOf(' ', first + 1)
+      const fence = Number(line.slice(2, first))
+      if (second < 0) return held(fence, Number(line.slice(first + 1)))
+      const more = JSON.parse(line.slice(second + 1)) as { leaving?: string; after?: Succession }
+      const ttlMs = Number(line.slice(first + 1, second))
+      return { state: 'held', fence, ttlMs, leaving: more.leaving, after: more.after }
+    }
+    case 'w': {
+      const [, ahead, ttlMs, againMs] = line.split(' ').map(Number)
+      return { state: 'waiting', ahead: ahead as number, ttlMs: ttlMs as number, againMs: againMs as number }
+    }
+    case 'a': {
+      if (first < 0) return { state: 'absent', reason: line.slice(2) as AbsentReason }
+      const detail = JSON.parse(line.slice(first + 1)) as string
+      return { state: 'absent', reason: line.slice(2, first) as AbsentReason, detail }
+    }
+    case 'x':
+      return { state: 'unknown', error: foreign() }
+    default:
+      throw malformed(line)
+  }
+}
+
+/** The error of a record this version does not understand. */
+export function foreign(): LeaseholdError {
+  const what = 'The record of this key was written by a newer version of Leasehold. Update it here.'
+  return new LeaseholdError('UNAVAILABLE', what, { reason: 'foreign' })
+}
+
+function malformed(reply: unknown): LeaseholdError {
+  return new LeaseholdError('INVALID', `Redis answered a batch with ${JSON.stringify(reply)}.`)
+}

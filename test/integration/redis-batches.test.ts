@@ -1,0 +1,156 @@
+import { afterAll, beforeEach, describe, expect, test } from 'vitest'
+import type { LockDriver, Request, Standing } from '../../src/core/driver.ts'
+import { hashTagOf } from '../../src/drivers/redis/hash-tags.ts'
+import { redis } from '../../src/drivers/redis.ts'
+import { RedisServer } from '../support/redis-server.ts'
+
+const server = await RedisServer.start({ settings: { 'maxmemory-policy': 'noeviction' } })
+let time = Date.now()
+const driver = redis({ url: server.url, clockForTests: () => time })
+const byRealTime = redis(server.url)
+
+beforeEach(() => server.cli('FLUSHALL'))
+
+afterAll(async () => {
+  await Promise.all([driver.close(), byRealTime.close()])
+  await server.stop()
+})
+
+const runner = { id: 'runner', incarnation: '1', host: 'here', pid: 1, client: 'test' }
+const ttlMs = 10_000
+
+function claim(key: string, id: string): Request {
+  return { op: 'claim', claim: { id, key, mode: 'exclusive', priority: 0, wait: true, ttlMs, graceMs: 0, runner } }
+}
+
+function release(key: string, id: string): Request {
+  return { op: 'release', key, id }
+}
+
+/** As a client sends them: sorted by key. */
+const keys = Array.from({ length: 300 }, (_, index) => `orders/${index}`).toSorted()
+
+async function claimAll(id: string, over: LockDriver = driver): Promise<number[]> {
+  return (await over.send(keys.map((key) => claim(key, id)))).map((standing) => fenceOf(standing))
+}
+
+async function releaseAll(id: string, over: LockDriver = driver): Promise<void> {
+  const released = await over.send(keys.map((key) => release(key, id)))
+  expect(released).toEqual(keys.map(() => ({ state: 'absent', reason: 'released' })))
+}
+
+function fenceOf(standing: Standing | undefined): number {
+  expect(standing).toMatchObject({ state: 'held', ttlMs })
+  return standing?.state === 'held' ? standing.fence : 0
+}
+
+describe('claims of one batch', () => {
+  test('have fences above those that their keys had before, by the clock or without it', async () => {
+    for (const over of [driver, byRealTime]) {
+      let last = await claimAll('turn-0', over)
+      for (let turn = 1; turn <= 5; turn += 1) {
+        await releaseAll(`turn-${turn - 1}`, over)
+        const fences = await claimAll(`turn-${turn}`, over)
+        expect(fences.filter((fence, index) => fence <= (last[index] ?? 0))).toEqual([])
+        last = fences
+        // At times the clock stands still, and goes back.
+        if (turn > 2) time += turn === 4 ? -5000 : 1000
+      }
+      await releaseAll('turn-5', over)
+    }
+  })
+
+  test('are stored as they were answered', async () => {
+    const fences = await claimAll('holder')
+    const { keys: listed } = await driver.list({ limit: 1000 })
+    const stored = new Map(listed.map(({ key, claims }) => [key, claims.map(({ id, fence }) => ({ id, fence }))]))
+    expect(keys.map((key) => stored.get(key))).toEqual(fences.map((fence) => [{ id: 'holder', fence }]))
+  })
+
+  test('go on from a fence that is past the clock, and lift no other', async () => {
+    const [lifted] = keys as [string]
+    const floor = time * 1000 + 1e9
+    await driver.send([claim(lifted, 'first')])
+    await driver.send([{ op: 'renew', key: lifted, id: 'first', ttlMs, fenceFloor: floor }])
+    await driver.send([release(lifted, 'first')])
+    const fences = await claimAll('second')
+    expect(keys.filter((_, index) => (fences[index] ?? 0) > floor)).toEqual(
+      keys.filter((key) => hashTagOf(key) === hashTagOf(lifted)),
+    )
+  })
+
+  test('of one hash tag go on from a fence that is past the clock', async () => {
+    const [lifted] = keys as [string]
+    const alike = keys.filter((key) => hashTagOf(key) === hashTagOf(lifted))
+    expect(alike.length).toBeGreaterThan(1)
+    let last = time * 1000 + 1e9
+    await driver.send([claim(lifted, 'turn-0')])
+    await driver.send([{ op: 'renew', key: lifted, id: 'turn-0', ttlMs, fenceFloor: last }])
+    await driver.send([release(lifted, 'turn-0')])
+    for (const id of ['turn-1', 'turn-2']) {
+      const fences = (await driver.send(alike.map((key) => claim(key, id)))).map((standing) => fenceOf(standing))
+      expect(Math.min(...fences)).toBeGreaterThan(last)
+      last = Math.max(...fences)
+      await driver.send(alike.map((key) => release(key, id)))
+    }
+  })
+
+  test('are told apart: one that is held already is waited for', async () => {
+    const [taken] = keys as [string]
+    const before = fenceOf((await driver.send([claim(taken, 'before')]))[0])
+    const standings = await driver.send(keys.map((key) => claim(key, 'after')))
+    expect(standings.map(({ state }) => state)).toEqual(keys.map((key) => (key === taken ? 'waiting' : 'held')))
+    const [, next] = await driver.send([release(taken, 'before'), claim(taken, 'after')])
+    expect(fenceOf(next)).toBeGreaterThan(before)
+  })
+})
+
+describe('renewals of one batch', () => {
+  test('keep fence and runner, and are stored with the new ttl', async () => {
+    const fences = await claimAll('holder')
+    time += 1000
+    const renewed = await driver.send(keys.map((key) => ({ op: 'renew', key, id: 'holder', ttlMs: 20_000 })))
+    expect(renewed).toEqual(fences.map((fence) => ({ state: 'held', fence, ttlMs: 20_000 })))
+    const { keys: listed } = await driver.list({ limit: 1000 })
+    const claims = listed.flatMap((key) => key.claims)
+    expect(claims).toHaveLength(keys.length)
+    const asRenewed = { ttlMs: 20_000, enteredAt: time - 1000, acquiredAt: time - 1000, lastHeartbeat: time, runner }
+    for (const one of claims) {
+      expect(one).toMatchObject({ ...asRenewed, id: 'holder', renewalCount: 1, expiresAt: time + 20_000 })
+    }
+    const lives = await Promise.all(
+      keys.slice(0, 3).map((key) => server.cli('PTTL', `leasehold:{${hashTagOf(key)}}k:${key}`)),
+    )
+    // One ttl longer than the lease, and the hour that a test's clock is given.
+    for (const life of lives) expect(Number(life)).toBeGreaterThan(3_600_000 + 2 * ttlMs)
+  })
+})
+
+describe('requests of one batch', () => {
+  test('about one key are carried out one after the other', async () => {
+    const standings = await driver.send([
+      claim('a', '1'),
+      release('a', '1'),
+      release('a', '1'),
+      claim('a', '2'),
+      claim('b', '3'),
+      release('a', '2'),
+      claim('a', '4'),
+    ])
+    expect(standings.map(({ state }) => state)).toEqual(['held', 'absent', 'absent', 'held', 'held', 'absent', 'held'])
+    expect(standings[1]).toMatchObject({ reason: 'released' })
+    expect(standings[2]).toMatchObject({ reason: 'unknown' })
+    const [first, second, third] = [0, 3, 6].map((place) => fenceOf(standings[place])) as [number, number, number]
+    expect(first).toBeLessThan(second)
+    expect(second).toBeLessThan(third)
+  })
+
+  test('let go of locks in a full memory, whatever comes after that', async () => {
+    await driver.send(['a', 'b', 'c'].map((key) => claim(key, 'holder')))
+    await server.cli('CONFIG', 'SET', 'maxmemory', '1')
+    await driver.send([...['a', 'b', 'c'].map((key) => release(key, 'holder')), claim('d', 'late'), claim('e', 'late')])
+    await server.cli('CONFIG', 'SET', 'maxmemory', '0')
+    const next = await driver.send(['a', 'b', 'c'].map((key) => claim(key, 'next')))
+    expect(next.map(({ state }) => state)).toEqual(['held', 'held', 'held'])
+  })
+})
