@@ -29,15 +29,20 @@ export class Alarm {
 
   /** Wakes the sleeper at `at`, instead of at the time set before. Infinity: not at all. */
   set(sleeper: Sleeper, at: number): void {
-    if (sleeper.alarmSlot >= 0) {
-      if (this.#times[sleeper.alarmSlot] === at) return
-      this.#remove(sleeper)
+    const slot = sleeper.alarmSlot
+    if (at === Infinity) {
+      if (slot >= 0) this.#remove(sleeper)
+    } else if (slot < 0) {
+      this.#heap.push(sleeper)
+      this.#times.push(at)
+      this.#rise(this.#heap.length - 1, sleeper, at)
+      this.#arm()
+    } else if (at > this.#timeIn(slot)) {
+      this.#sink(slot, sleeper, at)
+    } else if (at < this.#timeIn(slot)) {
+      this.#rise(slot, sleeper, at)
+      this.#arm()
     }
-    if (at === Infinity) return
-    this.#heap.push(sleeper)
-    this.#times.push(at)
-    this.#rise(this.#heap.length - 1, sleeper, at)
-    this.#arm()
   }
 
   /** While anybody holds, the timer keeps the process alive: somebody awaits what it will do. */
@@ -77,12 +82,16 @@ export class Alarm {
 
   #ring(): void {
     this.#timer = undefined
-    this.#timerAt = Infinity
+    // No other timer until all have been woken.
+    this.#timerAt = -Infinity
     const now = this.#environment.now()
     for (let top = this.#heap[0]; top !== undefined && this.#timeIn(0) <= now; top = this.#heap[0]) {
-      this.#remove(top)
+      // It keeps its place while it is woken: most want to be woken again, and are then moved once, not twice.
+      this.#times[0] = -Infinity
       top.wake(now)
+      if (top.alarmSlot >= 0 && this.#timeIn(top.alarmSlot) === -Infinity) this.#remove(top)
     }
+    this.#disarm()
     this.#arm()
   }
 

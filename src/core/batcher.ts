@@ -13,6 +13,13 @@ interface Pending {
   readonly requester: Requester
 }
 
+/** What one `send` is made of, in order of its keys. */
+interface Batch {
+  readonly pending: readonly Pending[]
+  /** Whether its keys are known to be busy. */
+  listed: boolean
+}
+
 /** The most requests of one `send`: larger batches would hold up those of others in the store. */
 const requestsPerBatchMax = 500
 
@@ -25,9 +32,11 @@ export class Batcher {
   readonly #environment: Environment
   #gathered: Pending[] = []
   #flushing = false
-  /** Keys with a request under way, and what waits for them. */
+  /** Keys with a request under way, and what waits for them. Listed only when there is more to send meanwhile. */
   readonly #busy = new Map<string, Pending[] | undefined>()
   #underWay = 0
+  /** Batches under way whose keys are not in `#busy` yet. */
+  #unlisted: Batch[] = []
   #idle: (() => void) | undefined
 
   constructor(driver: Pick<LockDriver, 'send'>, environment: Environment) {
@@ -60,14 +69,23 @@ export class Batcher {
     this.#flushing = false
     const gathered = this.#gathered
     this.#gathered = []
-    const ready = this.#busy.size === 0 ? gathered : gathered.filter((pending) => this.#isFree(pending))
+    const ready = this.#underWay === 0 ? gathered : this.#freeAmong(gathered)
     if (ready.length > 1) ready.sort(byKey)
     if (ready.length <= requestsPerBatchMax) {
       if (ready.length > 0) this.#send(ready)
-    } else for (const batch of split(ready)) this.#send(batch)
+    } else for (const pending of split(ready)) this.#send(pending)
   }
 
-  /** Whether its key has nothing under way; else the request waits for that. */
+  /** Those whose key has nothing under way; the others wait for that. */
+  #freeAmong(gathered: readonly Pending[]): Pending[] {
+    for (const batch of this.#unlisted) {
+      batch.listed = true
+      for (const { key } of batch.pending) this.#busy.set(key, undefined)
+    }
+    this.#unlisted = []
+    return gathered.filter((pending) => this.#isFree(pending))
+  }
+
   #isFree(pending: Pending): boolean {
     const waiting = this.#busy.get(pending.key)
     if (waiting !== undefined) waiting.push(pending)
@@ -76,12 +94,10 @@ export class Batcher {
     return false
   }
 
-  #send(batch: readonly Pending[]): void {
-    const requests: Request[] = []
-    for (const { key, request } of batch) {
-      this.#busy.set(key, undefined)
-      requests.push(request)
-    }
+  #send(pending: readonly Pending[]): void {
+    const batch: Batch = { pending, listed: false }
+    const requests = pending.map(({ request }) => request)
+    this.#unlisted.push(batch)
     this.#underWay += 1
     // Start the clock before sending: a slow reply must shorten the lease we trust.
     const sentAt = this.#environment.now()
@@ -94,13 +110,15 @@ export class Batcher {
     }
   }
 
-  #answered(batch: readonly Pending[], standings: readonly Standing[], sentAt: number, failure: unknown): void {
-    const error = failure ?? unlessWhole(standings, batch)
+  #answered(batch: Batch, standings: readonly Standing[], sentAt: number, failure: unknown): void {
+    const { pending } = batch
+    const error = failure ?? unlessWhole(standings, pending)
     this.#underWay -= 1
     const at = this.#environment.now()
-    for (const { key } of batch) this.#free(key)
-    for (let index = 0; index < batch.length; index += 1) {
-      const { request, requester } = batch[index] as Pending
+    if (batch.listed) for (const { key } of pending) this.#free(key)
+    else this.#unlisted.splice(this.#unlisted.indexOf(batch), 1)
+    for (let index = 0; index < pending.length; index += 1) {
+      const { request, requester } = pending[index] as Pending
       const standing: Standing = error === undefined ? checked(standings[index]) : { state: 'unknown', error }
       requester.answered(request, standing, sentAt, at)
     }
