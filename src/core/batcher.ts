@@ -22,9 +22,11 @@ interface Batch {
 
 /** The most requests of one `send`: larger batches would hold up those of others in the store. */
 const requestsPerBatchMax = 500
+/** After this many rounds of micro-tasks in which nobody asked for more, nobody is expected to. */
+const quietRoundsMin = 2
 
 /**
- * Gathers what one turn of the event loop asks for and sends it in one `send`, sorted by key. While a key has a request
+ * Gathers what is asked for together and sends it in one `send`, sorted by key. While a key has a request
  * under way nothing more is sent for it, so that requests arrive in order whatever connections the driver uses.
  */
 export class Batcher {
@@ -32,6 +34,9 @@ export class Batcher {
   readonly #environment: Environment
   #gathered: Pending[] = []
   #flushing = false
+  /** How many had been gathered when it was last looked, and for how many rounds there have been no more. */
+  #lastGathered = 0
+  #quietRounds = 0
   /** Keys with a request under way, and what waits for them. Listed only when there is more to send meanwhile. */
   readonly #busy = new Map<string, Pending[] | undefined>()
   #underWay = 0
@@ -46,7 +51,10 @@ export class Batcher {
 
   /** Sends the request with the next batch its key allows. */
   submit(request: Request, requester: Requester): void {
-    this.#gathered.push({ key: keyOf(request), request, requester })
+    const pending = { key: keyOf(request), request, requester }
+    // An array that is made with its first member has no room for sixteen more: most have no more.
+    if (this.#gathered.length === 0) this.#gathered = [pending]
+    else this.#gathered.push(pending)
     this.#flushSoon()
   }
 
@@ -62,7 +70,18 @@ export class Batcher {
   #flushSoon(): void {
     if (this.#flushing) return
     this.#flushing = true
-    this.#environment.defer(() => this.#flush())
+    this.#lastGathered = this.#gathered.length
+    this.#quietRounds = 0
+    this.#environment.defer(this.#flushWhenQuiet)
+  }
+
+  /** Those who are answered together ask again together, a few promises later: as many as each has in between. */
+  readonly #flushWhenQuiet = (): void => {
+    const { length } = this.#gathered
+    this.#quietRounds = length === this.#lastGathered ? this.#quietRounds + 1 : 0
+    this.#lastGathered = length
+    if (this.#quietRounds < quietRoundsMin) this.#environment.defer(this.#flushWhenQuiet)
+    else this.#flush()
   }
 
   #flush(): void {
@@ -99,8 +118,8 @@ export class Batcher {
     const requests = pending.map(({ request }) => request)
     this.#unlisted.push(batch)
     this.#underWay += 1
-    // Start the clock before sending: a slow reply must shorten the lease we trust.
-    const sentAt = this.#environment.now()
+    // Start the clock before sending: a slow reply must shorten the lease we trust. So does rounding down.
+    const sentAt = Math.floor(this.#environment.now())
     const failed = (error: unknown): void => this.#answered(batch, [], sentAt, error)
     try {
       // Not awaited: for one lock by itself, promises take longer than the rest.
@@ -116,6 +135,7 @@ export class Batcher {
     this.#underWay -= 1
     const at = this.#environment.now()
     if (batch.listed) for (const { key } of pending) this.#free(key)
+    else if (this.#unlisted.at(-1) === batch) this.#unlisted.pop()
     else this.#unlisted.splice(this.#unlisted.indexOf(batch), 1)
     for (let index = 0; index < pending.length; index += 1) {
       const { request, requester } = pending[index] as Pending

@@ -45,6 +45,11 @@ describe('the deadline', () => {
     expect(trustedUntil(1000, 30_000)).toBe(1000 + 30_000 - 1500 - 2)
   })
 
+  test('is a whole millisecond, and never a later one for being rounded', () => {
+    expect(trustedUntil(1000.9, 30_000)).toBe(1000 + 30_000 - 1500 - 2)
+    expect(trustedUntil(1000, 10_010)).toBe(Math.floor(1000 + 10_010 - 500.5 - 2))
+  })
+
   test('leaves something of the shortest lease', () => {
     expect(trustedUntil(1000, 2)).toBe(1001)
   })

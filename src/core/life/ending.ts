@@ -50,7 +50,7 @@ export function letGo(life: Life, at: number): Stepped {
 
 /** Releases by id, and goes on trying for as long as the store may keep the claim. */
 export function clearAway(life: Life, at: number, effect?: Effect): Stepped {
-  const deadline = at + life.ttlMs + life.claim.graceMs
+  const deadline = Math.ceil(at + life.ttlMs + life.claim.graceMs)
   const releasing = copyOf(life)
   releasing.phase = 'releasing'
   releasing.failures = 0
