@@ -76,8 +76,9 @@ function releaseRequest(life: Life): Effect {
 /** The store has, or has not, heard that the claim is released. */
 export function releaseAnswered(life: Life, event: Extract<Event, { type: 'release-answer' }>): Stepped {
   const { standing, at, roll } = event
-  if (life.phase !== 'releasing') return [life, life.phase === 'lost' ? [{ type: 'released', standing }] : nothing]
-  const effects: Effect[] = life.failures === 0 || standing.state !== 'unknown' ? [{ type: 'released', standing }] : []
+  if (life.phase !== 'releasing') return [life, life.phase === 'lost' ? [{ type: 'released', standing, at }] : nothing]
+  const isFirst = life.failures === 0
+  const effects: Effect[] = isFirst || standing.state !== 'unknown' ? [{ type: 'released', standing, at }] : []
   if (standing.state !== 'unknown') return [ended(life, 'over'), effects]
   const failures = life.failures + 1
   const nextAt = at + pauseMs(releaseRetry, failures, roll)

@@ -106,7 +106,7 @@ export type Effect =
   | { readonly type: 'leaving'; readonly reason: string; readonly leftMs: number }
   | { readonly type: 'lost'; readonly reason: string; readonly detail: string | undefined }
   /** The store's word on the release; `unknown` if it gave none yet. */
-  | { readonly type: 'released'; readonly standing: Standing }
+  | { readonly type: 'released'; readonly standing: Standing; readonly at: number }
 
 export type Stepped = readonly [Life, readonly Effect[]]
 
