@@ -144,7 +144,9 @@ class Acquisition extends Waiter {
     client.deadlocks?.unwatch(this)
     const lease = new Lease(client, tenure, this.#terms, fence, at)
     client.order?.taken(lease)
-    client.emit('acquired', scope, { key, fence, waitMs: at - this.since, attempts: this.attempts })
+    const waitMs = at - this.since
+    if (client.isHeard('acquired')) client.emit('acquired', scope, { key, fence, waitMs, attempts: this.attempts })
+    else client.counters.countAcquisition(waitMs)
     if (after !== undefined) {
       client.emit('takeover', scope, { key, fence, after })
       if (after.how !== 'max-hold') client.emit('stale', scope, { key, after })

@@ -122,6 +122,12 @@ export class Client {
       this.#announce(name, lease.scope, { key, fence, ...details } as Omit<LockEvents[Name], 'scope'>)
   }
 
+  /** The same for what happens to most leases: no event is made that nobody hears. */
+  tellReleased(lease: Lease, heldMs: number): void {
+    if (this.isHeard('released')) this.tell('released', lease, { heldMs })
+    else this.counters.countRelease(lease.key, heldMs)
+  }
+
   /** Counts, logs and emits what happened to a lock. */
   emit<Name extends EventName>(name: Name, scope: Scope, details: Omit<LockEvents[Name], 'scope'>): void {
     this.counters.count(name, details.key, details as Omit<LockEvents[Name], 'scope' | 'key' | 'fence'>)

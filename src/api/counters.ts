@@ -31,17 +31,26 @@ export class Counters {
     key: string,
     details: Omit<LockEvents[Name], 'scope' | 'key' | 'fence'>,
   ): void {
+    if (name === 'acquired') return this.countAcquisition((details as unknown as LockEvents['acquired']).waitMs)
+    if (name === 'released') return this.countRelease(key, (details as unknown as LockEvents['released']).heldMs)
     this.#events[name] += 1
-    if (name === 'acquired') this.acquisitionMs += (details as unknown as LockEvents['acquired']).waitMs
     if (name === 'stale') this.staleClaimed += 1
-    if (name === 'released' || name === 'lost') {
-      this.#noteHold(key, (details as unknown as LockEvents['released']).heldMs)
-    }
+    if (name === 'lost') this.#noteHold(key, (details as unknown as LockEvents['lost']).heldMs)
   }
 
-  /** Counts a renewal: what happens most, and of which nothing but the number is kept. */
+  /** Counts what happens most, without an event having been made of it. */
+  countAcquisition(waitMs: number): void {
+    this.#events.acquired += 1
+    this.acquisitionMs += waitMs
+  }
+
   countRenewal(): void {
     this.#events.renewed += 1
+  }
+
+  countRelease(key: string, heldMs: number): void {
+    this.#events.released += 1
+    this.#noteHold(key, heldMs)
   }
 
   of(name: EventName): number {

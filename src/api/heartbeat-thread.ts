@@ -1,6 +1,6 @@
 import { MessageChannel, receiveMessageOnPort, Worker, type MessagePort } from 'node:worker_threads'
 import type { Standing } from '../core/driver.ts'
-import { clockLead } from '../core/environment.ts'
+import { clockStart, type ClockStart } from '../core/environment.ts'
 import type { HeartbeatThread, WatchedClaim } from '../core/tenure.ts'
 
 /** What the thread reports: the answer to a renewal it sent, or news it heard. */
@@ -19,14 +19,14 @@ export type Order =
 
 export interface WorkerSetup {
   readonly url: string
-  readonly clockLead: number
+  readonly clock: ClockStart
   readonly port: MessagePort
 }
 
 /** Starts a thread that renews held claims over a connection of its own, however long this thread is blocked. */
 export async function startHeartbeatThread(url: string, report: (report: Report) => void): Promise<HeartbeatThread> {
   const { port1: port, port2 } = new MessageChannel()
-  const workerData: WorkerSetup = { url, clockLead: clockLead(), port: port2 }
+  const workerData: WorkerSetup = { url, clock: clockStart(), port: port2 }
   const worker = new Worker(new URL('./heartbeat-worker.js', import.meta.url), { workerData, transferList: [port2] })
   await new Promise<void>((resolve, reject) => {
     worker.once('message', () => resolve())

@@ -10,8 +10,8 @@ import type { WatchedClaim } from '../core/tenure.ts'
 import { driverFor } from './connect-driver.ts'
 import type { Order, Report, WorkerSetup } from './heartbeat-thread.ts'
 
-const { url, clockLead, port } = workerData as WorkerSetup
-const environment = systemEnvironment(clockLead)
+const { url, clock, port } = workerData as WorkerSetup
+const environment = systemEnvironment(clock)
 const driver = await driverFor(url)
 await driver.open()
 const batcher = new Batcher(driver, environment)

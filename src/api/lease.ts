@@ -263,7 +263,7 @@ export class Lease implements AsyncDisposable, Observer, RosterMember {
       case 'lost':
         return this.#onLost(effect.reason, effect.detail)
       case 'released':
-        return this.#onReleased(effect.standing)
+        return this.#onReleased(effect.standing, effect.at)
       default:
         return
     }
@@ -299,13 +299,13 @@ export class Lease implements AsyncDisposable, Observer, RosterMember {
     this.#abort?.abort(this.#loss)
   }
 
-  #onReleased(standing: Standing): void {
+  #onReleased(standing: Standing, at: number): void {
     const clean = standing.state === 'absent' && standing.reason === 'released'
     const reason =
       standing.state === 'unknown' ? 'unavailable' : standing.state === 'absent' ? standing.reason : undefined
     this.#renewing?.failed(() => this.#notHeld())
     this.#tellReleased?.(clean ? { released: true } : { released: false, ...(reason !== undefined && { reason }) })
-    if (this.#loss === undefined) this.#client.tell('released', this, { heldMs: this.heldMs })
+    if (this.#loss === undefined) this.#client.tellReleased(this, Math.max(0, at - this.#heldSince))
   }
 
   #trustedMs(): number {

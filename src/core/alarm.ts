@@ -1,20 +1,29 @@
 import type { Environment, Timer } from './environment.ts'
+import { Moments, type Moment } from './moments.ts'
 
-/** Something that wants to be woken. An alarm keeps its place in `alarmSlot`; -1 means none is set. */
+/** Something that wants to be woken. The alarm keeps its place with it; a slot of -1 means none is set. */
 export interface Sleeper {
   alarmSlot: number
+  alarmMoment?: Moment | undefined
   wake(now: number): void
 }
 
+/** A power of two. */
+const recentMax = 64
+
 /**
- * One timer for any number of sleepers: a binary heap ordered by time, and a timer for its top.
+ * One timer for any number of sleepers. Those who want to be woken in the same millisecond share a moment, in the order
+ * in which they asked: leases are renewed by the hundred, and nobody is sorted but the moments.
  * Sleepers never throw; the timer keeps the process alive only while somebody is being waited for.
  */
 export class Alarm {
   readonly #environment: Environment
-  readonly #heap: Sleeper[] = []
-  /** When the sleeper in the same slot wants to be woken. */
-  readonly #times: number[] = []
+  readonly #moments = new Moments()
+  /** Moments to be found by their time. One that was pushed out is not found: another of the same time does as well. */
+  readonly #recent: (Moment | undefined)[] = Array.from({ length: recentMax }, () => undefined)
+  /** One that is over, to be used again. */
+  #spare: Moment | undefined
+  #sleepers = 0
   #timer: Timer | undefined
   #timerAt = Infinity
   #holds = 0
@@ -24,20 +33,17 @@ export class Alarm {
   }
 
   get sleepers(): number {
-    return this.#heap.length
+    return this.#sleepers
   }
 
   /** Wakes the sleeper at `at`, instead of at the time set before. Infinity: not at all. */
   set(sleeper: Sleeper, at: number): void {
-    if (sleeper.alarmSlot >= 0) {
-      if (this.#times[sleeper.alarmSlot] === at) return
-      this.#remove(sleeper)
+    const before = sleeper.alarmMoment
+    if (before !== undefined) {
+      if (before.at === at) return
+      this.#leave(sleeper, before)
     }
-    if (at === Infinity) return
-    this.#heap.push(sleeper)
-    this.#times.push(at)
-    this.#rise(this.#heap.length - 1, sleeper, at)
-    this.#arm()
+    if (at !== Infinity) this.#enter(sleeper, at)
   }
 
   /** While anybody holds, the timer keeps the process alive: somebody awaits what it will do. */
@@ -53,14 +59,56 @@ export class Alarm {
 
   /** Forgets every sleeper. */
   clear(): void {
-    for (const sleeper of this.#heap) sleeper.alarmSlot = -1
-    this.#heap.length = 0
-    this.#times.length = 0
+    for (const { sleepers } of this.#moments.clear()) for (const sleeper of sleepers) forget(sleeper)
+    this.#recent.fill(undefined)
+    this.#sleepers = 0
     this.#disarm()
   }
 
+  #enter(sleeper: Sleeper, at: number): void {
+    const moment = this.#momentAt(at)
+    sleeper.alarmMoment = moment
+    sleeper.alarmSlot = moment.sleepers.length
+    moment.sleepers.push(sleeper)
+    this.#sleepers += 1
+  }
+
+  #leave(sleeper: Sleeper, moment: Moment): void {
+    const { sleepers } = moment
+    const slot = sleeper.alarmSlot
+    forget(sleeper)
+    this.#sleepers -= 1
+    // The last one takes its place.
+    const last = sleepers.pop() as Sleeper
+    if (last !== sleeper) {
+      sleepers[slot] = last
+      last.alarmSlot = slot
+    } else if (sleepers.length === 0) this.#drop(moment)
+  }
+
+  #momentAt(at: number): Moment {
+    const place = at & (recentMax - 1)
+    const recent = this.#recent[place]
+    if (recent !== undefined && recent.at === at) return recent
+    const moment = this.#spare ?? { at, slot: -1, sleepers: [] }
+    this.#spare = undefined
+    moment.at = at
+    this.#recent[place] = moment
+    this.#moments.add(moment)
+    this.#arm()
+    return moment
+  }
+
+  /** Nobody is there any more, or all are being woken. */
+  #drop(moment: Moment): void {
+    this.#moments.delete(moment)
+    const place = moment.at & (recentMax - 1)
+    if (this.#recent[place] === moment) this.#recent[place] = undefined
+    if (moment.sleepers.length === 0) this.#spare = moment
+  }
+
   #arm(): void {
-    const at = this.#times[0] ?? Infinity
+    const at = this.#moments.first?.at ?? Infinity
     // A timer that fires too early, or for nobody, only looks at its watch: cheaper than moving it each time.
     if (at >= this.#timerAt) return
     this.#disarm()
@@ -77,59 +125,29 @@ export class Alarm {
 
   #ring(): void {
     this.#timer = undefined
-    this.#timerAt = Infinity
+    // No other timer until all have been woken.
+    this.#timerAt = -Infinity
     const now = this.#environment.now()
-    for (let top = this.#heap[0]; top !== undefined && this.#timeIn(0) <= now; top = this.#heap[0]) {
-      this.#remove(top)
-      top.wake(now)
+    for (let first = this.#moments.first; first !== undefined && first.at <= now; first = this.#moments.first) {
+      this.#drop(first)
+      this.#wakeAll(first, now)
     }
+    this.#disarm()
     this.#arm()
   }
 
-  #remove(sleeper: Sleeper): void {
-    const slot = sleeper.alarmSlot
-    sleeper.alarmSlot = -1
-    const last = this.#heap.pop() as Sleeper
-    const at = this.#times.pop() as number
-    if (last === sleeper) return
-    this.#rise(slot, last, at)
-    this.#sink(last.alarmSlot, last, at)
-  }
-
-  #rise(from: number, sleeper: Sleeper, at: number): void {
-    let slot = from
-    while (slot > 0) {
-      const above = (slot - 1) >> 1
-      const aboveAt = this.#timeIn(above)
-      if (aboveAt <= at) break
-      this.#place(slot, this.#heap[above] as Sleeper, aboveAt)
-      slot = above
+  /** Whoever is woken may take others out of the moment that have not been yet. */
+  #wakeAll({ sleepers }: Moment, now: number): void {
+    for (let slot = 0; slot < sleepers.length; slot += 1) {
+      const sleeper = sleepers[slot] as Sleeper
+      forget(sleeper)
+      this.#sleepers -= 1
+      sleeper.wake(now)
     }
-    this.#place(slot, sleeper, at)
   }
+}
 
-  #sink(from: number, sleeper: Sleeper, at: number): void {
-    let slot = from
-    for (;;) {
-      let below = slot * 2 + 1
-      if (below >= this.#heap.length) break
-      if (this.#timeIn(below + 1) < this.#timeIn(below)) below += 1
-      const belowAt = this.#timeIn(below)
-      if (at <= belowAt) break
-      this.#place(slot, this.#heap[below] as Sleeper, belowAt)
-      slot = below
-    }
-    this.#place(slot, sleeper, at)
-  }
-
-  /** Infinity past the end. */
-  #timeIn(slot: number): number {
-    return slot < this.#times.length ? (this.#times[slot] as number) : Infinity
-  }
-
-  #place(slot: number, sleeper: Sleeper, at: number): void {
-    this.#heap[slot] = sleeper
-    this.#times[slot] = at
-    sleeper.alarmSlot = slot
-  }
+function forget(sleeper: Sleeper): void {
+  sleeper.alarmSlot = -1
+  sleeper.alarmMoment = undefined
 }

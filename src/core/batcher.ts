@@ -13,11 +13,20 @@ interface Pending {
   readonly requester: Requester
 }
 
+/** What one `send` is made of, in order of its keys. */
+interface Batch {
+  readonly pending: readonly Pending[]
+  /** Whether its keys are known to be busy. */
+  listed: boolean
+}
+
 /** The most requests of one `send`: larger batches would hold up those of others in the store. */
 const requestsPerBatchMax = 500
+/** After this many rounds of micro-tasks in which nobody asked for more, nobody is expected to. */
+const quietRoundsMin = 2
 
 /**
- * Gathers what one turn of the event loop asks for and sends it in one `send`, sorted by key. While a key has a request
+ * Gathers what is asked for together and sends it in one `send`, sorted by key. While a key has a request
  * under way nothing more is sent for it, so that requests arrive in order whatever connections the driver uses.
  */
 export class Batcher {
@@ -25,9 +34,14 @@ export class Batcher {
   readonly #environment: Environment
   #gathered: Pending[] = []
   #flushing = false
-  /** Keys with a request under way, and what waits for them. */
+  /** How many had been gathered when it was last looked, and for how many rounds there have been no more. */
+  #lastGathered = 0
+  #quietRounds = 0
+  /** Keys with a request under way, and what waits for them. Listed only when there is more to send meanwhile. */
   readonly #busy = new Map<string, Pending[] | undefined>()
   #underWay = 0
+  /** Batches under way whose keys are not in `#busy` yet. */
+  #unlisted: Batch[] = []
   #idle: (() => void) | undefined
 
   constructor(driver: Pick<LockDriver, 'send'>, environment: Environment) {
@@ -37,7 +51,10 @@ export class Batcher {
 
   /** Sends the request with the next batch its key allows. */
   submit(request: Request, requester: Requester): void {
-    this.#gathered.push({ key: keyOf(request), request, requester })
+    const pending = { key: keyOf(request), request, requester }
+    // An array that is made with its first member has no room for sixteen more: most have no more.
+    if (this.#gathered.length === 0) this.#gathered = [pending]
+    else this.#gathered.push(pending)
     this.#flushSoon()
   }
 
@@ -53,21 +70,41 @@ export class Batcher {
   #flushSoon(): void {
     if (this.#flushing) return
     this.#flushing = true
-    this.#environment.defer(() => this.#flush())
+    this.#lastGathered = this.#gathered.length
+    this.#quietRounds = 0
+    this.#environment.defer(this.#flushWhenQuiet)
+  }
+
+  /** Those who are answered together ask again together, a few promises later: as many as each has in between. */
+  readonly #flushWhenQuiet = (): void => {
+    const { length } = this.#gathered
+    this.#quietRounds = length === this.#lastGathered ? this.#quietRounds + 1 : 0
+    this.#lastGathered = length
+    if (this.#quietRounds < quietRoundsMin) this.#environment.defer(this.#flushWhenQuiet)
+    else this.#flush()
   }
 
   #flush(): void {
     this.#flushing = false
     const gathered = this.#gathered
     this.#gathered = []
-    const ready = this.#busy.size === 0 ? gathered : gathered.filter((pending) => this.#isFree(pending))
+    const ready = this.#underWay === 0 ? gathered : this.#freeAmong(gathered)
     if (ready.length > 1) ready.sort(byKey)
     if (ready.length <= requestsPerBatchMax) {
       if (ready.length > 0) this.#send(ready)
-    } else for (const batch of split(ready)) this.#send(batch)
+    } else for (const pending of split(ready)) this.#send(pending)
   }
 
-  /** Whether its key has nothing under way; else the request waits for that. */
+  /** Those whose key has nothing under way; the others wait for that. */
+  #freeAmong(gathered: readonly Pending[]): Pending[] {
+    for (const batch of this.#unlisted) {
+      batch.listed = true
+      for (const { key } of batch.pending) this.#busy.set(key, undefined)
+    }
+    this.#unlisted = []
+    return gathered.filter((pending) => this.#isFree(pending))
+  }
+
   #isFree(pending: Pending): boolean {
     const waiting = this.#busy.get(pending.key)
     if (waiting !== undefined) waiting.push(pending)
@@ -76,15 +113,13 @@ export class Batcher {
     return false
   }
 
-  #send(batch: readonly Pending[]): void {
-    const requests: Request[] = []
-    for (const { key, request } of batch) {
-      this.#busy.set(key, undefined)
-      requests.push(request)
-    }
+  #send(pending: readonly Pending[]): void {
+    const batch: Batch = { pending, listed: false }
+    const requests = pending.map(({ request }) => request)
+    this.#unlisted.push(batch)
     this.#underWay += 1
-    // Start the clock before sending: a slow reply must shorten the lease we trust.
-    const sentAt = this.#environment.now()
+    // Start the clock before sending: a slow reply must shorten the lease we trust. So does rounding down.
+    const sentAt = Math.floor(this.#environment.now())
     const failed = (error: unknown): void => this.#answered(batch, [], sentAt, error)
     try {
       // Not awaited: for one lock by itself, promises take longer than the rest.
@@ -94,13 +129,16 @@ export class Batcher {
     }
   }
 
-  #answered(batch: readonly Pending[], standings: readonly Standing[], sentAt: number, failure: unknown): void {
-    const error = failure ?? unlessWhole(standings, batch)
+  #answered(batch: Batch, standings: readonly Standing[], sentAt: number, failure: unknown): void {
+    const { pending } = batch
+    const error = failure ?? unlessWhole(standings, pending)
     this.#underWay -= 1
     const at = this.#environment.now()
-    for (const { key } of batch) this.#free(key)
-    for (let index = 0; index < batch.length; index += 1) {
-      const { request, requester } = batch[index] as Pending
+    if (batch.listed) for (const { key } of pending) this.#free(key)
+    else if (this.#unlisted.at(-1) === batch) this.#unlisted.pop()
+    else this.#unlisted.splice(this.#unlisted.indexOf(batch), 1)
+    for (let index = 0; index < pending.length; index += 1) {
+      const { request, requester } = pending[index] as Pending
       const standing: Standing = error === undefined ? checked(standings[index]) : { state: 'unknown', error }
       requester.answered(request, standing, sentAt, at)
     }

@@ -5,8 +5,9 @@ const roundingMs = 2
 
 /**
  * Until when a holder may trust a lease: counted from before the request was sent, since the store's own count began
- * later, and shortened by what two clocks may drift apart. The holder stops first.
+ * later, and shortened by what two clocks may drift apart. The holder stops first. In whole milliseconds, as `life.ts`
+ * keeps them: rounded down, it stops a little earlier.
  */
 export function trustedUntil(sentAt: number, ttlMs: number): number {
-  return sentAt + ttlMs - Math.min(ttlMs * driftRate + roundingMs, ttlMs / 2)
+  return Math.floor(sentAt + ttlMs - Math.min(ttlMs * driftRate + roundingMs, ttlMs / 2))
 }

@@ -20,7 +20,7 @@ export interface Environment {
   wall(): number
   /** Runs `action` once after `delayMs`. */
   timer(delayMs: number, action: () => void): Timer
-  /** Runs `action` when everything else of this turn of the event loop has run. */
+  /** Runs `action` after the micro-tasks that are waiting now. */
   defer(action: () => void): void
   /** From 0 up to, not including, 1. */
   random(): number
@@ -69,36 +69,70 @@ function randomIds(): () => string {
   }
 }
 
-/** Reading the uptime opens a file: once in this many milliseconds is enough. */
-const uptimeEveryMs = 5
+/** Milliseconds awake between two looks for a sleep. */
+const lookEveryMs = 5
+/** Reading the uptime opens a file. It is read this often, and whenever the wall clock may have slept. */
+const uptimeEveryMs = 100
+
+/** The clocks of a machine, in milliseconds. */
+export interface Clocks {
+  /** Stops while the machine sleeps. */
+  monotonic(): number
+  /** Goes on in a sleep. */
+  uptime(): number
+  /** Goes on in a sleep, and is set by people. */
+  wall(): number
+}
 
 /**
  * A clock that also counts sleep. The monotonic clock stops while the machine sleeps and the uptime does not, so the lead
- * of the second is the sleep: a lease is over when either says so. The wall clock has no say: it may be set.
+ * of the second is the sleep: a lease is over when either says so. The wall clock has no say, as it may be set. But it
+ * costs little to look at, and a sleep always moves it against the monotonic clock, so that it tells when to ask the
+ * uptime. Only a sleep during which somebody set it back by as much goes unnoticed, until the uptime is next read.
  */
-export function sleepProofClock(monotonic: () => number, uptimeMs: () => number, leadAtStart: number): () => number {
+export function sleepProofClock({ monotonic, uptime: uptimeMs, wall }: Clocks, leadAtStart: number): () => number {
   let asleepMs = 0
+  let lookedAt = -Infinity
   let readAt = -Infinity
+  let wallLead = 0
   return () => {
     const awakeMs = monotonic()
-    if (awakeMs - readAt > uptimeEveryMs) {
+    if (awakeMs - lookedAt <= lookEveryMs) return awakeMs + asleepMs
+    lookedAt = awakeMs
+    const wallLeadNow = wall() - awakeMs
+    if (awakeMs - readAt > uptimeEveryMs || Math.abs(wallLeadNow - wallLead) > lookEveryMs) {
       readAt = awakeMs
+      wallLead = wallLeadNow
       asleepMs = Math.max(asleepMs, uptimeMs() - awakeMs - leadAtStart)
     }
     return awakeMs + asleepMs
   }
 }
 
-/** By how much the uptime leads the monotonic clock: a second thread must start from the first one's to agree with it. */
-export function clockLead(): number {
-  return uptime() * 1000 - monotonicMs()
+/** Where the clock of a client begins: a second thread must start from the same to agree with it. */
+export interface ClockStart {
+  /** What its zero is on the monotonic clock: small numbers are kept in less room than the time since the boot. */
+  readonly zeroMs: number
+  /** By how much the uptime leads it. */
+  readonly leadMs: number
+}
+
+const zeroMs = Math.floor(monotonicMs())
+
+export function clockStart(): ClockStart {
+  return { zeroMs, leadMs: uptime() * 1000 - (monotonicMs() - zeroMs) }
 }
 
 const settled = Promise.resolve()
 
 /** The real surroundings. */
-export function systemEnvironment(lead = clockLead()): Environment {
-  const now = sleepProofClock(monotonicMs, () => uptime() * 1000, lead)
+export function systemEnvironment(start = clockStart()): Environment {
+  const clocks: Clocks = {
+    monotonic: () => monotonicMs() - start.zeroMs,
+    uptime: () => uptime() * 1000,
+    wall: () => Date.now(),
+  }
+  const now = sleepProofClock(clocks, start.leadMs)
   return {
     now,
     wall: () => Date.now(),
@@ -109,8 +143,8 @@ export function systemEnvironment(lead = clockLead()): Environment {
         keepAlive: (wanted) => void (wanted ? handle.ref() : handle.unref()),
       }
     },
-    // Micro-tasks may ask for more; the next tick comes when they are done. A promise is quicker than queueMicrotask.
-    defer: (action) => void settled.then(() => process.nextTick(action)),
+    // Quicker than queueMicrotask, and several times quicker than a tick, which Node does a lot around.
+    defer: (action) => void settled.then(action),
     random: Math.random,
     id: randomIds(),
   }

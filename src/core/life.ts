@@ -18,6 +18,7 @@ export type { Effect, Event, Life, LifeTerms, Stepped } from './life/state.ts'
 
 /** A new claim, about to be sent. */
 export function begin(claim: Claim, terms: LifeTerms, at: number): Stepped {
+  const sentAt = Math.floor(at)
   const life: Life = {
     phase: 'asking',
     claim,
@@ -25,11 +26,10 @@ export function begin(claim: Claim, terms: LifeTerms, at: number): Stepped {
     heartbeatMs: terms.heartbeatMs,
     polling: terms.polling,
     spread: terms.spread,
-    fence: 0,
-    grantSentAt: at,
-    sentAt: at,
+    grantSentAt: sentAt,
+    sentAt,
     // No answer by then is worth having: the lease it grants would be over.
-    deadline: trustedUntil(at, claim.ttlMs),
+    deadline: trustedUntil(sentAt, claim.ttlMs),
     nextAt: Infinity,
     inFlight: true,
     askAgain: false,

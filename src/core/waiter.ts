@@ -3,6 +3,7 @@ import { adaptivePolling, pauseMs, retryPresets, type Backoff } from './backoff.
 import type { AbsentReason, Claim, Standing } from './driver.ts'
 import { LeaseholdError, worthRetrying, type DeadlockedParty } from './errors.ts'
 import type { Effect, LifeTerms } from './life.ts'
+import type { Moment } from './moments.ts'
 import type { RosterMember } from './roster.ts'
 import { Tenure, type Office } from './tenure.ts'
 
@@ -38,6 +39,7 @@ export type Miss =
  */
 export abstract class Waiter implements Sleeper, RosterMember {
   alarmSlot = -1
+  alarmMoment: Moment | undefined
   rosterSlot = -1
   /** Claims sent so far. */
   attempts = 0

@@ -38,7 +38,7 @@ export function fakeTime(seed = 1): FakeTime {
       pending.add(timer)
       return { cancel: () => void pending.delete(timer), keepAlive: () => {} }
     },
-    defer: (action) => queueMicrotask(() => process.nextTick(action)),
+    defer: queueMicrotask,
     random,
     id: () => `id-${seed}-${(ids += 1)}`,
   }

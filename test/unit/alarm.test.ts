@@ -34,6 +34,29 @@ describe('the alarm', () => {
     expect(time.timers).toBe(0)
   })
 
+  test('wakes those of one millisecond in the order in which they asked, and none that was taken out', async () => {
+    const time = fakeTime()
+    const alarm = new Alarm(time.environment)
+    const at = time.environment.now() + 50
+    const woken: number[] = []
+    const dreamers: Dreamer[] = []
+    for (let index = 0; index < 6; index += 1) {
+      dreamers.push(
+        new Dreamer(() => {
+          woken.push(index)
+          if (index === 1) for (const other of [0, 3]) alarm.set(dreamers[other] as Dreamer, Infinity)
+          // Again at once: still in the same ringing, behind all others.
+          if (index === 2 && woken.length < 6) alarm.set(dreamers[2] as Dreamer, at)
+        }),
+      )
+    }
+    for (const dreamer of dreamers) alarm.set(dreamer, at)
+    await time.advance(50)
+    // The last one took the place of the one that was taken out.
+    expect(woken).toEqual([0, 1, 2, 5, 4, 2])
+    expect([alarm.sleepers, time.timers]).toEqual([0, 0])
+  })
+
   test('can be set earlier, later and off', async () => {
     const time = fakeTime()
     const alarm = new Alarm(time.environment)
@@ -74,7 +97,7 @@ describe('the alarm', () => {
     }
     await time.advance(200)
     expect(due.size).toBe(0)
-    expect(alarm.sleepers).toBe(0)
+    expect([alarm.sleepers, time.timers]).toEqual([0, 0])
     expect(time.environment.now()).toBe(start + 100 * 10 + 200)
   })
 })

@@ -47,6 +47,53 @@ describe('the batcher', () => {
     ])
   })
 
+  test('waits for those who ask a few promises later than the others', async () => {
+    const { time, recorder, batcher } = setUp()
+    const after = async (promises: number, key: string): Promise<void> => {
+      for (let passed = 0; passed < promises; passed += 1) await undefined
+      batcher.submit(release(key), { answered: () => {} })
+    }
+    for (const [promises, key] of ['a', 'b', 'c', 'd', 'e'].entries()) void after(promises, key)
+    await time.advance(0)
+    expect(recorder.batches.map((batch) => batch.length)).toEqual([5])
+  })
+
+  test('knows what is under way in each of several batches, in whatever order they are answered', async () => {
+    const { time, batcher } = setUp()
+    const sent: string[] = []
+    const answers = new Map<string, () => void>()
+    const driver: Pick<LockDriver, 'send'> = {
+      send: (requests) =>
+        new Promise((resolve) => {
+          const ids = requests.map((request) => ('id' in request ? request.id : '')).join()
+          sent.push(ids)
+          answers.set(ids, () => resolve(requests.map(() => absent)))
+        }),
+    }
+    const slow = new Batcher(driver, time.environment)
+    const ask = async (key: string, id: string): Promise<void> => {
+      slow.submit(release(key, id), { answered: () => {} })
+      await time.advance(0)
+    }
+    await ask('a', 'a1')
+    await ask('b', 'b1')
+    await ask('a', 'a2')
+    await ask('b', 'b2')
+    await ask('c', 'c1')
+    expect(sent).toEqual(['a1', 'b1', 'c1'])
+    answers.get('b1')?.()
+    await time.advance(0)
+    answers.get('c1')?.()
+    await time.advance(0)
+    expect(sent).toEqual(['a1', 'b1', 'c1', 'b2'])
+    await ask('c', 'c2')
+    await ask('a', 'a3')
+    answers.get('a1')?.()
+    await time.advance(0)
+    expect(sent).toEqual(['a1', 'b1', 'c1', 'b2', 'c2', 'a2,a3'])
+    await batcher.settled()
+  })
+
   test('sends nothing for a key while an earlier request there is unanswered', async () => {
     const { time, recorder, batcher } = setUp()
     void submitOnce(batcher, release('a', 'first'))

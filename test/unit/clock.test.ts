@@ -3,37 +3,87 @@ import { trustedUntil } from '../../src/core/deadline.ts'
 import { sleepProofClock, systemEnvironment } from '../../src/core/environment.ts'
 
 describe('the clock', () => {
-  test('counts the time a machine was asleep, which the monotonic clock does not', () => {
-    let awake = 1000
-    let up = 5000
-    const now = sleepProofClock(
-      () => awake,
-      () => up,
-      4000,
-    )
+  /** Three clocks that agree until one is moved. */
+  function machine() {
+    const time = { awake: 1000, up: 5000, wall: 1_700_000_000_000 }
+    let readings = 0
+    const clocks = {
+      monotonic: () => time.awake,
+      uptime: () => {
+        readings += 1
+        return time.up
+      },
+      wall: () => time.wall,
+    }
+    return {
+      time,
+      now: sleepProofClock(clocks, 4000),
+      pass(milliseconds: number) {
+        time.awake += milliseconds
+        time.up += milliseconds
+        time.wall += milliseconds
+      },
+      sleep(milliseconds: number) {
+        time.up += milliseconds
+        time.wall += milliseconds
+      },
+      get readings() {
+        return readings
+      },
+    }
+  }
+
+  test('counts the time a machine was asleep, which the monotonic clock does not, within a few milliseconds', () => {
+    const { now, pass, sleep } = machine()
     const before = now()
-    awake += 100
-    up += 100 + 60_000
-    expect(now() - before).toBe(60_100)
+    pass(40)
+    sleep(60_000)
+    expect(now() - before).toBe(60_040)
+    pass(3)
+    sleep(1000)
+    pass(3)
+    expect(now() - before).toBe(61_046)
+  })
+
+  test('counts a sleep in which the wall clock was set back by as much, soon after', () => {
+    const { now, pass, sleep, time } = machine()
+    const before = now()
+    sleep(60_000)
+    time.wall -= 60_000
+    pass(101)
+    expect(now() - before).toBe(60_101)
+  })
+
+  test('does not count what the wall clock was set by', () => {
+    const { now, pass, time } = machine()
+    const before = now()
+    for (const set of [3_600_000, -7_200_000]) {
+      time.wall += set
+      pass(10)
+    }
+    expect(now() - before).toBe(20)
+  })
+
+  test('reads the uptime, which is slow, a few times a second', () => {
+    const clock = machine()
+    for (let turn = 0; turn < 10_000; turn += 1) {
+      clock.pass(0.1)
+      clock.now()
+    }
+    expect(clock.readings).toBeLessThanOrEqual(11)
   })
 
   test('never goes back, whatever the uptime says', () => {
-    let awake = 1000
-    let up = 5000
-    const now = sleepProofClock(
-      () => awake,
-      () => up,
-      4000,
-    )
-    awake += 100
-    up += 1100
+    const { now, pass, sleep, time } = machine()
+    pass(100)
+    sleep(1000)
     const slept = now()
-    awake += 10
-    up -= 3000
-    expect(now()).toBe(slept + 10)
+    pass(110)
+    time.up -= 3000
+    expect(now()).toBe(slept + 110)
   })
 
-  test('is the same for two that start from the same lead', () => {
+  test('is the same for two that are started in the same process', () => {
     const one = systemEnvironment()
     const other = systemEnvironment()
     expect(Math.abs(one.now() - other.now())).toBeLessThan(50)
@@ -43,6 +93,11 @@ describe('the clock', () => {
 describe('the deadline', () => {
   test('counts from before the request was sent, less five in a hundred', () => {
     expect(trustedUntil(1000, 30_000)).toBe(1000 + 30_000 - 1500 - 2)
+  })
+
+  test('is a whole millisecond, and never a later one for being rounded', () => {
+    expect(trustedUntil(1000.9, 30_000)).toBe(1000 + 30_000 - 1500 - 2)
+    expect(trustedUntil(1000, 10_010)).toBe(Math.floor(1000 + 10_010 - 500.5 - 2))
   })
 
   test('leaves something of the shortest lease', () => {

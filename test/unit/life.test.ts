@@ -59,7 +59,16 @@ describe('asking', () => {
     const player = new Player()
     expect(player.done).toEqual(['claim'])
     expect(player.answer(held(), 0, 5).done).toEqual(['granted'])
-    expect(player.life).toMatchObject({ phase: 'held', fence: 7, deadline: 30_000 - 1500 - 2 })
+    expect(player.effects).toMatchObject([{ type: 'granted', fence: 7 }])
+    expect(player.life).toMatchObject({ phase: 'held', deadline: 30_000 - 1500 - 2 })
+  })
+
+  test('keeps whole milliseconds, on the safe side of the clock', () => {
+    const [{ sentAt, deadline }] = begin({ ...claim, ttlMs: 10_010 }, terms, 7.9)
+    expect([sentAt, deadline]).toEqual([7, 7 + 10_010 - 503])
+    const player = new Player({ claim: { ttlMs: 10_010 }, terms: { heartbeatMs: 3333.3, spread: 31 } })
+    const { dangerAt, nextAt } = player.answer(held(10_010), 7, 8.5).life
+    expect([dangerAt, nextAt].every(Number.isInteger)).toBe(true)
   })
 
   test('shortens the lease by the time the answer took', () => {

@@ -16,12 +16,12 @@ export function answered(life: Life, event: Extract<Event, { type: 'answer' }>):
   // Older news: a later request has been answered already.
   if (sentAt < life.sentAt) return [noLongerInFlight(life), nothing]
   const stepped = landed(life, event)
-  const [next, effects] = stepped
+  const next = stepped[0]
   if (!next.askAgain || next.inFlight || (next.phase !== 'held' && next.phase !== 'waiting')) return stepped
   const asking = copyOf(next)
   asking.askAgain = false
   const [asked, more] = renewNow(asking)
-  return [asked, [...effects, ...more]]
+  return [asked, [...stepped[1], ...more]]
 }
 
 /** What an answer to a claim or a renewal means: it is no longer on its way. */
@@ -61,11 +61,10 @@ function granted(
   const { leaving } = standing
   const held = copyOf(life)
   held.phase = 'held'
-  held.fence = standing.fence
   held.grantSentAt = sentAt
   held.sentAt = sentAt
   held.deadline = lease.deadline
-  held.dangerAt = lease.deadline - life.ttlMs / 3
+  held.dangerAt = Math.floor(lease.deadline - life.ttlMs / 3)
   held.nextAt = leaving === undefined ? holderBeat(life, sentAt, at) : Infinity
   held.inFlight = lease.inFlight
   held.failures = 0
@@ -79,7 +78,6 @@ function renewed(life: Life, standing: Extract<Standing, { state: 'held' }>, sen
   const deadline = trustedUntil(sentAt, standing.ttlMs)
   const leaving = standing.leaving ?? life.leaving
   const next = copyOf(life)
-  next.fence = Math.max(life.fence, standing.fence)
   next.sentAt = sentAt
   next.inFlight = false
   next.failures = 0
@@ -87,7 +85,7 @@ function renewed(life: Life, standing: Extract<Standing, { state: 'held' }>, sen
   next.leaving = leaving
   if (leaving === undefined) {
     next.deadline = deadline
-    next.dangerAt = deadline - standing.ttlMs / 3
+    next.dangerAt = Math.floor(deadline - standing.ttlMs / 3)
     next.nextAt = holderBeat(life, sentAt, at)
   } else {
     // A holder that was asked to leave is promised no more than it has.

@@ -19,7 +19,7 @@ export function spreadOf(roll: number): number {
 export function nextBeat(everyMs: number, spread: number, sentAt: number, at: number): number {
   const beatMs = Math.min(250, Math.max(1, everyMs / 40))
   const dueAt = sentAt + everyMs * (0.9 + 0.001 * spread)
-  return Math.max(at, Math.floor(dueAt / beatMs) * beatMs)
+  return Math.max(at, Math.floor(Math.floor(dueAt / beatMs) * beatMs))
 }
 
 /** A heartbeat that leaves no room for a failure under the new ttl is quickened. */

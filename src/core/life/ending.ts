@@ -50,7 +50,7 @@ export function letGo(life: Life, at: number): Stepped {
 
 /** Releases by id, and goes on trying for as long as the store may keep the claim. */
 export function clearAway(life: Life, at: number, effect?: Effect): Stepped {
-  const deadline = at + life.ttlMs + life.claim.graceMs
+  const deadline = Math.ceil(at + life.ttlMs + life.claim.graceMs)
   const releasing = copyOf(life)
   releasing.phase = 'releasing'
   releasing.failures = 0
@@ -76,8 +76,9 @@ function releaseRequest(life: Life): Effect {
 /** The store has, or has not, heard that the claim is released. */
 export function releaseAnswered(life: Life, event: Extract<Event, { type: 'release-answer' }>): Stepped {
   const { standing, at, roll } = event
-  if (life.phase !== 'releasing') return [life, life.phase === 'lost' ? [{ type: 'released', standing }] : nothing]
-  const effects: Effect[] = life.failures === 0 || standing.state !== 'unknown' ? [{ type: 'released', standing }] : []
+  if (life.phase !== 'releasing') return [life, life.phase === 'lost' ? [{ type: 'released', standing, at }] : nothing]
+  const isFirst = life.failures === 0
+  const effects: Effect[] = isFirst || standing.state !== 'unknown' ? [{ type: 'released', standing, at }] : []
   if (standing.state !== 'unknown') return [ended(life, 'over'), effects]
   const failures = life.failures + 1
   const nextAt = at + pauseMs(releaseRetry, failures, roll)

@@ -7,6 +7,10 @@ import type { Claim, Request, Standing, Succession } from '../driver.ts'
  */
 export type Phase = 'asking' | 'waiting' | 'held' | 'lost' | 'releasing' | 'over'
 
+/**
+ * Times that are kept are whole milliseconds, rounded to the safe side: a fraction would be an object of its own in every
+ * life, and most of what is left to be collected after a renewal.
+ */
 export interface Life {
   readonly phase: Phase
   readonly claim: Claim
@@ -16,9 +20,8 @@ export interface Life {
   readonly heartbeatMs: number
   /** How to ask while waiting if the store cannot push. */
   readonly polling: Backoff | undefined
-  /** A whole number from 0 to 100, see {@link spreadOf}. A fraction would be an object of its own in every lease. */
+  /** A whole number from 0 to 100, see {@link spreadOf}. */
   readonly spread: number
-  readonly fence: number
   /** When the request was sent that the claim was granted by, or that it last stood waiting by. Its hold is younger. */
   readonly grantSentAt: number
   /** When the request was sent whose answer gave the claim its present end. */
@@ -53,7 +56,6 @@ export function copyOf(life: Life): LifeDraft {
     heartbeatMs: life.heartbeatMs,
     polling: life.polling,
     spread: life.spread,
-    fence: life.fence,
     grantSentAt: life.grantSentAt,
     sentAt: life.sentAt,
     deadline: life.deadline,
@@ -104,7 +106,7 @@ export type Effect =
   | { readonly type: 'leaving'; readonly reason: string; readonly leftMs: number }
   | { readonly type: 'lost'; readonly reason: string; readonly detail: string | undefined }
   /** The store's word on the release; `unknown` if it gave none yet. */
-  | { readonly type: 'released'; readonly standing: Standing }
+  | { readonly type: 'released'; readonly standing: Standing; readonly at: number }
 
 export type Stepped = readonly [Life, readonly Effect[]]
 
