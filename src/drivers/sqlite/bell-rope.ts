@@ -1,8 +1,8 @@
-import { closeSync, constants, fstat, openSync, writeSync } from 'node:fs'
+import { closeSync, constants, openSync, write } from 'node:fs'
 
 /**
- * Somebody's bell, open for writing. Whoever pulls should then leave the event loop alone for a moment: the system often
- * puts the process it wakes behind the one that woke it, on the same processor.
+ * Somebody's bell, open for writing. Writing leaves the event loop alone for a moment, and that is its point: the system
+ * often puts the process it wakes behind the one that woke it, on the same processor.
  */
 export class BellRope {
   readonly #descriptor: number
@@ -14,17 +14,12 @@ export class BellRope {
     this.#descriptor = openSync(file, constants.O_WRONLY | constants.O_APPEND)
   }
 
-  /** Rings at once, and resolves when this thread has been idle and whoever was woken could have its processor. */
+  /** Resolves when the text is there, or cannot be. */
   pull(text: string): Promise<void> {
-    try {
-      writeSync(this.#descriptor, text)
-    } catch {
-      // A full disk is no reason to fail: who is not reached asks in time.
-    }
     this.#pulling += 1
     return new Promise((resolve) => {
-      // Another thread looks at the file; what it finds does not matter, only that this one waits.
-      fstat(this.#descriptor, () => {
+      // A full disk is no reason to fail: who is not reached asks in time.
+      write(this.#descriptor, text, () => {
         this.#pulling -= 1
         this.#closeWhenDone()
         resolve()
