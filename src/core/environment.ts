@@ -77,11 +77,11 @@ const uptimeEveryMs = 100
 /** The clocks of a machine, in milliseconds. */
 export interface Clocks {
   /** Stops while the machine sleeps. */
-  monotonic(): number
+  readonly monotonic: () => number
   /** Goes on in a sleep. */
-  uptime(): number
+  readonly uptime: () => number
   /** Goes on in a sleep, and is set by people. */
-  wall(): number
+  readonly wall: () => number
 }
 
 /**

@@ -42,11 +42,12 @@ describe('the alarm', () => {
     const dreamers: Dreamer[] = []
     for (let index = 0; index < 6; index += 1) {
       dreamers.push(
-        new Dreamer(() => {
+        new Dreamer((dreamer) => {
           woken.push(index)
-          if (index === 1) for (const other of [0, 3]) alarm.set(dreamers[other] as Dreamer, Infinity)
+          if (index === 1)
+            for (const [place, other] of dreamers.entries()) if (place % 3 === 0) alarm.set(other, Infinity)
           // Again at once: still in the same ringing, behind all others.
-          if (index === 2 && woken.length < 6) alarm.set(dreamers[2] as Dreamer, at)
+          if (index === 2 && woken.length < 6) alarm.set(dreamer, at)
         }),
       )
     }

@@ -50,7 +50,7 @@ describe('the batcher', () => {
   test('waits for those who ask a few promises later than the others', async () => {
     const { time, recorder, batcher } = setUp()
     const after = async (promises: number, key: string): Promise<void> => {
-      for (let passed = 0; passed < promises; passed += 1) await undefined
+      for (let passed = 0; passed < promises; passed += 1) await Promise.resolve()
       batcher.submit(release(key), { answered: () => {} })
     }
     for (const [promises, key] of ['a', 'b', 'c', 'd', 'e'].entries()) void after(promises, key)

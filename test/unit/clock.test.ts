@@ -18,12 +18,12 @@ describe('the clock', () => {
     return {
       time,
       now: sleepProofClock(clocks, 4000),
-      pass(milliseconds: number) {
+      pass: (milliseconds: number) => {
         time.awake += milliseconds
         time.up += milliseconds
         time.wall += milliseconds
       },
-      sleep(milliseconds: number) {
+      sleep: (milliseconds: number) => {
         time.up += milliseconds
         time.wall += milliseconds
       },
