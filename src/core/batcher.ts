@@ -22,11 +22,9 @@ interface Batch {
 
 /** The most requests of one `send`: larger batches would hold up those of others in the store. */
 const requestsPerBatchMax = 500
-/** After this many rounds of micro-tasks in which nobody asked for more, nobody is expected to. */
-const quietRoundsMin = 2
 
 /**
- * Gathers what is asked for together and sends it in one `send`, sorted by key. While a key has a request
+ * Gathers what one turn of the event loop asks for and sends it in one `send`, sorted by key. While a key has a request
  * under way nothing more is sent for it, so that requests arrive in order whatever connections the driver uses.
  */
 export class Batcher {
@@ -34,9 +32,6 @@ export class Batcher {
   readonly #environment: Environment
   #gathered: Pending[] = []
   #flushing = false
-  /** How many had been gathered when it was last looked, and for how many rounds there have been no more. */
-  #lastGathered = 0
-  #quietRounds = 0
   /** Keys with a request under way, and what waits for them. Listed only when there is more to send meanwhile. */
   readonly #busy = new Map<string, Pending[] | undefined>()
   #underWay = 0
@@ -70,21 +65,10 @@ export class Batcher {
   #flushSoon(): void {
     if (this.#flushing) return
     this.#flushing = true
-    this.#lastGathered = this.#gathered.length
-    this.#quietRounds = 0
-    this.#environment.defer(this.#flushWhenQuiet)
+    this.#environment.defer(this.#flush)
   }
 
-  /** Those who are answered together ask again together, a few promises later: as many as each has in between. */
-  readonly #flushWhenQuiet = (): void => {
-    const { length } = this.#gathered
-    this.#quietRounds = length === this.#lastGathered ? this.#quietRounds + 1 : 0
-    this.#lastGathered = length
-    if (this.#quietRounds < quietRoundsMin) this.#environment.defer(this.#flushWhenQuiet)
-    else this.#flush()
-  }
-
-  #flush(): void {
+  readonly #flush = (): void => {
     this.#flushing = false
     const gathered = this.#gathered
     this.#gathered = []

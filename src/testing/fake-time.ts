@@ -38,7 +38,7 @@ export function fakeTime(seed = 1): FakeTime {
       pending.add(timer)
       return { cancel: () => void pending.delete(timer), keepAlive: () => {} }
     },
-    defer: queueMicrotask,
+    defer: (action) => queueMicrotask(() => process.nextTick(action)),
     random,
     id: () => `id-${seed}-${(ids += 1)}`,
   }

@@ -47,13 +47,13 @@ describe('the batcher', () => {
     ])
   })
 
-  test('waits for those who ask a few promises later than the others', async () => {
+  test('waits for those who ask some promises later in the same turn', async () => {
     const { time, recorder, batcher } = setUp()
     const after = async (promises: number, key: string): Promise<void> => {
       for (let passed = 0; passed < promises; passed += 1) await Promise.resolve()
       batcher.submit(release(key), { answered: () => {} })
     }
-    for (const [promises, key] of ['a', 'b', 'c', 'd', 'e'].entries()) void after(promises, key)
+    for (const [place, key] of ['a', 'b', 'c', 'd', 'e'].entries()) void after(10 * place, key)
     await time.advance(0)
     expect(recorder.batches.map((batch) => batch.length)).toEqual([5])
   })
