@@ -23,6 +23,8 @@ export class Alarm {
   readonly #recent: (Moment | undefined)[] = Array.from({ length: recentMax }, () => undefined)
   /** One that is over, to be used again. */
   #spare: Moment | undefined
+  /** The one whose sleepers are being woken. */
+  #ringing: Moment | undefined
   #sleepers = 0
   #timer: Timer | undefined
   #timerAt = Infinity
@@ -59,7 +61,8 @@ export class Alarm {
 
   /** Forgets every sleeper. */
   clear(): void {
-    for (const { sleepers } of this.#moments.clear()) for (const sleeper of sleepers) forget(sleeper)
+    for (const moment of this.#moments.clear()) forgetAll(moment)
+    if (this.#ringing !== undefined) forgetAll(this.#ringing)
     this.#recent.fill(undefined)
     this.#sleepers = 0
     this.#disarm()
@@ -130,8 +133,10 @@ export class Alarm {
     const now = this.#environment.now()
     for (let first = this.#moments.first; first !== undefined && first.at <= now; first = this.#moments.first) {
       this.#drop(first)
+      this.#ringing = first
       this.#wakeAll(first, now)
     }
+    this.#ringing = undefined
     this.#disarm()
     this.#arm()
   }
@@ -145,6 +150,11 @@ export class Alarm {
       sleeper.wake(now)
     }
   }
+}
+
+function forgetAll({ sleepers }: Moment): void {
+  for (const sleeper of sleepers) forget(sleeper)
+  sleepers.length = 0
 }
 
 function forget(sleeper: Sleeper): void {

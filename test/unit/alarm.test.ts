@@ -58,6 +58,24 @@ describe('the alarm', () => {
     expect([alarm.sleepers, time.timers]).toEqual([0, 0])
   })
 
+  test('forgets all when one of those it wakes has it cleared', async () => {
+    const time = fakeTime()
+    const alarm = new Alarm(time.environment)
+    const at = time.environment.now() + 50
+    const woken: number[] = []
+    for (let index = 0; index < 3; index += 1) {
+      const wake = (): void => {
+        woken.push(index)
+        if (index === 1) alarm.clear()
+      }
+      alarm.set(new Dreamer(wake), at)
+    }
+    alarm.set(new Dreamer(() => woken.push(9)), at + 10)
+    await time.advance(100)
+    expect(woken).toEqual([0, 1])
+    expect([alarm.sleepers, time.timers]).toEqual([0, 0])
+  })
+
   test('can be set earlier, later and off', async () => {
     const time = fakeTime()
     const alarm = new Alarm(time.environment)
