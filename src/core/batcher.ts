@@ -20,12 +20,16 @@ interface Batch {
   listed: boolean
 }
 
-/** The most requests of one `send`: larger batches would hold up those of others in the store. */
-const requestsPerBatchMax = 500
+/**
+ * The most requests of one `send`: larger ones would hold up those of others in the store. So many are sent at once, in the
+ * middle of a turn: the store is at work on them while the next are made.
+ */
+const requestsPerBatchMax = 250
 
 /**
- * Gathers what one turn of the event loop asks for and sends it in one `send`, sorted by key. While a key has a request
- * under way nothing more is sent for it, so that requests arrive in order whatever connections the driver uses.
+ * Gathers what one turn of the event loop asks for and sends it in one `send`, sorted by key; if it is very much, in
+ * several. While a key has a request under way nothing more is sent for it, so that requests arrive in order whatever
+ * connections the driver uses.
  */
 export class Batcher {
   readonly #driver: Pick<LockDriver, 'send'>
@@ -44,13 +48,14 @@ export class Batcher {
     this.#environment = environment
   }
 
-  /** Sends the request with the next batch its key allows. */
+  /** Sends the request with the next batch its key allows. It is never answered before this returns. */
   submit(request: Request, requester: Requester): void {
     const pending = { key: keyOf(request), request, requester }
     // An array that is made with its first member has no room for sixteen more: most have no more.
     if (this.#gathered.length === 0) this.#gathered = [pending]
     else this.#gathered.push(pending)
-    this.#flushSoon()
+    if (this.#gathered.length < requestsPerBatchMax) this.#flushSoon()
+    else this.#flush()
   }
 
   /** Resolves when nothing is gathered or under way. */
@@ -65,11 +70,15 @@ export class Batcher {
   #flushSoon(): void {
     if (this.#flushing) return
     this.#flushing = true
-    this.#environment.defer(this.#flush)
+    this.#environment.defer(this.#turnOver)
   }
 
-  readonly #flush = (): void => {
+  readonly #turnOver = (): void => {
     this.#flushing = false
+    this.#flush()
+  }
+
+  #flush(): void {
     const gathered = this.#gathered
     this.#gathered = []
     const ready = this.#underWay === 0 ? gathered : this.#freeAmong(gathered)
@@ -104,12 +113,18 @@ export class Batcher {
     this.#underWay += 1
     // Start the clock before sending: a slow reply must shorten the lease we trust. So does rounding down.
     const sentAt = Math.floor(this.#environment.now())
-    const failed = (error: unknown): void => this.#answered(batch, [], sentAt, error)
+    // Not awaited: for one lock by itself, promises take longer than the rest.
+    this.#begin(requests).then(
+      (standings) => this.#answered(batch, standings, sentAt, undefined),
+      (error: unknown) => this.#answered(batch, [], sentAt, error),
+    )
+  }
+
+  #begin(requests: readonly Request[]): Promise<readonly Standing[]> {
     try {
-      // Not awaited: for one lock by itself, promises take longer than the rest.
-      this.#driver.send(requests).then((standings) => this.#answered(batch, standings, sentAt, undefined), failed)
+      return this.#driver.send(requests)
     } catch (error) {
-      failed(error)
+      return Promise.reject(error)
     }
   }
 

@@ -243,7 +243,10 @@ export interface LockDriver {
   send(requests: readonly Request[]): Promise<readonly Standing[]>
   /** What the store holds, a page at a time, in the store's order. Ended claims the store has not noticed may show. */
   list(query: ListQuery): Promise<KeyPage>
-  /** Calls `heard` when the standing of a claim sent by this driver changes without its asking. Dispose to stop. */
+  /**
+   * Calls `heard` when the standing of a claim sent by this driver changes without its asking, but not while `send` is being
+   * called. Dispose to stop.
+   */
   listen?(heard: Heard): Disposable
   /**
    * For how long the store has been up, in milliseconds: since it last started and may have come back without its data.

@@ -114,13 +114,49 @@ describe('the batcher', () => {
     expect(recorder.batches[0]?.map((request) => 'id' in request && request.id)).toEqual(['1', '2', '3'])
   })
 
-  test('sends at most 500 at once and never divides a key', async () => {
+  test('sends 250 at once without waiting for the end of the turn', async () => {
     const { time, recorder, batcher } = setUp()
-    for (let index = 0; index < 499; index += 1) void submitOnce(batcher, release(`a${String(index).padStart(3, '0')}`))
-    for (let index = 0; index < 5; index += 1) void submitOnce(batcher, release('b', String(index)))
-    for (let index = 0; index < 7; index += 1) void submitOnce(batcher, release(`c${index}`))
+    for (let index = 0; index < 600; index += 1) void submitOnce(batcher, release(`a${index}`))
+    expect(recorder.batches.map((batch) => batch.length)).toEqual([250, 250])
     await time.advance(0)
-    expect(recorder.batches.map((batch) => batch.length)).toEqual([504, 7])
+    expect(recorder.batches.map((batch) => batch.length)).toEqual([250, 250, 100])
+  })
+
+  test('keeps what one key asks for in order, also where a turn is divided', async () => {
+    const { time, recorder, batcher } = setUp()
+    for (let index = 0; index < 249; index += 1) void submitOnce(batcher, release(`a${index}`))
+    for (let index = 0; index < 3; index += 1) void submitOnce(batcher, release('b', String(index)))
+    await time.advance(0)
+    expect(recorder.batches.map((batch) => batch.length)).toEqual([250])
+    recorder.answer()
+    await time.advance(0)
+    expect(recorder.batches.at(-1)).toEqual([release('b', '1'), release('b', '2')])
+  })
+
+  test('never divides a key when many keys become free together', async () => {
+    const { time, recorder, batcher } = setUp()
+    const keys = Array.from({ length: 249 }, (_, index) => `a${String(index).padStart(3, '0')}`)
+    for (const key of [...keys, 'b']) void submitOnce(batcher, release(key, 'first'))
+    for (const key of [...keys, 'b', 'b', 'b']) void submitOnce(batcher, release(key, 'second'))
+    void submitOnce(batcher, release('b', 'third'))
+    recorder.answer()
+    await time.advance(0)
+    expect(recorder.batches.map((batch) => batch.length)).toEqual([250, 253])
+  })
+
+  test('answers nobody before all of a turn have asked, even if the driver throws at once', async () => {
+    const { time, recorder } = setUp()
+    const send = (): never => {
+      throw new Error('no route')
+    }
+    const batcher = new Batcher({ ...recorder.driver, send }, time.environment)
+    const answered: string[] = []
+    for (let index = 0; index < 250; index += 1) {
+      batcher.submit(release(`a${index}`), { answered: (_, { state }) => answered.push(state) })
+    }
+    expect(answered).toEqual([])
+    await batcher.settled()
+    expect(answered).toEqual(Array(250).fill('unknown'))
   })
 
   test('answers unknown when the driver throws, with what it threw', async () => {
