@@ -192,7 +192,7 @@ class RedisDriver implements LockDriver {
   #answers(link: Link, requests: readonly Request[], reply: unknown, solo: boolean): Answers {
     try {
       const { text, news } = openReply(reply)
-      const standings = solo ? [decodeSolo(text)] : decodeReply(text, requests)
+      const standings = solo ? [decodeSolo(text, requests[0] as Request)] : decodeReply(text, requests)
       this.#waiting.note(requests, standings)
       for (const message of news) this.#hear(message)
       return standings

@@ -16,14 +16,16 @@ call.apart, call.claimTags = ARGV[5] == '1', ARGV[6]
 local kinds = {}
 local kindsEnd = 7 + 5 * ARGV[7]
 for at = 8, kindsEnd, 5 do
-  local op, terms = ARGV[at], ARGV[at + 3]
-  local quick = op == 'd' and quickRelease or terms == '' and (op == 'r' and quickRenew or quickClaim)
-  local ttl, runner, life = tonumber(ARGV[at + 1]), ARGV[at + 2], ARGV[at + 4]
+  local op, ttl, terms = ARGV[at], tonumber(ARGV[at + 1]), ARGV[at + 3]
+  local plain = terms == '' and ttl % 1 == 0 and ttl < 10000000000
+  local quick = op == 'd' and quickRelease or plain and (op == 'r' and quickRenew or quickClaim)
+  local runner, life = ARGV[at + 2], ARGV[at + 4]
   kinds[#kinds + 1] = { op = op, ttl = ttl, runner = runner, terms = terms, life = life, quick = quick }
 end
 
 local numbers, idLength, idsText = ARGV[kindsEnd + 1], tonumber(ARGV[kindsEnd + 2]), ARGV[kindsEnd + 3]
 local ids = idLength == 0 and cjson.decode(idsText)
+local idsAreLines = not ids and not string.find(idsText, '\n', 1, true)
 local answers, allNews = { call.wallText .. ' ' }, {}
 local kind, byTheRule = kinds[1], nil
 local byte, sub = string.byte, string.sub
@@ -36,7 +38,8 @@ for index = 1, #KEYS do
   -- In a full memory, what comes after this may fail.
   if kind.op ~= 'd' and call.released[1] then deleteReleased(call) end
   local id = ids and ids[index] or sub(idsText, (index - 1) * idLength + 1, index * idLength)
-  local answer = kind.quick and #id < 256 and kind.quick(call, name, id, kind)
+  local isLine = idsAreLines or not string.find(id, '\n', 1, true)
+  local answer = kind.quick and isLine and kind.quick(call, name, id, kind)
   if not answer then
     deleteReleased(call)
     byTheRule = byTheRule or theRule(call, fenceToCome, liftFence, refuseIfHalfMoved)

@@ -3,11 +3,14 @@
 --   beyond their end; …
 
 local time = redis.call('TIME')
+-- The wall clock in microseconds as text: to print a number of this size takes as long as a command.
+local wallText = time[1] .. string.sub('00000' .. time[2], -6)
+if ARGV[3] ~= '' then wallText = string.format('%016.0f', ARGV[3] * 1000) end
 local call = {
-  now = time[1] * 1000 + math.floor(time[2] / 1000),
-  wallMicroseconds = time[1] * 1000000 + time[2],
-  -- The same as text: to print a number of this size takes as long as a command.
-  wallText = time[1] .. string.sub('00000' .. time[2], -6),
+  now = tonumber(string.sub(wallText, 1, 13)),
+  nowText = string.sub(wallText, 1, 13),
+  wallMicroseconds = tonumber(wallText),
+  wallText = wallText,
   tagEnd = tonumber(ARGV[1]),
   channel = ARGV[2],
   spareMs = tonumber(ARGV[4]),
@@ -17,8 +20,3 @@ local call = {
   -- Records that are to be deleted, all at once.
   released = {},
 }
-if ARGV[3] ~= '' then
-  call.now = tonumber(ARGV[3])
-  call.wallMicroseconds = call.now * 1000
-  call.wallText = string.format('%.0f', call.wallMicroseconds)
-end

@@ -5,7 +5,7 @@
 if ON_CLUSTER == 0 and (op == 'c' or op == 'd') then
   local packed = redis.call('GET', name)
   local head = packed and string.byte(packed) == 149 and cmsgpack.unpack(packed)
-  if head and head[VERSION] == 1 and head[WAITERS_UNTIL] > 0 and not head[ENDED] and #head[HOLDERS] == 1 then
+  if head and head[VERSION] == 2 and head[WAITERS_UNTIL] > 0 and not head[ENDED] and #head[HOLDERS] == 1 then
     local holder, tag, rest = head[HOLDERS][1], string.sub(name, 1, call.tagEnd), string.sub(name, call.tagEnd + 2)
     local queueName, waitersName = tag .. 'q' .. rest, tag .. 'w' .. rest
 
@@ -34,14 +34,14 @@ if ON_CLUSTER == 0 and (op == 'c' or op == 'd') then
         redis.call('HDEL', waitersName, waiter[ID])
         storeFences(call)
         local line = string.format('h %.0f %.0f\n', fence, waiter[EXPIRES_AT] - now)
-        return tellAll(call.channel, 'a released', {
+        return tellAll(channel, 'a released', {
           { waiter[CHANNEL], line .. waiter[ID] .. '\n' .. string.sub(rest, 2) },
         })
       end
     elseif op == 'c' and holds and holder[ID] ~= id and not holder[SHARED] and not holder[RANGE_START] then
-      local ttl, order = tonumber(ARGV[7]), head[LAST_ORDER] + 1
+      local ttl, order = kind.ttl, head[LAST_ORDER] + 1
       local waiter = {
-        id, call.channel, ARGV[9], ttl, now + ttl, now, 0, now, 0, 0,
+        id, channel, runner, ttl, now + ttl, now, 0, now, 0, 0,
         order, 0, true, false, false, false, false, false, false, false,
         0, false, false, false, false,
       }

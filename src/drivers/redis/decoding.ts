@@ -1,6 +1,7 @@
 /** What `batch.lua` and `solo.lua` answer: see the heads of those files. */
 import type { AbsentReason, Request, Standing, Succession } from '../../core/driver.ts'
 import { LeaseholdError } from '../../core/errors.ts'
+import { wholeRunner } from '../../core/short-runner.ts'
 
 /** What a script returned: the answers and, if there is any, the news for other claims of this very client. */
 export function openReply(reply: unknown): { readonly text: unknown; readonly news: readonly string[] } {
@@ -89,10 +90,12 @@ function ttlOf(request: Request): number {
   return request.op === 'claim' ? request.claim.ttlMs : request.op === 'renew' ? request.ttlMs : 0
 }
 
-/** The standing of a request that came by itself. */
-export function decodeSolo(reply: unknown): Standing {
+/** The standing of a request that came by itself. A fence alone: a plain claim got what it asked for. */
+export function decodeSolo(reply: unknown, request: Request): Standing {
   if (typeof reply !== 'string') throw malformed(reply)
-  return decodeLine(reply)
+  if (reply === '-') return released
+  const code = reply.charCodeAt(0)
+  return code >= 48 && code <= 57 ? held(Number(reply), ttlOf(request)) : decodeLine(reply)
 }
 
 /** News as it is published: a standing, the claim's id, the key. */
@@ -116,9 +119,9 @@ function decodeLine(line: string): Standing {
       const second = line.indexOf(' ', first + 1)
       const fence = Number(line.slice(2, first))
       if (second < 0) return held(fence, Number(line.slice(first + 1)))
-      const more = JSON.parse(line.slice(second + 1)) as { leaving?: string; after?: Succession }
+      const { leaving, after } = JSON.parse(line.slice(second + 1)) as { leaving?: string; after?: Succession }
       const ttlMs = Number(line.slice(first + 1, second))
-      return { state: 'held', fence, ttlMs, leaving: more.leaving, after: more.after }
+      return { state: 'held', fence, ttlMs, leaving, after: after && { ...after, runner: wholeRunner(after.runner) } }
     }
     case 'w': {
       const [, ahead, ttlMs, againMs] = line.split(' ').map(Number)
@@ -138,7 +141,7 @@ function decodeLine(line: string): Standing {
 
 /** The error of a record this version does not understand. */
 export function foreign(): LeaseholdError {
-  const what = 'The record of this key was written by a newer version of Leasehold. Update it here.'
+  const what = 'The record of this key was written by another version of Leasehold. Use the same everywhere.'
   return new LeaseholdError('UNAVAILABLE', what, { reason: 'foreign' })
 }
 

@@ -52,19 +52,27 @@ export function encodeBatch(requests: readonly Request[], { keyspace, channel, c
 export function encodeSolo(request: Request, { keyspace, channel, clock }: Sender): Batch | undefined {
   const op = soloOp(request)
   const id = subjectOf(request)
-  if (op === undefined || Buffer.byteLength(id) > idBytesMax) return undefined
-  const [now, spareMs] = clock === undefined ? ['', 0] : [String(clock()), spareMsUnderTest]
-  const values = [op, id, String(keyspace.tagEnd), now, String(spareMs), channel]
-  if (request.op === 'claim') {
-    const { ttlMs, runner } = request.claim
-    values.push(String(ttlMs), lifeOf(ttlMs, spareMs), textOf(runner))
-  } else if (request.op === 'renew') {
-    values.push(String(request.ttlMs), lifeOf(request.ttlMs, spareMs))
+  if (op === undefined || id.includes('\n')) return undefined
+  const tag = hashTagNumberOf(keyOf(request))
+  const keys = [keyspace.recordOf(tag, keyOf(request))]
+  const values = [op, keyspace.fenceOf(tag), `${id}\n${channel}\n`]
+  const spareMs = clock === undefined ? 0 : spareMsUnderTest
+  if (request.op === 'claim' || request.op === 'renew') {
+    const { ttlMs } = request.op === 'claim' ? request.claim : request
+    if (!Number.isInteger(ttlMs) || ttlMs >= 10 ** ttlDigits) return undefined
+    if (request.op === 'claim') values[2] += textOf(request.claim.runner)
+    values.push(lifeOf(ttlMs, spareMs), String(ttlMs).padStart(ttlDigits, '0'))
+  } else {
+    values.push(String(idAt + Buffer.byteLength(values[2] as string) - 1))
+    if (clock !== undefined) values.push('')
   }
-  return { keys: [keyspace.record(keyOf(request))], values }
+  if (clock !== undefined) values.push(String(spareMs), String(clock()))
+  return { keys, values }
 }
 
-const idBytesMax = 255
+/** Where the id begins in a record of the form of plain.lua, and how many digits its ttl has. */
+const idAt = 81
+const ttlDigits = 10
 
 function soloOp(request: Request): string | undefined {
   switch (request.op) {

@@ -61,8 +61,8 @@ local function applyEvictRule(claim)
     return false
   end
   if rule == 'same-runner' then
-    local runner = cjson.decode(claim[RUNNER]).id
-    local own = makeRoom(claim, function(holder) return cjson.decode(holder[RUNNER]).id == runner end)
+    local runner = cjson.decode(claim[RUNNER])[1]
+    local own = makeRoom(claim, function(holder) return cjson.decode(holder[RUNNER])[1] == runner end)
     evictAll(own, '"reclaimed"')
     return #own > 0
   end

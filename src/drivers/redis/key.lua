@@ -31,7 +31,7 @@ local function load(recordName)
   local packed = redis.call('GET', draft.name)
   draft.headChanged = false
   if not packed then
-    draft.head, draft.holders, draft.ended = { 1, 0, 0, false, {} }, {}, false
+    draft.head, draft.holders, draft.ended = { 2, 0, 0, false, {} }, {}, false
     return true
   end
   draft.head = unpackKey(packed)

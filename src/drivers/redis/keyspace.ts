@@ -17,14 +17,19 @@ export class Keyspace {
   readonly tagEnd: number
   /** What the names of records begin with, by hash tag. */
   readonly #starts: readonly string[]
+  readonly #fences: readonly string[]
 
   constructor(prefix: string) {
     if (/[{}]/.test(prefix)) {
       throw new LeaseholdError('INVALID', `The prefix ${JSON.stringify(prefix)} has braces. They are for hash tags.`)
     }
+    if (prefix.includes('\n')) {
+      throw new LeaseholdError('INVALID', `The prefix ${JSON.stringify(prefix)} has more than one line.`)
+    }
     this.prefix = prefix
     this.tagEnd = Buffer.byteLength(prefix) + (hashTags[0] as string).length + 2
     this.#starts = hashTags.map((tag) => `${prefix}{${tag}}k:`)
+    this.#fences = hashTags.map((tag) => `${prefix}{${tag}}fence`)
   }
 
   record(key: string): string {
@@ -34,6 +39,11 @@ export class Keyspace {
   /** The same for one whose hash tag is known. */
   recordOf(tag: number, key: string): string {
     return (this.#starts[tag] as string) + key
+  }
+
+  /** The fence counter of a hash tag. */
+  fenceOf(tag: number): string {
+    return this.#fences[tag] as string
   }
 
   channel(client: string): string {

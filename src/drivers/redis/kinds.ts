@@ -1,4 +1,5 @@
 import type { Claim, Request, Runner } from '../../core/driver.ts'
+import { shortRunner } from '../../core/short-runner.ts'
 
 /**
  * What the requests of a batch have in common: op, ttl, runner and terms are sent once for all that share them. Most
@@ -83,7 +84,7 @@ const runnerTexts = new WeakMap<Runner, string>()
 
 export function textOf(runner: Runner): string {
   let text = runnerTexts.get(runner)
-  if (text === undefined) runnerTexts.set(runner, (text = JSON.stringify(runner)))
+  if (text === undefined) runnerTexts.set(runner, (text = shortRunner(runner)))
   return text
 }
 

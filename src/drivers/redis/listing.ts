@@ -3,9 +3,10 @@
  * every key that was there from its beginning to its end at least once, as SCAN promises. A key may show twice if Redis
  * resizes its table meanwhile, and one that comes or goes meanwhile may show or not.
  */
-import type { KeyPage, ListedClaim, ListedKey, ListQuery, Runner } from '../../core/driver.ts'
+import type { KeyPage, ListedClaim, ListedKey, ListQuery } from '../../core/driver.ts'
 import { LeaseholdError } from '../../core/errors.ts'
 import { pageLimit } from '../../core/paging.ts'
+import { wholeRunner } from '../../core/short-runner.ts'
 import { isHalfMoved } from './faults.ts'
 import { hashTagOf } from './hash-tags.ts'
 import type { Keyspace } from './keyspace.ts'
@@ -199,7 +200,7 @@ function listedClaim(texts: string | readonly string[]): ListedClaim {
     lastHeartbeat: Number(lastHeartbeat),
     renewalCount: Number(renewalCount),
     expiresAt: Number(expiresAt),
-    runner: JSON.parse(runner as string) as Runner,
+    runner: wholeRunner(JSON.parse(runner as string)),
   }
 }
 

@@ -1,19 +1,23 @@
 -- What solo.lua has found out so far, as call.lua has it for a batch.
 
-local wallText = time[1] .. string.sub('00000' .. time[2], -6)
-if ARGV[4] ~= '' then wallText = string.format('%.0f', now * 1000) end
+local id, channel, runner = string.match(text, '^([^\n]*)\n([^\n]*)\n(.*)$')
+local wallText = seconds .. string.sub('00000' .. microseconds, -6)
+local nowText = string.sub(wallText, 1, 13)
+local now = tonumber(nowText)
 local call = {
   now = now,
+  nowText = nowText,
   wallMicroseconds = tonumber(wallText),
   wallText = wallText,
-  tagEnd = tonumber(ARGV[3]),
-  channel = ARGV[6],
-  spareMs = tonumber(ARGV[5]),
+  tagEnd = #fenceName - 5,
+  channel = channel,
+  spareMs = tonumber(ARGV[6] or '0'),
   fences = {},
   storedFences = {},
 }
-if storedFence then
+local kind = { op = op, ttl = tonumber(ARGV[5]), runner = runner, terms = '', life = ARGV[4] }
+if fenceBefore then
   local tag = string.sub(name, 1, call.tagEnd)
-  call.storedFences[tag] = math.max(storedFence, call.wallMicroseconds)
-  call.fences[tag] = math.max(storedFence, call.wallMicroseconds - 1)
+  call.storedFences[tag] = tonumber(fenceNow)
+  call.fences[tag] = math.max(tonumber(fenceBefore), call.wallMicroseconds - 1)
 end

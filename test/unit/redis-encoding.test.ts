@@ -1,9 +1,10 @@
 import { describe, expect, test } from 'vitest'
 import type { Claim, Request } from '../../src/core/driver.ts'
-import { decodeNews, decodeReply } from '../../src/drivers/redis/decoding.ts'
-import { encodeBatch } from '../../src/drivers/redis/encoding.ts'
+import { shortRunner } from '../../src/core/short-runner.ts'
+import { decodeNews, decodeReply, decodeSolo } from '../../src/drivers/redis/decoding.ts'
+import { encodeBatch, encodeSolo } from '../../src/drivers/redis/encoding.ts'
 import { faultOf, isUnsent } from '../../src/drivers/redis/faults.ts'
-import { hashTags } from '../../src/drivers/redis/hash-tags.ts'
+import { hashTagOf, hashTags } from '../../src/drivers/redis/hash-tags.ts'
 import { Keyspace } from '../../src/drivers/redis/keyspace.ts'
 
 const runner = { id: 'runner', incarnation: 'one', host: 'here', pid: 1, client: 'client' }
@@ -29,7 +30,7 @@ describe('a batch', () => {
       '2',
       'c',
       '1000',
-      JSON.stringify(runner),
+      shortRunner(runner),
       '',
       '2000',
       'd',
@@ -83,9 +84,45 @@ describe('a batch', () => {
   })
 })
 
+describe('a request by itself', () => {
+  test('is told with its owner in one text, and no more than it needs', () => {
+    const fence = `p:{${hashTagOf('key-a')}}fence`
+    const owner = 'a\np:news:me\n'
+    expect(encodeSolo(claim('a'), sender)).toEqual({
+      keys: [sender.keyspace.record('key-a')],
+      values: ['c', fence, owner + shortRunner(runner), '2000', '0000001000'],
+    })
+    const renewal = { op: 'renew', key: 'key-a', id: 'a', ttlMs: 1000 } as const
+    expect(encodeSolo(renewal, sender)?.values).toEqual(['r', fence, owner, '2000', '0000001000'])
+    expect(encodeSolo({ op: 'release', key: 'key-a', id: 'ä' }, sender)?.values.slice(2)).toEqual([
+      'ä\np:news:me\n',
+      '93',
+    ])
+  })
+
+  test.each<[string, Request]>([
+    ['has wishes', claim('a', { priority: 1 })],
+    ['has a ttl of more than ten digits', claim('a', { ttlMs: 10_000_000_000 })],
+    ['has a ttl of a fraction', claim('a', { ttlMs: 0.5 })],
+    ['has an id of two lines', claim('a\nb')],
+    ['lifts fences', { op: 'renew', key: 'x', id: 'a', ttlMs: 1000, fenceFloor: 7 }],
+    ['evicts', { op: 'evict', key: 'x', fence: 7, reason: 'away' }],
+  ])('goes as a batch if it %s', (_, request) => {
+    expect(encodeSolo(request, sender)).toBeUndefined()
+  })
+
+  test('is answered with a fence if it got what it asked for, and in one character if it let go', () => {
+    expect(decodeSolo('1700000000000000', claim('a'))).toMatchObject({ fence: 1_700_000_000_000_000, ttlMs: 1000 })
+    expect(decodeSolo('-', { op: 'release', key: 'x', id: 'a' })).toEqual({ state: 'absent', reason: 'released' })
+    expect(decodeSolo('h 7 900', claim('a'))).toMatchObject({ fence: 7, ttlMs: 900 })
+    expect(() => decodeSolo(7, claim('a'))).toThrow(/INVALID/)
+  })
+})
+
 describe('a reply', () => {
   test('is read answer by answer', () => {
     const after = { how: 'expired', fence: 3, runner }
+    const stored = `{"how":"expired","fence":3,"runner":${shortRunner(runner)}}`
     const answers = [
       'g',
       '+2',
@@ -93,7 +130,7 @@ describe('a reply', () => {
       '=1699999999999999',
       '-',
       'h 1700000000000005 900\n',
-      `h 7 1 {"leaving":"preempted","after":${JSON.stringify(after)}}\n`,
+      `h 7 1 {"leaving":"preempted","after":${stored}}\n`,
       'w 3 500 20\n',
       'a refused\n',
       String.raw`a evicted "by\nhand"` + '\n',

@@ -1,0 +1,59 @@
+import fc from 'fast-check'
+import { describe, expect, test } from 'vitest'
+import { systemEnvironment } from '../../src/core/environment.ts'
+import { claimant, describeRunner } from '../../src/core/runner.ts'
+import { shortRunner, wholeRunner } from '../../src/core/short-runner.ts'
+
+const usual = describeRunner(systemEnvironment(), undefined, undefined)
+
+describe('a runner in short', () => {
+  test('is the same runner again, whatever it says of itself', () => {
+    const said = fc.record(
+      {
+        pid: fc.oneof(fc.constant(usual.pid), fc.jsonValue()),
+        hostname: fc.oneof(fc.constant(usual.host), fc.jsonValue()),
+        platform: fc.oneof(fc.constant('linux'), fc.jsonValue()),
+        timestamp: fc.oneof(
+          fc.date({ noInvalidDate: true }).map((date) => date.toISOString()),
+          fc.jsonValue(),
+        ),
+        more: fc.jsonValue(),
+      },
+      { requiredKeys: [] },
+    )
+    const runner = fc.record(
+      {
+        id: fc.string(),
+        incarnation: fc.oneof(fc.constant('again'), fc.string()),
+        host: fc.constant(usual.host),
+        pid: fc.constant(usual.pid),
+        client: fc.string(),
+        metadata: said,
+        party: fc.string(),
+      },
+      { requiredKeys: ['id', 'incarnation', 'host', 'pid', 'client'] },
+    )
+    fc.assert(
+      fc.property(runner, (one) => {
+        // What JSON cannot tell apart, such as -0, no store can.
+        const plain: unknown = JSON.parse(JSON.stringify(one))
+        expect(wholeRunner(JSON.parse(shortRunner(one)))).toEqual(plain)
+      }),
+    )
+  })
+
+  test('with a name, a party and words of its caller is the same runner again', () => {
+    const named = { ...usual, id: 'billing' }
+    for (const runner of [usual, named, claimant(named, 'party', { ticket: 7 })]) {
+      expect(wholeRunner(JSON.parse(shortRunner(runner)))).toEqual(runner)
+    }
+  })
+
+  test('of no use is told as such', () => {
+    expect(() => wholeRunner({ id: 'runner' })).toThrow('a claim whose runner is {"id":"runner"}')
+  })
+
+  test('takes less than half of the room', () => {
+    expect(shortRunner(usual).length).toBeLessThan(JSON.stringify(usual).length / 2)
+  })
+})
