@@ -1,4 +1,4 @@
-import fc from 'fast-check'
+import { assert, constant, date, jsonValue, oneof, property, record, string } from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { systemEnvironment } from '../../src/core/environment.ts'
 import { claimant, describeRunner } from '../../src/core/runner.ts'
@@ -8,33 +8,33 @@ const usual = describeRunner(systemEnvironment(), undefined, undefined)
 
 describe('a runner in short', () => {
   test('is the same runner again, whatever it says of itself', () => {
-    const said = fc.record(
+    const said = record(
       {
-        pid: fc.oneof(fc.constant(usual.pid), fc.jsonValue()),
-        hostname: fc.oneof(fc.constant(usual.host), fc.jsonValue()),
-        platform: fc.oneof(fc.constant('linux'), fc.jsonValue()),
-        timestamp: fc.oneof(
-          fc.date({ noInvalidDate: true }).map((date) => date.toISOString()),
-          fc.jsonValue(),
+        pid: oneof(constant(usual.pid), jsonValue()),
+        hostname: oneof(constant(usual.host), jsonValue()),
+        platform: oneof(constant('linux'), jsonValue()),
+        timestamp: oneof(
+          date({ noInvalidDate: true }).map((date) => date.toISOString()),
+          jsonValue(),
         ),
-        more: fc.jsonValue(),
+        more: jsonValue(),
       },
       { requiredKeys: [] },
     )
-    const runner = fc.record(
+    const runner = record(
       {
-        id: fc.string(),
-        incarnation: fc.oneof(fc.constant('again'), fc.string()),
-        host: fc.constant(usual.host),
-        pid: fc.constant(usual.pid),
-        client: fc.string(),
+        id: string(),
+        incarnation: oneof(constant('again'), string()),
+        host: constant(usual.host),
+        pid: constant(usual.pid),
+        client: string(),
         metadata: said,
-        party: fc.string(),
+        party: string(),
       },
       { requiredKeys: ['id', 'incarnation', 'host', 'pid', 'client'] },
     )
-    fc.assert(
-      fc.property(runner, (one) => {
+    assert(
+      property(runner, (one) => {
         // What JSON cannot tell apart, such as -0, no store can.
         const plain: unknown = JSON.parse(JSON.stringify(one))
         expect(wholeRunner(JSON.parse(shortRunner(one)))).toEqual(plain)
