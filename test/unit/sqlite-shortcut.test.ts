@@ -1,42 +1,27 @@
-import { afterEach, describe, expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import type { Claim, LockDriver, Request, Standing } from '../../src/core/driver.ts'
-import { sqlite } from '../../src/drivers/sqlite.ts'
 import type { Owner } from '../../src/core/owner.ts'
-import { mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { claimOf } from '../sqlite/claims.ts'
+import { scratch } from '../sqlite/scratch.ts'
 
-const folders: string[] = []
-afterEach(() => {
-  for (const folder of folders.splice(0)) rmSync(folder, { recursive: true })
-})
-
-const claim: Claim = {
-  id: 'a',
-  key: 'default/named:x',
-  mode: 'exclusive',
-  priority: 0,
-  wait: true,
-  ttlMs: 1000,
-  graceMs: 0,
-  runner: { id: 'runner', incarnation: 'one', host: 'here', pid: 1, client: 'client' },
-}
+const { file, driver: open } = scratch()
+const claim = claimOf('default/named:x', { id: 'a', ttlMs: 1000 })
 const release = (id: string): Request => ({ op: 'release', key: claim.key, id })
 const harmless: Request = { op: 'release', key: 'default/named:nobody', id: 'none' }
 
+let stores = 0
+
 /** A store whose time is told, and its drivers. */
-async function setUp() {
-  const folder = mkdtempSync(join(tmpdir(), 'leasehold-shortcut-'))
-  folders.push(folder)
+function setUp() {
+  const store = file(`locks-${(stores += 1)}.sqlite`)
   const time = { now: 1000 }
   const clock = { now: () => time.now, wall: () => 1_700_000_000_000 + time.now }
-  const file = join(folder, 'locks.sqlite')
   /** Pids of processes that have ended. */
   const dead = new Set<number>()
   const isGone = ({ pid }: Owner) => dead.has(pid)
-  const driver = (pid = process.pid) =>
-    sqlite({ file, surroundings: { clock, isGone, process: { namespace: '1', pid, started: 1 } } })
-  return { time, driver, file, dead }
+  const driver = (pid = process.pid): Promise<LockDriver> =>
+    open({ file: store, surroundings: { clock, isGone, process: { namespace: '1', pid, started: 1 } } })
+  return { time, driver, dead }
 }
 
 /** One request by itself may go the short way; with another beside it, it never does. */
@@ -45,14 +30,13 @@ async function bothWays(
 ) {
   const outcomes: unknown[] = []
   for (const beside of [[], [harmless]]) {
-    const { time, driver } = await setUp()
-    const opened: LockDriver = driver()
+    const { time, driver } = setUp()
+    const opened = await driver()
     const send = async (request: Request) => {
       const [standing = nothing] = await opened.send([request, ...beside])
       return standing
     }
     outcomes.push(await play(send, time))
-    await opened.close()
   }
   return outcomes
 }
@@ -114,8 +98,8 @@ describe('the short way hands over as the long one', () => {
   ])('to %s', async (_whom, ...waiting) => {
     const outcomes: unknown[] = []
     for (const beside of [[], [harmless]]) {
-      const { time, driver } = await setUp()
-      const [one, other] = [driver(), driver()]
+      const { time, driver } = setUp()
+      const [one, other] = [await driver(), await driver()]
       await one.send([{ op: 'claim', claim }])
       for (const [index, changes] of waiting.entries()) {
         const by = changes.replaces === undefined ? other : one
@@ -125,8 +109,6 @@ describe('the short way hands over as the long one', () => {
       const [standing = nothing] = await one.send([release('a'), ...beside])
       time.now += 3
       outcomes.push([standing, await stored(one)])
-      await one.close()
-      await other.close()
     }
     expect(outcomes[0]).toEqual(outcomes[1])
   })
@@ -134,8 +116,8 @@ describe('the short way hands over as the long one', () => {
   test('to nobody, if the holder’s time is over or it is not this driver’s', async () => {
     const outcomes: unknown[] = []
     for (const beside of [[], [harmless]]) {
-      const { time, driver } = await setUp()
-      const [one, other] = [driver(), driver()]
+      const { time, driver } = setUp()
+      const [one, other] = [await driver(), await driver()]
       const story: unknown[] = []
       await one.send([{ op: 'claim', claim }])
       await other.send([{ op: 'claim', claim: { ...claim, id: 'b', ttlMs: 5000 } }])
@@ -144,16 +126,14 @@ describe('the short way hands over as the long one', () => {
       story.push(...(await one.send([release('a'), ...beside])).slice(0, 1), await stored(one))
       story.push(...(await one.send([release('b'), ...beside])).slice(0, 1), await stored(one))
       outcomes.push(story)
-      await one.close()
-      await other.close()
     }
     expect(outcomes[0]).toEqual(outcomes[1])
   })
 })
 
 test('fences grow by one whichever way a grant went', async () => {
-  const { driver } = await setUp()
-  const one = driver()
+  const { driver } = setUp()
+  const one = await driver()
   const fences: number[] = []
   for (let round = 0; round < 20; round += 1) {
     const id = `id-${round}`
@@ -164,27 +144,23 @@ test('fences grow by one whichever way a grant went', async () => {
   }
   const [first = 0] = fences
   expect(fences).toEqual(Array.from({ length: 20 }, (_, index) => first + index))
-  await one.close()
 })
 
 test('a release that somebody waits for lets the waiter in', async () => {
-  const { driver } = await setUp()
-  const [one, other] = [driver(), driver()]
+  const { driver } = setUp()
+  const [one, other] = [await driver(), await driver()]
   await one.send([{ op: 'claim', claim }])
   expect(await other.send([{ op: 'claim', claim: { ...claim, id: 'b' } }])).toMatchObject([{ state: 'waiting' }])
   await one.send([release('a')])
   expect(await other.send([{ op: 'renew', key: claim.key, id: 'b', ttlMs: 1000 }])).toMatchObject([{ state: 'held' }])
-  await one.close()
-  await other.close()
 })
 
 describe('a release whose first in line has died', () => {
   test('goes to the one behind it, as if the dead one had never queued', async () => {
     const outcomes: unknown[] = []
     for (const beside of [[], [harmless]]) {
-      const { driver, dead } = await setUp()
-      const drivers = [driver(1), driver(2), driver(3)]
-      const [one, other, third] = drivers as [LockDriver, LockDriver, LockDriver]
+      const { driver, dead } = setUp()
+      const [one, other, third] = [await driver(1), await driver(2), await driver(3)]
       const [first] = await one.send([{ op: 'claim', claim }])
       await other.send([{ op: 'claim', claim: { ...claim, id: 'b' } }])
       await third.send([{ op: 'claim', claim: { ...claim, id: 'c' } }])
@@ -193,7 +169,6 @@ describe('a release whose first in line has died', () => {
       const [next = nothing] = await third.send([{ op: 'renew', key: claim.key, id: 'c', ttlMs: 1000 }])
       outcomes.push([standing, told(next)])
       expect([first, next]).toMatchObject([{ state: 'held' }, { state: 'held', after: undefined }])
-      for (const each of drivers) await each.close()
     }
     expect(outcomes[0]).toEqual(outcomes[1])
   })
