@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import type { Claim, LockDriver, Request, Standing } from '../../src/core/driver.ts'
 import type { Owner } from '../../src/core/owner.ts'
+import { openDatabase } from '../../src/drivers/sqlite/database.ts'
 import { claimOf } from '../sqlite/claims.ts'
 import { scratch } from '../sqlite/scratch.ts'
 
@@ -21,7 +22,7 @@ function setUp() {
   const isGone = ({ pid }: Owner) => dead.has(pid)
   const driver = (pid = process.pid): Promise<LockDriver> =>
     open({ file: store, surroundings: { clock, isGone, process: { namespace: '1', pid, started: 1 } } })
-  return { time, driver, dead }
+  return { store, time, driver, dead }
 }
 
 /** One request by itself may go the short way; with another beside it, it never does. */
@@ -144,6 +145,32 @@ test('fences grow by one whichever way a grant went', async () => {
   }
   const [first = 0] = fences
   expect(fences).toEqual(Array.from({ length: 20 }, (_, index) => first + index))
+})
+
+test('the counters are of the last grant, also if that was a hand-over', async () => {
+  const { driver, store } = setUp()
+  const one = await driver()
+  for (const id of ['a', 'b', 'c']) await one.send([{ op: 'claim', claim: { ...claim, id } }])
+  const look = openDatabase(store)
+  const numbers = (what: string) => look.query(`select fence, ${what}`).get()
+  for (const id of ['a', 'b']) {
+    await one.send([release(id)])
+    const counted = numbers('sequence from counters')
+    expect(counted).toEqual(numbers(`turn as sequence from holders where key = '${claim.key}'`))
+  }
+  look.close()
+})
+
+test('whoever waits goes first, even where no holder is left: somebody may have deleted it by hand', async () => {
+  const { driver, store } = setUp()
+  const [one, other] = [await driver(), await driver()]
+  await one.send([{ op: 'claim', claim }])
+  await one.send([{ op: 'claim', claim: { ...claim, id: 'b' } }])
+  const hand = openDatabase(store)
+  hand.exec(`delete from holders where id = 'a'`)
+  hand.close()
+  expect(await other.send([{ op: 'claim', claim: { ...claim, id: 'c' } }])).toMatchObject([{ state: 'waiting' }])
+  expect(await one.send([{ op: 'claim', claim: { ...claim, id: 'b' } }])).toMatchObject([{ state: 'held' }])
 })
 
 test('a release that somebody waits for lets the waiter in', async () => {
