@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import type { Claim, LockDriver, Request, Standing } from '../../src/core/driver.ts'
 import type { Owner } from '../../src/core/owner.ts'
+import type { SqliteSurroundings } from '../../src/drivers/sqlite.ts'
 import { openDatabase } from '../../src/drivers/sqlite/database.ts'
 import { claimOf } from '../sqlite/claims.ts'
 import { scratch } from '../sqlite/scratch.ts'
@@ -20,31 +21,28 @@ function setUp() {
   /** Pids of processes that have ended. */
   const dead = new Set<number>()
   const isGone = ({ pid }: Owner) => dead.has(pid)
-  const driver = (pid = process.pid): Promise<LockDriver> =>
-    open({ file: store, surroundings: { clock, isGone, process: { namespace: '1', pid, started: 1 } } })
+  const driver = (pid = process.pid, elsewhere: Partial<SqliteSurroundings> = {}): Promise<LockDriver> =>
+    open({ file: store, surroundings: { clock, isGone, process: { namespace: '1', pid, started: 1 }, ...elsewhere } })
   return { store, time, driver, dead }
 }
 
-/** One request by itself may go the short way; with another beside it, it never does. */
-async function bothWays(
-  play: (send: (request: Request) => Promise<Standing>, time: { now: number }) => Promise<unknown>,
-) {
+type Stage = ReturnType<typeof setUp>
+type Send = (driver: LockDriver, request: Request) => Promise<Standing | undefined>
+
+/** One request by itself may go the short way; with another beside it, it never does. Nobody can tell which it went. */
+async function isSameBothWays(play: (send: Send, stage: Stage) => Promise<unknown>): Promise<void> {
   const outcomes: unknown[] = []
   for (const beside of [[], [harmless]]) {
-    const { time, driver } = setUp()
-    const opened = await driver()
-    const send = async (request: Request) => {
-      const [standing = nothing] = await opened.send([request, ...beside])
-      return standing
-    }
-    outcomes.push(await play(send, time))
+    const send: Send = async (driver, request) => (await driver.send([request, ...beside]))[0]
+    outcomes.push(await play(send, setUp()))
   }
-  return outcomes
+  expect(outcomes[0]).toEqual(outcomes[1])
 }
 
-const nothing: Standing = { state: 'unknown', error: 'no answer' }
-const told = (standing: Standing) =>
-  standing.state === 'held' ? { ...standing, fence: standing.fence % 1000 } : standing
+/** What the store has in the end. */
+const stored = async (driver: LockDriver): Promise<unknown> => (await driver.list({})).keys
+
+const ask = (changes: Partial<Claim> = {}): Request => ({ op: 'claim', claim: { ...claim, ...changes } })
 
 describe('the short way answers as the long one', () => {
   test.each<[string, Partial<Claim>]>([
@@ -57,33 +55,48 @@ describe('the short way answers as the long one', () => {
     ['a conversion of nothing', { replaces: 'nobody' }],
     ['a claim that would evict', { evict: 'all' }],
   ])('to %s on an idle key', async (_what, changes) => {
-    const [short, long] = await bothWays(async (send) =>
-      told(await send({ op: 'claim', claim: { ...claim, ...changes } })),
-    )
-    expect(short).toEqual(long)
+    await isSameBothWays(async (send, { driver }) => {
+      const one = await driver()
+      return [await send(one, ask(changes)), await stored(one)]
+    })
   })
 
   test('to a release, one that came too late, and one of somebody else’s', async () => {
-    const [short, long] = await bothWays(async (send, time) => {
-      const story: Standing[] = []
+    await isSameBothWays(async (send, { driver, time }) => {
+      const one = await driver()
+      const story: unknown[] = []
       for (const id of ['a', 'b', 'c']) {
-        story.push(await send({ op: 'claim', claim: { ...claim, id } }))
+        story.push(await send(one, ask({ id })))
         if (id === 'b') time.now += 2000
-        story.push(await send(release(id === 'c' ? 'not c' : id)))
+        story.push(await send(one, release(id === 'c' ? 'not c' : id)))
       }
-      return story.map(told)
+      return story
     })
-    expect(short).toEqual(long)
+  })
+
+  test('to a claim on a key whose last holder is remembered', async () => {
+    await isSameBothWays(async (send, { driver, dead }) => {
+      const [one, other] = [await driver(1), await driver(2)]
+      const story = [await send(one, ask())]
+      dead.add(1)
+      story.push(await send(other, release('nobody')), await send(other, ask({ id: 'b' })))
+      expect(story.at(-1)).toMatchObject({ state: 'held', after: { how: 'died' } })
+      return story
+    })
+  })
+
+  test('to a claim after another boot has written: fences go on from the wall clock', async () => {
+    await isSameBothWays(async (send, { driver, time }) => {
+      const [here, there] = [await driver(1), await driver(2, { boot: 'another' })]
+      const story = [await send(here, ask()), await send(there, ask({ key: 'default/named:y', id: 'b' }))]
+      time.now += 10
+      story.push(await send(here, ask({ key: 'default/named:z', id: 'c' })))
+      return [story, await stored(here)]
+    })
   })
 })
 
 describe('the short way hands over as the long one', () => {
-  /** What the store has of the key in the end, but for the size of fences. */
-  const stored = async (driver: LockDriver): Promise<unknown> => {
-    const { keys } = await driver.list({})
-    return keys.map(({ key, claims }) => ({ key, claims: claims.map((one) => ({ ...one, fence: one.fence % 1000 })) }))
-  }
-
   test.each<[string, ...Partial<Claim>[]]>([
     ['one that waits', {}],
     ['the first of three', {}, {}, {}],
@@ -97,38 +110,123 @@ describe('the short way hands over as the long one', () => {
     ['one that is detached', { detached: true }, {}],
     ['one that would steal', { evict: 'stale', staleMs: 5000 }, {}],
   ])('to %s', async (_whom, ...waiting) => {
-    const outcomes: unknown[] = []
-    for (const beside of [[], [harmless]]) {
-      const { time, driver } = setUp()
+    await isSameBothWays(async (send, { driver, time }) => {
       const [one, other] = [await driver(), await driver()]
-      await one.send([{ op: 'claim', claim }])
+      await send(one, ask())
       for (const [index, changes] of waiting.entries()) {
-        const by = changes.replaces === undefined ? other : one
-        await by.send([{ op: 'claim', claim: { ...claim, ...changes, id: `w${index}` } }])
+        await send(changes.replaces === undefined ? other : one, ask({ ...changes, id: `w${index}` }))
         time.now += 7
       }
-      const [standing = nothing] = await one.send([release('a'), ...beside])
+      const standing = await send(one, release('a'))
       time.now += 3
-      outcomes.push([standing, await stored(one)])
-    }
-    expect(outcomes[0]).toEqual(outcomes[1])
+      return [standing, await stored(one)]
+    })
   })
 
   test('to nobody, if the holder’s time is over or it is not this driver’s', async () => {
-    const outcomes: unknown[] = []
-    for (const beside of [[], [harmless]]) {
-      const { time, driver } = setUp()
+    await isSameBothWays(async (send, { driver, time }) => {
       const [one, other] = [await driver(), await driver()]
-      const story: unknown[] = []
-      await one.send([{ op: 'claim', claim }])
-      await other.send([{ op: 'claim', claim: { ...claim, id: 'b', ttlMs: 5000 } }])
-      await other.send([{ op: 'claim', claim: { ...claim, id: 'c', ttlMs: 5000 } }])
+      await send(one, ask())
+      for (const id of ['b', 'c']) await send(other, ask({ id, ttlMs: 5000 }))
       time.now += 1500
-      story.push(...(await one.send([release('a'), ...beside])).slice(0, 1), await stored(one))
-      story.push(...(await one.send([release('b'), ...beside])).slice(0, 1), await stored(one))
-      outcomes.push(story)
-    }
-    expect(outcomes[0]).toEqual(outcomes[1])
+      const story: unknown[] = []
+      for (const id of ['a', 'b']) story.push(await send(one, release(id)), await stored(one))
+      return story
+    })
+  })
+
+  test('to one that waits on the clock of another boot', async () => {
+    await isSameBothWays(async (send, { driver, time }) => {
+      const [here, there] = [await driver(1), await driver(2, { boot: 'another' })]
+      await send(here, ask())
+      await send(there, ask({ id: 'b' }))
+      // The counters are of this boot again.
+      await send(here, ask({ key: 'default/named:y', id: 'c' }))
+      time.now += 100
+      return [await send(here, release('a')), await stored(here)]
+    })
+  })
+
+  test('after another boot has written: fences go on from the wall clock', async () => {
+    await isSameBothWays(async (send, { driver, time }) => {
+      const [here, there] = [await driver(1), await driver(2, { boot: 'another' })]
+      await send(here, ask())
+      await send(here, ask({ id: 'b' }))
+      await send(there, ask({ key: 'default/named:y', id: 'c' }))
+      time.now += 10
+      return [await send(here, release('a')), await stored(here)]
+    })
+  })
+
+  test('to one whose lease a clock that was set back would stretch', async () => {
+    await isSameBothWays(async (send, { driver, time }) => {
+      const one = await driver()
+      for (const id of ['a', 'b']) await send(one, ask({ id }))
+      time.now -= 300
+      return [await send(one, release('a')), await stored(one)]
+    })
+  })
+
+  test.each([
+    ['somebody waits', ['b']],
+    ['nobody waits', []],
+  ])('when another process releases the lock of one that has died, and %s', async (_who, waiting) => {
+    await isSameBothWays(async (send, { driver, dead }) => {
+      const [one, other] = [await driver(1), await driver(2)]
+      for (const id of ['a', ...waiting]) await send(id === 'a' ? one : other, ask({ id }))
+      dead.add(1)
+      return [await send(other, release('a')), await send(other, ask({ id: 'b' })), await stored(other)]
+    })
+  })
+
+  test('to nobody while another reader holds, and to the writer after it, which is told of a reader that expired', async () => {
+    await isSameBothWays(async (send, { driver, time }) => {
+      const one = await driver()
+      const story: unknown[] = []
+      for (const [id, ttlMs] of [
+        ['a', 5000],
+        ['b', 5000],
+        ['c', 1000],
+      ] as const) {
+        await send(one, ask({ id, ttlMs, mode: 'shared' }))
+      }
+      await send(one, ask({ id: 'w', ttlMs: 5000 }))
+      story.push(await send(one, release('a')), await stored(one))
+      time.now += 1500
+      story.push(await send(one, { op: 'renew', key: claim.key, id: 'b', ttlMs: 5000 }))
+      story.push(await send(one, release('b')), await send(one, ask({ id: 'w' })))
+      expect(story.at(-1)).toMatchObject({ state: 'held', after: { how: 'expired' } })
+      return [story, await stored(one)]
+    })
+  })
+
+  test('to nobody, if another reader has died: that is noted when it is first seen', async () => {
+    await isSameBothWays(async (send, { driver, time, dead }) => {
+      const [one, other] = [await driver(1), await driver(2)]
+      for (const [by, id] of [
+        [one, 'a'],
+        [other, 'b'],
+      ] as const)
+        await send(by, ask({ id, mode: 'shared' }))
+      dead.add(2)
+      const standing = await send(one, release('a'))
+      time.now += 1200
+      return [standing, await send(one, ask({ id: 'c' }))]
+    })
+  })
+
+  test('to the one behind it if the first in line has died, as if that had never queued', async () => {
+    await isSameBothWays(async (send, { driver, dead }) => {
+      const [one, other, third] = [await driver(1), await driver(2), await driver(3)]
+      await send(one, ask())
+      await send(other, ask({ id: 'b' }))
+      await send(third, ask({ id: 'c' }))
+      dead.add(2)
+      const standing = await send(one, release('a'))
+      const next = await send(third, { op: 'renew', key: claim.key, id: 'c', ttlMs: 1000 })
+      expect(next).toMatchObject({ state: 'held', after: undefined })
+      return [standing, next, await stored(one)]
+    })
   })
 })
 
@@ -180,23 +278,4 @@ test('a release that somebody waits for lets the waiter in', async () => {
   expect(await other.send([{ op: 'claim', claim: { ...claim, id: 'b' } }])).toMatchObject([{ state: 'waiting' }])
   await one.send([release('a')])
   expect(await other.send([{ op: 'renew', key: claim.key, id: 'b', ttlMs: 1000 }])).toMatchObject([{ state: 'held' }])
-})
-
-describe('a release whose first in line has died', () => {
-  test('goes to the one behind it, as if the dead one had never queued', async () => {
-    const outcomes: unknown[] = []
-    for (const beside of [[], [harmless]]) {
-      const { driver, dead } = setUp()
-      const [one, other, third] = [await driver(1), await driver(2), await driver(3)]
-      const [first] = await one.send([{ op: 'claim', claim }])
-      await other.send([{ op: 'claim', claim: { ...claim, id: 'b' } }])
-      await third.send([{ op: 'claim', claim: { ...claim, id: 'c' } }])
-      dead.add(2)
-      const [standing] = await one.send([release('a'), ...beside])
-      const [next = nothing] = await third.send([{ op: 'renew', key: claim.key, id: 'c', ttlMs: 1000 }])
-      outcomes.push([standing, told(next)])
-      expect([first, next]).toMatchObject([{ state: 'held' }, { state: 'held', after: undefined }])
-    }
-    expect(outcomes[0]).toEqual(outcomes[1])
-  })
 })
