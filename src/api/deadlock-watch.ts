@@ -28,7 +28,6 @@ const pagesMax = 50
  * Every client of a store sees the same circle and chooses the same claim, so only its own client has to act.
  */
 export class DeadlockWatch implements Sleeper {
-  alarmAt = Infinity
   alarmSlot = -1
   readonly #client: Client
   readonly #waiting = new Set<Watched>()

@@ -113,7 +113,7 @@ export function explainLock(name: string, info: LockInfo | null): string {
   return lines.join('\n')
 }
 
-export function describeClaim(claim: ClaimInfo): string {
+function describeClaim(claim: ClaimInfo): string {
   const { runner } = claim
   const parts = [`${runner.id} (host ${runner.host}, pid ${runner.pid})`]
   if (claim.mode === 'shared') parts.push(claim.limit === undefined ? 'shared' : `one of ${claim.limit} permits`)

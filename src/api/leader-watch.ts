@@ -32,7 +32,6 @@ export async function leaderOf(client: Client, scope: Scope): Promise<Leader | n
  * observer asks now and then; what this client itself brings about it is told at once.
  */
 export class LeaderWatch implements Sleeper, RosterMember, AsyncIterableIterator<Leader | null> {
-  alarmAt = Infinity
   alarmSlot = -1
   rosterSlot = -1
   readonly #client: Client

@@ -77,7 +77,7 @@ export class WaitingReport implements Disposable {
 }
 
 /** One line: who holds it, since when, who is ahead. */
-export function describeWait(name: string, lock: LockInfo | null, ahead: number, now: Date): string {
+function describeWait(name: string, lock: LockInfo | null, ahead: number, now: Date): string {
   const place = ahead === 0 ? 'next in line' : `${ahead} ahead in line`
   const [holder, ...others] = lock?.holders ?? []
   if (holder === undefined) return `waiting for ${quoted(name)}, ${place}`

@@ -121,6 +121,7 @@ export type AbsentReason =
 export type Standing =
   | {
       readonly state: 'held'
+      /** Higher than all that the key had before. Another key may have the same. */
       readonly fence: number
       /** What is left, by the store's clock, when it answered. */
       readonly ttlMs: number

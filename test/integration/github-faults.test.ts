@@ -3,6 +3,7 @@ import { issue } from '../../src/core/scope.ts'
 import type { Lease } from '../../src/index.ts'
 import { claimIn, claimText } from '../../src/drivers/github/claim-comment.ts'
 import { takeoverText } from '../../src/drivers/github/takeover-comment.ts'
+import { claimOf } from '../sqlite/claims.ts'
 import { contest } from '../support/github/contest.ts'
 import type { HubRequest } from '../support/github/fake-github.ts'
 import type { Scene, Worker } from '../support/github/scene.ts'
@@ -190,19 +191,8 @@ describe('a holder that comes back', () => {
 })
 
 test('a claim that another thread kept alive is found alive by one that was blocked', async () => {
-  const runner = { id: 'r', incarnation: 'r', host: 'h', pid: 1, client: 'c' }
-  const key = `default/issue:${number}`
-  const claim = {
-    id: 'the-claim',
-    key,
-    mode: 'exclusive',
-    priority: 0,
-    wait: true,
-    ttlMs: 60_000,
-    graceMs: 0,
-    runner,
-  } as const
-  const renew = { op: 'renew', key, id: 'the-claim', ttlMs: 60_000 } as const
+  const claim = claimOf(`default/issue:${number}`)
+  const renew = { op: 'renew', key: claim.key, id: claim.id, ttlMs: claim.ttlMs } as const
   const [granted] = await scene.run(first.driver.send([{ op: 'claim', claim }]))
   expect(granted).toMatchObject({ state: 'held' })
   for (let minute = 0; minute < 5; minute += 1) {

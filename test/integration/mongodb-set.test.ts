@@ -1,30 +1,24 @@
 import { randomUUID } from 'node:crypto'
-import { MongoClient } from 'mongodb'
 import { setTimeout as pause } from 'node:timers/promises'
-import { afterAll, afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import type { Claim, LockDriver, Standing } from '../../src/core/driver.ts'
 import { mongodb, type MongodbOptions, type MongoSource } from '../../src/drivers/mongodb.ts'
 import { createLocks, type Locks } from '../../src/index.ts'
 import { checkHistory, conformance } from '../../src/testing/index.ts'
 import { claim, claimOf, release, renew } from '../sqlite/claims.ts'
 import { eventually } from '../support/eventually.ts'
+import { clientOf } from '../support/mongo-client.ts'
 import { mongoHarness } from '../support/mongo-harness.ts'
-import { againIfItFell, countFalls } from '../support/mongo-falls.ts'
+import { againIfItFell } from '../support/mongo-falls.ts'
 import { MongoReplicaSet, polling } from '../support/mongo-server.ts'
 import { TcpProxy } from '../support/tcp-proxy.ts'
 import { historyRun, type RunOptions } from './history/run.ts'
 
 const set = await MongoReplicaSet.start()
-// First, so that it is done last: what a test froze goes on before anybody looks.
-countFalls()
+const client = clientOf(set)
 const cleanups: (() => Promise<unknown>)[] = []
 afterEach(async () => {
   for (const cleanup of cleanups.splice(0).toReversed()) await cleanup()
-})
-const client = new MongoClient(set.url)
-afterAll(async () => {
-  await client.close()
-  await set.stop()
 })
 
 const retry = againIfItFell

@@ -1,25 +1,19 @@
-import { MongoClient } from 'mongodb'
 import { MongoClient as MongoClient6 } from 'mongodb-6'
 import { setTimeout as pause } from 'node:timers/promises'
-import { afterAll, afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import type { LockDriver, Standing } from '../../src/core/driver.ts'
 import { mongodb, type MongodbOptions, type MongoSource } from '../../src/drivers/mongodb.ts'
 import { compareWithModel, conformance } from '../../src/testing/index.ts'
 import { claim, claimOf, release, renew } from '../sqlite/claims.ts'
 import { eventually } from '../support/eventually.ts'
+import { clientOf } from '../support/mongo-client.ts'
 import { mongoHarness } from '../support/mongo-harness.ts'
 import { afterReading } from '../support/mongo-reading.ts'
-import { againIfItFell, countFalls } from '../support/mongo-falls.ts'
+import { againIfItFell } from '../support/mongo-falls.ts'
 import { MongoServer } from '../support/mongo-server.ts'
 
 const server = await MongoServer.start()
-// First, so that it is done last: what a test froze goes on before anybody looks.
-countFalls()
-const client = new MongoClient(server.url)
-afterAll(async () => {
-  await client.close()
-  await server.stop()
-})
+const client = clientOf(server)
 
 /** What the client kept of a server that is gone is broken, and found to be. */
 const answers = (): Promise<unknown> =>

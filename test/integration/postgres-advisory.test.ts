@@ -1,10 +1,9 @@
 import { randomBytes } from 'node:crypto'
-import { setTimeout as pause } from 'node:timers/promises'
 import { afterAll } from 'vitest'
-import type { LockDriver } from '../../src/core/driver.ts'
 import { postgresAdvisory } from '../../src/drivers/postgres-advisory.ts'
 import { conformance, type Harness } from '../../src/testing/index.ts'
 import { PostgresServer } from '../support/postgres-server.ts'
+import { realTimeBench } from '../support/real-time-bench.ts'
 
 const server = await PostgresServer.start()
 afterAll(() => server.destroy())
@@ -14,20 +13,10 @@ const harness: Harness = {
   toleranceMs: 90,
   async open() {
     const schema = `bench_${randomBytes(6).toString('hex')}`
-    const drivers: LockDriver[] = []
-    return {
-      async driver() {
-        const driver = postgresAdvisory(server.url, { schema })
-        drivers.push(driver)
-        await driver.open()
-        return driver
-      },
-      advance: (ms) => pause(ms),
-      async close() {
-        await Promise.all(drivers.map((driver) => driver.close()))
-        await server.sql(`drop schema ${schema} cascade`)
-      },
-    }
+    return realTimeBench(
+      () => postgresAdvisory(server.url, { schema }),
+      () => server.sql(`drop schema ${schema} cascade`),
+    )
   },
   // A session's locks end with it, only it can give them back, and nothing of them is written down.
   except: [

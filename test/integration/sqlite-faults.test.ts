@@ -7,7 +7,8 @@ import { sqlite, type SqliteSurroundings } from '../../src/drivers/sqlite.ts'
 import { openDatabase } from '../../src/drivers/sqlite/database.ts'
 import { claim, claimOf, release } from '../sqlite/claims.ts'
 import { endProcessesAfterEach, run } from '../sqlite/processes.ts'
-import { scratch, until } from '../sqlite/scratch.ts'
+import { scratch } from '../sqlite/scratch.ts'
+import { eventually } from '../support/eventually.ts'
 
 const { file, driver } = scratch()
 endProcessesAfterEach()
@@ -162,7 +163,7 @@ test('a file deleted under a driver is made anew, and the old one is no longer u
   const other = await driver({ file: file() })
   expect(await claim(other, claimOf('b'))).toMatchObject({ state: 'held' })
   // Both are on the same file again within a second or so, and there the old claim is unknown.
-  const standing = await until(async () => {
+  const standing = await eventually(async () => {
     const keys = (await own.list({})).keys.map(({ key }) => key)
     return keys.includes('b') ? keys : undefined
   }, 'the new file')
@@ -205,7 +206,7 @@ test('waiters are woken by polling where fs.watch fails', async () => {
   await claim(one, held)
   await claim(other, waiting)
   await release(one, held)
-  expect(await until(() => heard[0], 'the grant')).toMatchObject({ state: 'held' })
+  expect(await eventually(() => heard[0], 'the grant')).toMatchObject({ state: 'held' })
 })
 
 test('a closed driver refuses, leaves no bell and lets its claims be', async () => {

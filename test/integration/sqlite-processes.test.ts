@@ -3,7 +3,8 @@ import { expect, test } from 'vitest'
 import { openDatabase } from '../../src/drivers/sqlite/database.ts'
 import { claim, claimOf, release, renew } from '../sqlite/claims.ts'
 import { ClientProcess, end, endProcessesAfterEach, run } from '../sqlite/processes.ts'
-import { scratch, until } from '../sqlite/scratch.ts'
+import { scratch } from '../sqlite/scratch.ts'
+import { eventually } from '../support/eventually.ts'
 
 const { file, driver } = scratch()
 endProcessesAfterEach()
@@ -37,10 +38,10 @@ test('a process killed right after a hand-over does not hold up the next', async
   const waiting = claimOf('a')
   await last.claim(waiting)
   await release(own, inFront)
-  await until(() => middle.heard.find(({ news }) => news !== 'ask'), 'the hand-over')
+  await eventually(() => middle.heard.find(({ news }) => news !== 'ask'), 'the hand-over')
   await end(middle.child)
   // It never asked about the middle one: it learns of it by looking.
-  await until(() => last.heard.find(({ id, news }) => id === waiting.id && news === 'ask'), 'a nudge')
+  await eventually(() => last.heard.find(({ id, news }) => id === waiting.id && news === 'ask'), 'a nudge')
   expect(await last.ask({ op: 'renew', key: 'a', id: waiting.id, ttlMs: 60_000 })).toMatchObject({
     state: 'held',
     after: { how: 'died' },
@@ -55,7 +56,7 @@ test('a waiter in another process is woken by the release, with its fence', asyn
   const waiting = claimOf('a')
   expect(await other.claim(waiting)).toMatchObject({ state: 'waiting', ahead: 0 })
   await release(own, held)
-  const { news } = await until(() => other.heard[0], 'the grant')
+  const { news } = await eventually(() => other.heard[0], 'the grant')
   const standing = await other.claim(waiting)
   expect(standing.state).toBe('held')
   expect(news).toMatchObject({ state: 'held', fence: (standing as { fence: number }).fence })

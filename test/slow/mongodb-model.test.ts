@@ -1,17 +1,12 @@
-import { MongoClient } from 'mongodb'
-import { afterAll, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import { compareWithModel } from '../../src/testing/index.ts'
 import { mongoHarness } from '../support/mongo-harness.ts'
-import { againIfItFell, countFalls } from '../support/mongo-falls.ts'
+import { clientOf } from '../support/mongo-client.ts'
+import { againIfItFell } from '../support/mongo-falls.ts'
 import { MongoServer } from '../support/mongo-server.ts'
 
 const server = await MongoServer.start()
-const client = new MongoClient(server.url)
-countFalls()
-afterAll(async () => {
-  await client.close()
-  await server.stop()
-})
+const client = clientOf(server)
 
 const options = { timeout: 300_000, retry: againIfItFell }
 

@@ -1,18 +1,13 @@
-import { MongoClient } from 'mongodb'
-import { afterAll, describe } from 'vitest'
+import { describe } from 'vitest'
 import { mongodb } from '../../src/drivers/mongodb.ts'
 import { primitivesConformance } from '../../src/testing/index.ts'
-import { againIfItFell, countFalls } from '../support/mongo-falls.ts'
+import { clientOf } from '../support/mongo-client.ts'
+import { againIfItFell } from '../support/mongo-falls.ts'
 import { MongoServer } from '../support/mongo-server.ts'
 import { realTimeBench } from '../support/real-time-bench.ts'
 
 const server = await MongoServer.start()
-const client = new MongoClient(server.url)
-countFalls()
-afterAll(async () => {
-  await client.close()
-  await server.stop()
-})
+const client = clientOf(server)
 
 let stores = 0
 

@@ -3,7 +3,7 @@ import { once } from 'node:events'
 import path from 'node:path'
 import { afterEach } from 'vitest'
 import type { Claim, Request, Standing } from '../../src/core/driver.ts'
-import { until } from './scratch.ts'
+import { eventually } from '../support/eventually.ts'
 
 const children = new Set<ChildProcess>()
 
@@ -59,7 +59,7 @@ export class ClientProcess {
 
   static async start(file: string): Promise<ClientProcess> {
     const client = new ClientProcess(file)
-    await until(() => client.#ready || undefined, 'a client process')
+    await eventually(() => client.#ready, 'a client process')
     return client
   }
 
@@ -101,7 +101,7 @@ export class RunningChild {
 
   /** Resolves when the child has said that it is ready. */
   async ready(): Promise<void> {
-    await until(() => this.output.includes('ready') || undefined, `readiness (${this.errors})`)
+    await eventually(() => this.output.includes('ready'), `readiness (${this.errors})`)
   }
 
   /** Resolves with the exit code. */

@@ -1,7 +1,6 @@
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
-import { setTimeout as pause } from 'node:timers/promises'
 import { afterEach } from 'vitest'
 import type { LockDriver } from '../../src/core/driver.ts'
 import { sqlite, type SqliteOptions } from '../../src/drivers/sqlite.ts'
@@ -30,20 +29,5 @@ export function scratch(): {
       await driver.open()
       return driver
     },
-  }
-}
-
-/** Resolves with the first value that is not undefined; rejects after `withinMs`. */
-export async function until<Value>(
-  look: () => Value | undefined | Promise<Value | undefined>,
-  what: string,
-  withinMs = 10_000,
-): Promise<Value> {
-  const deadline = performance.now() + withinMs
-  for (;;) {
-    const value = await look()
-    if (value !== undefined) return value
-    if (performance.now() > deadline) throw new Error(`${what} did not come about within ${withinMs} ms.`)
-    await pause(2)
   }
 }

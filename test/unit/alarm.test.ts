@@ -91,7 +91,7 @@ describe('the alarm', () => {
     expect(woken).toEqual(['early at 10', 'late at 90'])
   })
 
-  test('keeps its order under thousands of random changes', async () => {
+  test('wakes everybody on time under thousands of random changes', async () => {
     const time = fakeTime()
     const alarm = new Alarm(time.environment)
     const random = seededRandom(11)
@@ -101,7 +101,7 @@ describe('the alarm', () => {
       { length: 200 },
       () =>
         new Dreamer((dreamer, now) => {
-          expect(now).toBeGreaterThanOrEqual(due.get(dreamer) ?? Infinity)
+          expect(now).toBe(due.get(dreamer))
           due.delete(dreamer)
         }),
     )

@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import type { AcquireOptions, Lease, LeaseholdError, Locks } from '../../src/index.ts'
+import { around } from './support/around.ts'
 import { isSettled, locksBench } from './support/bench-of-locks.ts'
 
 type Take = (locks: Locks, name: string, options: AcquireOptions) => Promise<Lease>
@@ -230,18 +231,13 @@ describe('no deadlock', () => {
   test('is looked for when the client says so, or before half a second has passed', async () => {
     const bench = locksBench()
     let lists = 0
-    bench.wrap = (driver) => ({
-      name: driver.name,
-      supports: driver.supports,
-      open: () => driver.open(),
-      list: (query) => {
-        lists += 1
-        return driver.list(query)
-      },
-      listen: (heard) => driver.listen?.(heard) ?? { [Symbol.dispose]() {} },
-      close: () => driver.close(),
-      send: (requests) => driver.send(requests),
-    })
+    bench.wrap = (driver) =>
+      around(driver, {
+        list: (query) => {
+          lists += 1
+          return driver.list(query)
+        },
+      })
     const [one, off] = [await bench.client(), await bench.client({ deadlockDetection: false })]
     const held = await one.acquire('a')
     const waits = [off.acquire('a', { party: 'p' }), one.acquire('a'), one.acquire('a', { party: 'q' })]

@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import type { Leader } from '../../src/index.ts'
+import { around } from './support/around.ts'
 import { isSettled, locksBench } from './support/bench-of-locks.ts'
 
 describe('an election', () => {
@@ -88,15 +89,10 @@ describe('an election', () => {
   test('goes on through a store that fails for a while', async () => {
     const bench = locksBench()
     let broken = false
-    bench.wrap = (driver) => ({
-      name: driver.name,
-      supports: driver.supports,
-      open: () => driver.open(),
-      list: (query) => driver.list(query),
-      listen: (heard) => driver.listen?.(heard) ?? { [Symbol.dispose]() {} },
-      close: () => driver.close(),
-      send: (requests) => (broken ? Promise.reject(new Error('no route')) : driver.send(requests)),
-    })
+    bench.wrap = (driver) =>
+      around(driver, {
+        send: (requests) => (broken ? Promise.reject(new Error('no route')) : driver.send(requests)),
+      })
     const election = (await bench.client()).elect('boss', { ttl: '3s' })
     await election.campaign()
     broken = true

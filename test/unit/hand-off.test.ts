@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'vitest'
+import { around } from './support/around.ts'
 import { isSettled, locksBench } from './support/bench-of-locks.ts'
 
 describe('hand-off', () => {
@@ -69,14 +70,10 @@ describe('hand-off', () => {
   test('that cannot reach the store fails, and the lease stays and is renewed', async () => {
     const bench = locksBench()
     let broken = false
-    bench.wrap = (driver) => ({
-      name: driver.name,
-      supports: driver.supports,
-      open: () => driver.open(),
-      list: (query) => driver.list(query),
-      close: () => driver.close(),
-      send: (requests) => (broken ? Promise.reject(new Error('no route')) : driver.send(requests)),
-    })
+    bench.wrap = (driver) =>
+      around(driver, {
+        send: (requests) => (broken ? Promise.reject(new Error('no route')) : driver.send(requests)),
+      })
     const locks = await bench.client()
     const lease = await locks.acquire('a', { ttl: '3s' })
     broken = true

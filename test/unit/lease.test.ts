@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'vitest'
+import { around } from './support/around.ts'
 import { isSettled, locksBench } from './support/bench-of-locks.ts'
 
 describe('a lease', () => {
@@ -131,16 +132,10 @@ describe('releasing', () => {
   test('when the store cannot be reached is quiet, and goes on in the background', async () => {
     const bench = locksBench()
     let broken = false
-    bench.wrap = (driver) => ({
-      ...driver,
-      name: driver.name,
-      supports: driver.supports,
-      open: () => driver.open(),
-      list: (query) => driver.list(query),
-      listen: (heard) => driver.listen?.(heard) ?? { [Symbol.dispose]() {} },
-      close: () => driver.close(),
-      send: (requests) => (broken ? Promise.reject(new Error('no route')) : driver.send(requests)),
-    })
+    bench.wrap = (driver) =>
+      around(driver, {
+        send: (requests) => (broken ? Promise.reject(new Error('no route')) : driver.send(requests)),
+      })
     const locks = await bench.client()
     const lease = await locks.acquire('a')
     broken = true
@@ -188,15 +183,10 @@ describe('closing', () => {
   test('does not wait for ever for a store that does not answer', async () => {
     const bench = locksBench()
     let hang = false
-    bench.wrap = (driver) => ({
-      ...driver,
-      name: driver.name,
-      supports: driver.supports,
-      open: () => driver.open(),
-      list: (query) => driver.list(query),
-      close: () => driver.close(),
-      send: (requests) => (hang ? new Promise(() => {}) : driver.send(requests)),
-    })
+    bench.wrap = (driver) =>
+      around(driver, {
+        send: (requests) => (hang ? new Promise(() => {}) : driver.send(requests)),
+      })
     const locks = await bench.client()
     await locks.acquire('a')
     hang = true

@@ -205,6 +205,11 @@ describe('holding', () => {
     expect(player.answer(held(), 10_000, 30_001).done).toEqual([])
   })
 
+  test('is lost when the answer to a renewal came as late as the lease is long, and not before', () => {
+    expect(holding().tick(10_000).answer(held(1000), 10_000, 10_947).done).toEqual(['renewed'])
+    expect(holding().tick(10_000).answer(held(1000), 10_000, 10_948).done).toEqual(['lost'])
+  })
+
   test('is lost when the store says it has ended, with its reason', () => {
     const player = holding().tick(10_000).answer({ state: 'absent', reason: 'evicted', detail: 'by hand' }, 10_000)
     expect(player.effects).toEqual([{ type: 'lost', reason: 'evicted', detail: 'by hand' }])
@@ -241,6 +246,7 @@ describe('holding', () => {
     const player = holding().tick(10_000)
     player.answer({ state: 'held', fence: 7, ttlMs: 20_000, leaving: 'preempted' }, 10_000)
     expect(player.life.deadline).toBe(28_498)
+    expect(wakeAt(player.life)).toBe(18_498)
   })
 
   test('drops the answer to an older request', () => {

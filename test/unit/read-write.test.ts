@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import type { WaitOptions } from '../../src/index.ts'
-import type { LockDriver, Standing } from '../../src/core/driver.ts'
+import type { Standing } from '../../src/core/driver.ts'
+import { around } from './support/around.ts'
 import { isSettled, locksBench } from './support/bench-of-locks.ts'
 
 describe('a read/write lock', () => {
@@ -138,10 +139,11 @@ describe('upgrade', () => {
   test('whose grant is not heard of is not taken for a loss when the old claim is unknown to the store', async () => {
     const bench = locksBench()
     let deaf = false
-    bench.wrap = (driver) => ({
-      ...around(driver),
-      listen: (heard) => driver.listen?.((...news) => (deaf ? undefined : heard(...news))) ?? { [Symbol.dispose]() {} },
-    })
+    bench.wrap = (driver) =>
+      around(driver, {
+        listen: (heard) =>
+          driver.listen?.((...news) => (deaf ? undefined : heard(...news))) ?? { [Symbol.dispose]() {} },
+      })
     const [one, other] = [await bench.client(), await bench.client()]
     const lost: string[] = []
     one.on('lost', ({ reason }) => lost.push(reason))
@@ -161,21 +163,21 @@ describe('upgrade', () => {
   test('given up when it was granted already, unheard, lets go of all, and the old lease says so at once', async () => {
     const bench = locksBench()
     let heardOnly: string | undefined
-    bench.wrap = (driver) => ({
-      ...around(driver),
-      listen: (heard) =>
-        driver.listen?.((...news) => (heardOnly === undefined ? heard(...news) : undefined)) ?? {
-          [Symbol.dispose]() {},
+    bench.wrap = (driver) =>
+      around(driver, {
+        listen: (heard) =>
+          driver.listen?.((...news) => (heardOnly === undefined ? heard(...news) : undefined)) ?? {
+            [Symbol.dispose]() {},
+          },
+        async send(requests) {
+          const standings = await driver.send(requests)
+          return standings.map((standing, index): Standing => {
+            const request = requests[index]
+            const hears = heardOnly === undefined || request?.op !== 'renew' || request.id === heardOnly
+            return hears ? standing : { state: 'unknown', error: new Error('cut') }
+          })
         },
-      async send(requests) {
-        const standings = await driver.send(requests)
-        return standings.map((standing, index): Standing => {
-          const request = requests[index]
-          const hears = heardOnly === undefined || request?.op !== 'renew' || request.id === heardOnly
-          return hears ? standing : { state: 'unknown', error: new Error('cut') }
-        })
-      },
-    })
+      })
     const [one, other] = [await bench.client(), await bench.client()]
     const reader = await one.readWrite('a').read({ ttl: '9s', heartbeat: '1s' })
     const second = await other.readWrite('a').read()
@@ -196,14 +198,14 @@ describe('upgrade', () => {
   test('whose answer is lost on the way is asked again, not given up', async () => {
     const bench = locksBench()
     let losing = 0
-    bench.wrap = (driver) => ({
-      ...around(driver),
-      async send(requests) {
-        const standings = await driver.send(requests)
-        if (losing-- <= 0) return standings
-        return standings.map((): Standing => ({ state: 'unknown', error: new Error('cut') }))
-      },
-    })
+    bench.wrap = (driver) =>
+      around(driver, {
+        async send(requests) {
+          const standings = await driver.send(requests)
+          if (losing-- <= 0) return standings
+          return standings.map((): Standing => ({ state: 'unknown', error: new Error('cut') }))
+        },
+      })
     const locks = await bench.client()
     const reader = await locks.readWrite('a').read()
     losing = 2
@@ -276,15 +278,3 @@ describe('downgrade', () => {
     await writing
   })
 })
-
-function around(driver: LockDriver): LockDriver {
-  return {
-    name: driver.name,
-    supports: driver.supports,
-    open: () => driver.open(),
-    list: (query) => driver.list(query),
-    listen: (heard) => driver.listen?.(heard) ?? { [Symbol.dispose]() {} },
-    close: () => driver.close(),
-    send: (requests) => driver.send(requests),
-  }
-}

@@ -4,7 +4,8 @@ import { afterEach, expect, test } from 'vitest'
 import { Bell, removeDeadBells, watchFile, type WatchFile } from '../../src/drivers/sqlite/bell.ts'
 import { BellRinger } from '../../src/drivers/sqlite/bell-ringer.ts'
 import { readBellLine, writeBellLine, type BellNews } from '../../src/drivers/sqlite/bell-line.ts'
-import { scratch, until } from '../sqlite/scratch.ts'
+import { scratch } from '../sqlite/scratch.ts'
+import { eventually } from '../support/eventually.ts'
 
 const { file } = scratch()
 const owner = 'boot-1_77_20_900_00000000000000bb'
@@ -65,7 +66,7 @@ test.each([
 ])('a bell is %s', async (_how, watch) => {
   const { heard } = hang(watch)
   await ringer().ring([notice, { ...notice, id: 'two' }])
-  await until(() => heard[1], 'the second piece of news')
+  await eventually(() => heard[1], 'the second piece of news')
   expect(heard.map(({ id }) => id)).toEqual(['one', 'two'])
 })
 
@@ -77,7 +78,7 @@ test('a watcher that fails later is replaced by polling', async () => {
   })
   fail()
   await ringer().ring([notice])
-  await until(() => heard[0], 'news')
+  await eventually(() => heard[0], 'news')
 })
 
 test('a line in two pieces is one piece of news, and bad lines beside it harm nothing', () => {

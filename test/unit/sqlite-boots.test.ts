@@ -2,7 +2,8 @@ import { expect, test } from 'vitest'
 import type { LockDriver } from '../../src/core/driver.ts'
 import type { SqliteSurroundings } from '../../src/drivers/sqlite.ts'
 import { ask, claim, claimOf, release, renew } from '../sqlite/claims.ts'
-import { scratch, until } from '../sqlite/scratch.ts'
+import { scratch } from '../sqlite/scratch.ts'
+import { eventually } from '../support/eventually.ts'
 
 const { file, driver } = scratch()
 
@@ -139,7 +140,7 @@ test('whoever waits is told to ask when a process in front of it dies', async ()
   const waiting = claimOf('a')
   await claim(second, waiting)
   here.dead.add(1)
-  expect(await until(() => heard[0], 'a nudge')).toBe(`a ${waiting.id} "ask"`)
+  expect(await eventually(() => heard[0], 'a nudge')).toBe(`a ${waiting.id} "ask"`)
   expect(await renew(second, waiting)).toMatchObject({ state: 'held', after: { how: 'died' } })
 })
 

@@ -1,65 +1,48 @@
-import { afterEach, describe, expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import type { Claim, LockDriver, Request, Standing } from '../../src/core/driver.ts'
-import { sqlite } from '../../src/drivers/sqlite.ts'
 import type { Owner } from '../../src/core/owner.ts'
-import { mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import type { SqliteSurroundings } from '../../src/drivers/sqlite.ts'
+import { openDatabase } from '../../src/drivers/sqlite/database.ts'
+import { claimOf } from '../sqlite/claims.ts'
+import { scratch } from '../sqlite/scratch.ts'
 
-const folders: string[] = []
-afterEach(() => {
-  for (const folder of folders.splice(0)) rmSync(folder, { recursive: true })
-})
-
-const claim: Claim = {
-  id: 'a',
-  key: 'default/named:x',
-  mode: 'exclusive',
-  priority: 0,
-  wait: true,
-  ttlMs: 1000,
-  graceMs: 0,
-  runner: { id: 'runner', incarnation: 'one', host: 'here', pid: 1, client: 'client' },
-}
+const { file, driver: open } = scratch()
+const claim = claimOf('default/named:x', { id: 'a', ttlMs: 1000 })
 const release = (id: string): Request => ({ op: 'release', key: claim.key, id })
 const harmless: Request = { op: 'release', key: 'default/named:nobody', id: 'none' }
 
+let stores = 0
+
 /** A store whose time is told, and its drivers. */
-async function setUp() {
-  const folder = mkdtempSync(join(tmpdir(), 'leasehold-shortcut-'))
-  folders.push(folder)
+function setUp() {
+  const store = file(`locks-${(stores += 1)}.sqlite`)
   const time = { now: 1000 }
   const clock = { now: () => time.now, wall: () => 1_700_000_000_000 + time.now }
-  const file = join(folder, 'locks.sqlite')
   /** Pids of processes that have ended. */
   const dead = new Set<number>()
   const isGone = ({ pid }: Owner) => dead.has(pid)
-  const driver = (pid = process.pid) =>
-    sqlite({ file, surroundings: { clock, isGone, process: { namespace: '1', pid, started: 1 } } })
-  return { time, driver, file, dead }
+  const driver = (pid = process.pid, elsewhere: Partial<SqliteSurroundings> = {}): Promise<LockDriver> =>
+    open({ file: store, surroundings: { clock, isGone, process: { namespace: '1', pid, started: 1 }, ...elsewhere } })
+  return { store, time, driver, dead }
 }
 
-/** One request by itself may go the short way; with another beside it, it never does. */
-async function bothWays(
-  play: (send: (request: Request) => Promise<Standing>, time: { now: number }) => Promise<unknown>,
-) {
+type Stage = ReturnType<typeof setUp>
+type Send = (driver: LockDriver, request: Request) => Promise<Standing | undefined>
+
+/** One request by itself may go the short way; with another beside it, it never does. Nobody can tell which it went. */
+async function isSameBothWays(play: (send: Send, stage: Stage) => Promise<unknown>): Promise<void> {
   const outcomes: unknown[] = []
   for (const beside of [[], [harmless]]) {
-    const { time, driver } = await setUp()
-    const opened: LockDriver = driver()
-    const send = async (request: Request) => {
-      const [standing = nothing] = await opened.send([request, ...beside])
-      return standing
-    }
-    outcomes.push(await play(send, time))
-    await opened.close()
+    const send: Send = async (driver, request) => (await driver.send([request, ...beside]))[0]
+    outcomes.push(await play(send, setUp()))
   }
-  return outcomes
+  expect(outcomes[0]).toEqual(outcomes[1])
 }
 
-const nothing: Standing = { state: 'unknown', error: 'no answer' }
-const told = (standing: Standing) =>
-  standing.state === 'held' ? { ...standing, fence: standing.fence % 1000 } : standing
+/** What the store has in the end. */
+const stored = async (driver: LockDriver): Promise<unknown> => (await driver.list({})).keys
+
+const ask = (changes: Partial<Claim> = {}): Request => ({ op: 'claim', claim: { ...claim, ...changes } })
 
 describe('the short way answers as the long one', () => {
   test.each<[string, Partial<Claim>]>([
@@ -72,33 +55,48 @@ describe('the short way answers as the long one', () => {
     ['a conversion of nothing', { replaces: 'nobody' }],
     ['a claim that would evict', { evict: 'all' }],
   ])('to %s on an idle key', async (_what, changes) => {
-    const [short, long] = await bothWays(async (send) =>
-      told(await send({ op: 'claim', claim: { ...claim, ...changes } })),
-    )
-    expect(short).toEqual(long)
+    await isSameBothWays(async (send, { driver }) => {
+      const one = await driver()
+      return [await send(one, ask(changes)), await stored(one)]
+    })
   })
 
   test('to a release, one that came too late, and one of somebody else’s', async () => {
-    const [short, long] = await bothWays(async (send, time) => {
-      const story: Standing[] = []
+    await isSameBothWays(async (send, { driver, time }) => {
+      const one = await driver()
+      const story: unknown[] = []
       for (const id of ['a', 'b', 'c']) {
-        story.push(await send({ op: 'claim', claim: { ...claim, id } }))
+        story.push(await send(one, ask({ id })))
         if (id === 'b') time.now += 2000
-        story.push(await send(release(id === 'c' ? 'not c' : id)))
+        story.push(await send(one, release(id === 'c' ? 'not c' : id)))
       }
-      return story.map(told)
+      return story
     })
-    expect(short).toEqual(long)
+  })
+
+  test('to a claim on a key whose last holder is remembered', async () => {
+    await isSameBothWays(async (send, { driver, dead }) => {
+      const [one, other] = [await driver(1), await driver(2)]
+      const story = [await send(one, ask())]
+      dead.add(1)
+      story.push(await send(other, release('nobody')), await send(other, ask({ id: 'b' })))
+      expect(story.at(-1)).toMatchObject({ state: 'held', after: { how: 'died' } })
+      return story
+    })
+  })
+
+  test('to a claim after another boot has written: fences go on from the wall clock', async () => {
+    await isSameBothWays(async (send, { driver, time }) => {
+      const [here, there] = [await driver(1), await driver(2, { boot: 'another' })]
+      const story = [await send(here, ask()), await send(there, ask({ key: 'default/named:y', id: 'b' }))]
+      time.now += 10
+      story.push(await send(here, ask({ key: 'default/named:z', id: 'c' })))
+      return [story, await stored(here)]
+    })
   })
 })
 
 describe('the short way hands over as the long one', () => {
-  /** What the store has of the key in the end, but for the size of fences. */
-  const stored = async (driver: LockDriver): Promise<unknown> => {
-    const { keys } = await driver.list({})
-    return keys.map(({ key, claims }) => ({ key, claims: claims.map((one) => ({ ...one, fence: one.fence % 1000 })) }))
-  }
-
   test.each<[string, ...Partial<Claim>[]]>([
     ['one that waits', {}],
     ['the first of three', {}, {}, {}],
@@ -112,48 +110,129 @@ describe('the short way hands over as the long one', () => {
     ['one that is detached', { detached: true }, {}],
     ['one that would steal', { evict: 'stale', staleMs: 5000 }, {}],
   ])('to %s', async (_whom, ...waiting) => {
-    const outcomes: unknown[] = []
-    for (const beside of [[], [harmless]]) {
-      const { time, driver } = await setUp()
-      const [one, other] = [driver(), driver()]
-      await one.send([{ op: 'claim', claim }])
+    await isSameBothWays(async (send, { driver, time }) => {
+      const [one, other] = [await driver(), await driver()]
+      await send(one, ask())
       for (const [index, changes] of waiting.entries()) {
-        const by = changes.replaces === undefined ? other : one
-        await by.send([{ op: 'claim', claim: { ...claim, ...changes, id: `w${index}` } }])
+        await send(changes.replaces === undefined ? other : one, ask({ ...changes, id: `w${index}` }))
         time.now += 7
       }
-      const [standing = nothing] = await one.send([release('a'), ...beside])
+      const standing = await send(one, release('a'))
       time.now += 3
-      outcomes.push([standing, await stored(one)])
-      await one.close()
-      await other.close()
-    }
-    expect(outcomes[0]).toEqual(outcomes[1])
+      return [standing, await stored(one)]
+    })
   })
 
   test('to nobody, if the holder’s time is over or it is not this driver’s', async () => {
-    const outcomes: unknown[] = []
-    for (const beside of [[], [harmless]]) {
-      const { time, driver } = await setUp()
-      const [one, other] = [driver(), driver()]
-      const story: unknown[] = []
-      await one.send([{ op: 'claim', claim }])
-      await other.send([{ op: 'claim', claim: { ...claim, id: 'b', ttlMs: 5000 } }])
-      await other.send([{ op: 'claim', claim: { ...claim, id: 'c', ttlMs: 5000 } }])
+    await isSameBothWays(async (send, { driver, time }) => {
+      const [one, other] = [await driver(), await driver()]
+      await send(one, ask())
+      for (const id of ['b', 'c']) await send(other, ask({ id, ttlMs: 5000 }))
       time.now += 1500
-      story.push(...(await one.send([release('a'), ...beside])).slice(0, 1), await stored(one))
-      story.push(...(await one.send([release('b'), ...beside])).slice(0, 1), await stored(one))
-      outcomes.push(story)
-      await one.close()
-      await other.close()
-    }
-    expect(outcomes[0]).toEqual(outcomes[1])
+      const story: unknown[] = []
+      for (const id of ['a', 'b']) story.push(await send(one, release(id)), await stored(one))
+      return story
+    })
+  })
+
+  test('to one that waits on the clock of another boot', async () => {
+    await isSameBothWays(async (send, { driver, time }) => {
+      const [here, there] = [await driver(1), await driver(2, { boot: 'another' })]
+      await send(here, ask())
+      await send(there, ask({ id: 'b' }))
+      // The counters are of this boot again.
+      await send(here, ask({ key: 'default/named:y', id: 'c' }))
+      time.now += 100
+      return [await send(here, release('a')), await stored(here)]
+    })
+  })
+
+  test('after another boot has written: fences go on from the wall clock', async () => {
+    await isSameBothWays(async (send, { driver, time }) => {
+      const [here, there] = [await driver(1), await driver(2, { boot: 'another' })]
+      await send(here, ask())
+      await send(here, ask({ id: 'b' }))
+      await send(there, ask({ key: 'default/named:y', id: 'c' }))
+      time.now += 10
+      return [await send(here, release('a')), await stored(here)]
+    })
+  })
+
+  test('to one whose lease a clock that was set back would stretch', async () => {
+    await isSameBothWays(async (send, { driver, time }) => {
+      const one = await driver()
+      for (const id of ['a', 'b']) await send(one, ask({ id }))
+      time.now -= 300
+      return [await send(one, release('a')), await stored(one)]
+    })
+  })
+
+  test.each([
+    ['somebody waits', ['b']],
+    ['nobody waits', []],
+  ])('when another process releases the lock of one that has died, and %s', async (_who, waiting) => {
+    await isSameBothWays(async (send, { driver, dead }) => {
+      const [one, other] = [await driver(1), await driver(2)]
+      for (const id of ['a', ...waiting]) await send(id === 'a' ? one : other, ask({ id }))
+      dead.add(1)
+      return [await send(other, release('a')), await send(other, ask({ id: 'b' })), await stored(other)]
+    })
+  })
+
+  test('to nobody while another reader holds, and to the writer after it, which is told of a reader that expired', async () => {
+    await isSameBothWays(async (send, { driver, time }) => {
+      const one = await driver()
+      const story: unknown[] = []
+      for (const [id, ttlMs] of [
+        ['a', 5000],
+        ['b', 5000],
+        ['c', 1000],
+      ] as const) {
+        await send(one, ask({ id, ttlMs, mode: 'shared' }))
+      }
+      await send(one, ask({ id: 'w', ttlMs: 5000 }))
+      story.push(await send(one, release('a')), await stored(one))
+      time.now += 1500
+      story.push(await send(one, { op: 'renew', key: claim.key, id: 'b', ttlMs: 5000 }))
+      story.push(await send(one, release('b')), await send(one, ask({ id: 'w' })))
+      expect(story.at(-1)).toMatchObject({ state: 'held', after: { how: 'expired' } })
+      return [story, await stored(one)]
+    })
+  })
+
+  test('to nobody, if another reader has died: that is noted when it is first seen', async () => {
+    await isSameBothWays(async (send, { driver, time, dead }) => {
+      const [one, other] = [await driver(1), await driver(2)]
+      for (const [by, id] of [
+        [one, 'a'],
+        [other, 'b'],
+      ] as const)
+        await send(by, ask({ id, mode: 'shared' }))
+      dead.add(2)
+      const standing = await send(one, release('a'))
+      time.now += 1200
+      return [standing, await send(one, ask({ id: 'c' }))]
+    })
+  })
+
+  test('to the one behind it if the first in line has died, as if that had never queued', async () => {
+    await isSameBothWays(async (send, { driver, dead }) => {
+      const [one, other, third] = [await driver(1), await driver(2), await driver(3)]
+      await send(one, ask())
+      await send(other, ask({ id: 'b' }))
+      await send(third, ask({ id: 'c' }))
+      dead.add(2)
+      const standing = await send(one, release('a'))
+      const next = await send(third, { op: 'renew', key: claim.key, id: 'c', ttlMs: 1000 })
+      expect(next).toMatchObject({ state: 'held', after: undefined })
+      return [standing, next, await stored(one)]
+    })
   })
 })
 
 test('fences grow by one whichever way a grant went', async () => {
-  const { driver } = await setUp()
-  const one = driver()
+  const { driver } = setUp()
+  const one = await driver()
   const fences: number[] = []
   for (let round = 0; round < 20; round += 1) {
     const id = `id-${round}`
@@ -164,37 +243,39 @@ test('fences grow by one whichever way a grant went', async () => {
   }
   const [first = 0] = fences
   expect(fences).toEqual(Array.from({ length: 20 }, (_, index) => first + index))
-  await one.close()
+})
+
+test('the counters are of the last grant, also if that was a hand-over', async () => {
+  const { driver, store } = setUp()
+  const one = await driver()
+  for (const id of ['a', 'b', 'c']) await one.send([{ op: 'claim', claim: { ...claim, id } }])
+  const look = openDatabase(store)
+  const numbers = (what: string) => look.query(`select fence, ${what}`).get()
+  for (const id of ['a', 'b']) {
+    await one.send([release(id)])
+    const counted = numbers('sequence from counters')
+    expect(counted).toEqual(numbers(`turn as sequence from holders where key = '${claim.key}'`))
+  }
+  look.close()
+})
+
+test('whoever waits goes first, even where no holder is left: somebody may have deleted it by hand', async () => {
+  const { driver, store } = setUp()
+  const [one, other] = [await driver(), await driver()]
+  await one.send([{ op: 'claim', claim }])
+  await one.send([{ op: 'claim', claim: { ...claim, id: 'b' } }])
+  const hand = openDatabase(store)
+  hand.exec(`delete from holders where id = 'a'`)
+  hand.close()
+  expect(await other.send([{ op: 'claim', claim: { ...claim, id: 'c' } }])).toMatchObject([{ state: 'waiting' }])
+  expect(await one.send([{ op: 'claim', claim: { ...claim, id: 'b' } }])).toMatchObject([{ state: 'held' }])
 })
 
 test('a release that somebody waits for lets the waiter in', async () => {
-  const { driver } = await setUp()
-  const [one, other] = [driver(), driver()]
+  const { driver } = setUp()
+  const [one, other] = [await driver(), await driver()]
   await one.send([{ op: 'claim', claim }])
   expect(await other.send([{ op: 'claim', claim: { ...claim, id: 'b' } }])).toMatchObject([{ state: 'waiting' }])
   await one.send([release('a')])
   expect(await other.send([{ op: 'renew', key: claim.key, id: 'b', ttlMs: 1000 }])).toMatchObject([{ state: 'held' }])
-  await one.close()
-  await other.close()
-})
-
-describe('a release whose first in line has died', () => {
-  test('goes to the one behind it, as if the dead one had never queued', async () => {
-    const outcomes: unknown[] = []
-    for (const beside of [[], [harmless]]) {
-      const { driver, dead } = await setUp()
-      const drivers = [driver(1), driver(2), driver(3)]
-      const [one, other, third] = drivers as [LockDriver, LockDriver, LockDriver]
-      const [first] = await one.send([{ op: 'claim', claim }])
-      await other.send([{ op: 'claim', claim: { ...claim, id: 'b' } }])
-      await third.send([{ op: 'claim', claim: { ...claim, id: 'c' } }])
-      dead.add(2)
-      const [standing] = await one.send([release('a'), ...beside])
-      const [next = nothing] = await third.send([{ op: 'renew', key: claim.key, id: 'c', ttlMs: 1000 }])
-      outcomes.push([standing, told(next)])
-      expect([first, next]).toMatchObject([{ state: 'held' }, { state: 'held', after: undefined }])
-      for (const each of drivers) await each.close()
-    }
-    expect(outcomes[0]).toEqual(outcomes[1])
-  })
 })

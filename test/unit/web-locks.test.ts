@@ -3,6 +3,7 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import type { Locks } from '../../src/api/locks.ts'
 import { faulty, type FaultyDriver } from '../../src/testing/faults.ts'
 import { webLocks, type LockOptions, type WebLock, type WebLockManager } from '../../src/web-locks/index.ts'
+import { around } from './support/around.ts'
 import { isSettled, locksBench, type LocksBench } from './support/bench-of-locks.ts'
 
 let bench: LocksBench
@@ -405,22 +406,18 @@ describe('query', () => {
   test('names the digest of a long name where the store does not tell the name', async () => {
     const long = 'long'.repeat(200)
     // As over postgres-advisory, where a session says who it is with its first claim, whatever the lock.
-    bench.wrap = (driver) => ({
-      name: driver.name,
-      supports: driver.supports,
-      open: () => driver.open(),
-      send: (requests) => driver.send(requests),
-      close: () => driver.close(),
-      list: async (query) => {
-        const page = await driver.list(query)
-        const told = page.keys.flatMap(({ claims }) => claims)[0]?.runner
-        const keys = page.keys.map(({ key, claims }) => ({
-          key,
-          claims: claims.map((claim) => ({ ...claim, runner: told ?? claim.runner })),
-        }))
-        return { ...page, keys }
-      },
-    })
+    bench.wrap = (driver) =>
+      around(driver, {
+        list: async (query) => {
+          const page = await driver.list(query)
+          const told = page.keys.flatMap(({ claims }) => claims)[0]?.runner
+          const keys = page.keys.map(({ key, claims }) => ({
+            key,
+            claims: claims.map((claim) => ({ ...claim, runner: told ?? claim.runner })),
+          }))
+          return { ...page, keys }
+        },
+      })
     const observer = webLocks(await bench.client())
     const held = [holding(manager, long), holding(manager, `${long}er`)]
     for (const lock of held) await lock.granted

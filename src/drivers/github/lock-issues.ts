@@ -118,7 +118,7 @@ label and its comments to the workers that share it.`
 }
 
 /** The number in a key such as `default/issue:123`. */
-export function issueNumberIn(key: string): number | undefined {
+function issueNumberIn(key: string): number | undefined {
   const [, number] = /^issue:([1-9]\d*)$/.exec(splitStoreKey(key)?.scopeKey ?? '') ?? []
   return number === undefined ? undefined : Number(number)
 }

@@ -59,7 +59,6 @@ export class Clearing {
 
 /** One release of one claim on one node. */
 class Errand implements Sleeper {
-  alarmAt = Infinity
   alarmSlot = -1
   failures = 0
   readonly wake: () => void

@@ -53,7 +53,6 @@ interface Poll extends Sleeper {
 }
 
 class RunningPoll<Answer, Verdict> implements Poll {
-  alarmAt = Infinity
   alarmSlot = -1
   readonly #question: Question<Answer, Verdict>
   readonly #answers: (Answer | undefined)[]

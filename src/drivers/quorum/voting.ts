@@ -90,6 +90,7 @@ export class Voting {
       this.#trouble = error
     }
   }
+
   #startedAt(upSince: number): void {
     const uptimeMs = this.#environment.now() - upSince
     // Two readings of one start differ by a little, and a floor that crept up would cost a write-back each time.

@@ -16,7 +16,7 @@ const codes = {
 } as const
 
 /** The primary result code of an error, whichever binding threw it. Undefined: SQLite did not. */
-export function sqliteCode(error: unknown): number | undefined {
+function sqliteCode(error: unknown): number | undefined {
   if (typeof error !== 'object' || error === null) return undefined
   const { errcode, rawCode, code } = error as { errcode?: unknown; rawCode?: unknown; code?: unknown }
   const number = typeof errcode === 'number' ? errcode : rawCode

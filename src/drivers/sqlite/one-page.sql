@@ -24,5 +24,5 @@ create trigger count_hand_over after update of id on holders begin
   update holders set fence = new.fence, turn = new.turn where key = x'' and id = '';
 end;
 
--- 1: wants the whole key for itself, for as long as it renews, and takes nobody's place: what `hand_over` can grant.
+-- 1: wants the whole key for itself, for as long as it renews, and takes nobody's place: what `handOver` can grant.
 alter table waiters add column plain integer not null default 0;

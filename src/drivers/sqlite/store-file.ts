@@ -90,8 +90,8 @@ export function refuseNetworkFileSystem(file: string, type: number): void {
 }
 
 /**
- * Throws unless the file is empty or one of ours. For a file that is not {@link isInUse in use}. Reads the header itself: SQLite would first replay a log that may
- * lie beside a stranger's database.
+ * Throws unless the file is empty or one of ours. For a file that is not {@link isInUse in use}. Reads the header itself:
+ * SQLite would first replay a log that may lie beside a stranger's database.
  */
 export function refuseStrangers(file: string): void {
   const header = Buffer.alloc(headerBytes)

@@ -1,0 +1,15 @@
+import type { LockDriver } from '../../../src/core/driver.ts'
+
+/** The driver but for what is changed. A driver is an object of a class, which cannot be spread. */
+export function around(driver: LockDriver, changes: Partial<LockDriver> = {}): LockDriver {
+  return {
+    name: driver.name,
+    supports: driver.supports,
+    open: () => driver.open(),
+    list: (query) => driver.list(query),
+    listen: (heard) => driver.listen?.(heard) ?? { [Symbol.dispose]() {} },
+    close: () => driver.close(),
+    send: (requests) => driver.send(requests),
+    ...changes,
+  }
+}
