@@ -9,7 +9,7 @@ import { createLocks } from '../src/index.ts'
 import type { Request } from '../src/core/driver.ts'
 import { postgres } from '../src/drivers/postgres.ts'
 import { postgresAdvisory } from '../src/drivers/postgres-advisory.ts'
-import { claimOf } from '../test/sqlite/claims.ts'
+import { claimOf } from '../test/support/claims.ts'
 import { giveToPostgres, PostgresServer, programAsPostgres } from '../test/support/postgres-server.ts'
 import { interleave, report } from './report.ts'
 

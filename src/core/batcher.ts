@@ -41,7 +41,7 @@ export class Batcher {
   #underWay = 0
   /** Batches under way whose keys are not in `#busy` yet. */
   #unlisted: Batch[] = []
-  #idle: (() => void) | undefined
+  #awaitingIdle: (() => void)[] = []
 
   constructor(driver: Pick<LockDriver, 'send'>, environment: Environment) {
     this.#driver = driver
@@ -61,9 +61,7 @@ export class Batcher {
   /** Resolves when nothing is gathered or under way. */
   async settled(): Promise<void> {
     while (this.#gathered.length > 0 || this.#underWay > 0) {
-      await new Promise<void>((resolve) => {
-        this.#idle = resolve
-      })
+      await new Promise<void>((resolve) => this.#awaitingIdle.push(resolve))
     }
   }
 
@@ -141,10 +139,7 @@ export class Batcher {
       const standing: Standing = error === undefined ? checked(standings[index]) : { state: 'unknown', error }
       requester.answered(request, standing, sentAt, at)
     }
-    if (this.#underWay === 0 && this.#gathered.length === 0) {
-      this.#idle?.()
-      this.#idle = undefined
-    }
+    if (this.#underWay === 0 && this.#gathered.length === 0) for (const tell of this.#awaitingIdle.splice(0)) tell()
   }
 
   #free(key: string): void {

@@ -2,7 +2,7 @@
 import { randomUUID } from 'node:crypto'
 import { writeSync } from 'node:fs'
 import { sqlite } from '../../src/drivers/sqlite.ts'
-import { claimOf } from '../sqlite/claims.ts'
+import { claimOf } from '../support/claims.ts'
 
 const [file = '', rounds = 'Infinity', keys = '3'] = process.argv.slice(2)
 // More processes than cores: some wait long for their turn at the processor.

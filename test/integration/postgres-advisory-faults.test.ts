@@ -10,7 +10,7 @@ import {
   type PostgresSource,
 } from '../../src/drivers/postgres-advisory.ts'
 import { advisoryKey } from '../../src/drivers/postgres/advisory-key.ts'
-import { claim, claimOf, release, renew } from '../sqlite/claims.ts'
+import { claim, claimOf, release, renew } from '../support/claims.ts'
 import { eventually } from '../support/eventually.ts'
 import { PgBouncer } from '../support/pgbouncer.ts'
 import { PostgresServer } from '../support/postgres-server.ts'

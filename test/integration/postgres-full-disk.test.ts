@@ -5,7 +5,7 @@ import path from 'node:path'
 import { afterAll, expect, test } from 'vitest'
 import type { LockDriver } from '../../src/core/driver.ts'
 import { postgres } from '../../src/drivers/postgres.ts'
-import { claim, claimOf, release, renew } from '../sqlite/claims.ts'
+import { claim, claimOf, release, renew } from '../support/claims.ts'
 import { giveToPostgres, PostgresServer } from '../support/postgres-server.ts'
 
 const server = await PostgresServer.start()

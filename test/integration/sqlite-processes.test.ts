@@ -1,7 +1,7 @@
 import { execFileSync } from 'node:child_process'
 import { expect, test } from 'vitest'
 import { openDatabase } from '../../src/drivers/sqlite/database.ts'
-import { claim, claimOf, release, renew } from '../sqlite/claims.ts'
+import { claim, claimOf, release, renew } from '../support/claims.ts'
 import { ClientProcess, end, endProcessesAfterEach, run } from '../sqlite/processes.ts'
 import { scratch } from '../sqlite/scratch.ts'
 import { eventually } from '../support/eventually.ts'

@@ -199,13 +199,13 @@ describe('the batcher', () => {
     expect(told).toBe(sentAt)
   })
 
-  test('is settled when everything is answered', async () => {
+  test('is settled when everything is answered, for all who ask', async () => {
     const { time, recorder, batcher } = setUp()
     let settled = false
     void submitOnce(batcher, release('a'))
     await time.advance(0)
     void submitOnce(batcher, release('a', 'second'))
-    const wait = batcher.settled().then(() => (settled = true))
+    const wait = Promise.all([batcher.settled(), batcher.settled()]).then(() => (settled = true))
     await time.advance(0)
     recorder.answer()
     await time.advance(0)

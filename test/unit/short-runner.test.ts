@@ -14,7 +14,7 @@ describe('a runner in short', () => {
         hostname: oneof(constant(usual.host), jsonValue()),
         platform: oneof(constant('linux'), jsonValue()),
         timestamp: oneof(
-          date({ noInvalidDate: true }).map((date) => date.toISOString()),
+          date({ noInvalidDate: true }).map((moment) => moment.toISOString()),
           jsonValue(),
         ),
         more: jsonValue(),

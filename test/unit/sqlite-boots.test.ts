@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import type { LockDriver } from '../../src/core/driver.ts'
 import type { SqliteSurroundings } from '../../src/drivers/sqlite.ts'
-import { ask, claim, claimOf, release, renew } from '../sqlite/claims.ts'
+import { ask, claim, claimOf, release, renew } from '../support/claims.ts'
 import { scratch } from '../sqlite/scratch.ts'
 import { eventually } from '../support/eventually.ts'
 

@@ -6,7 +6,7 @@ import { openDatabase, type Database } from '../../src/drivers/sqlite/database.t
 import handOver from '../../src/drivers/sqlite/hand-over.sql.generated.ts'
 import schema from '../../src/drivers/sqlite/schema.sql.generated.ts'
 import { applicationId } from '../../src/drivers/sqlite/store-file.ts'
-import { claim, claimOf, release } from '../sqlite/claims.ts'
+import { claim, claimOf, release } from '../support/claims.ts'
 import { scratch } from '../sqlite/scratch.ts'
 
 const { file, driver: open } = scratch()

@@ -3,7 +3,7 @@ import type { Claim, LockDriver, Request, Standing } from '../../src/core/driver
 import type { Owner } from '../../src/core/owner.ts'
 import type { SqliteSurroundings } from '../../src/drivers/sqlite.ts'
 import { openDatabase } from '../../src/drivers/sqlite/database.ts'
-import { claimOf } from '../sqlite/claims.ts'
+import { claimOf } from '../support/claims.ts'
 import { scratch } from '../sqlite/scratch.ts'
 
 const { file, driver: open } = scratch()

@@ -3,7 +3,7 @@ import { connect, type Connection } from '../../src/drivers/sqlite/connection.ts
 import { standpointIn } from '../../src/drivers/sqlite/standpoint.ts'
 import { systemSurroundings } from '../../src/drivers/sqlite/surroundings.ts'
 import { inTransaction } from '../../src/drivers/sqlite/transaction.ts'
-import { claimOf } from '../sqlite/claims.ts'
+import { claimOf } from '../support/claims.ts'
 import { scratch } from '../sqlite/scratch.ts'
 
 const { file } = scratch()

@@ -34,7 +34,7 @@ export function faultOf(error: unknown): LeaseholdError {
 }
 
 /** What Redis said. Redis 6.2 puts before an error in a script where in the script that was. */
-export function replyOf(error: unknown): string {
+function replyOf(error: unknown): string {
   return messageOf(sourceOf(error)).replace(/^ERR Error running script \(call to \w+\): (@?user_script: ?\d+: )*-?/, '')
 }
 
