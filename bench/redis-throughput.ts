@@ -1,75 +1,66 @@
 /** A thousand distinct keys at once on Redis: acquire and release, beside redis-semaphore, redlock and a raw socket. */
-import { Redis } from 'ioredis'
-import { Mutex } from 'redis-semaphore'
-import { redis } from '../src/drivers/redis.ts'
-import { createLocks } from '../src/index.ts'
+import { fork, type ChildProcess } from 'node:child_process'
+import { once } from 'node:events'
+import { fileURLToPath } from 'node:url'
 import { RedisServer } from '../test/support/redis-server.ts'
-import { interleave, report } from './report.ts'
-import { RawRedis } from './support/raw-redis.ts'
-import { redlockOver } from './support/redlock.ts'
+import type { WavesContender } from './children/redis-waves.ts'
+import { interleave, report, type Contender } from './report.ts'
 
-const keysAtOnce = 1000
-const wavesPerRound = 10
-const rounds = 11
-const ttlMs = 30_000
+const rounds = 15
+/** Not counted: code is still being compiled. */
+const roundsToWarmUp = 5
 
-const names = Array.from({ length: keysAtOnce }, (_, index) => `orders/${index}`)
+const program = fileURLToPath(new URL('children/redis-waves.js', import.meta.url))
+const contenders: readonly WavesContender[] = ['leasehold', 'redisSemaphore', 'redlock', 'rawSocket']
 
-/** Pairs a second when all keys are taken and let go at once, wave after wave. */
-async function pairsPerSecond(wave: () => Promise<unknown>): Promise<number> {
-  const startedAt = performance.now()
-  for (let count = 0; count < wavesPerRound; count += 1) await wave()
-  return (wavesPerRound * keysAtOnce * 1000) / (performance.now() - startedAt)
+/** The next message of a child; rejects if it ends instead. */
+function answerOf(child: ChildProcess): Promise<unknown> {
+  return new Promise((resolve, reject) => {
+    const ended = (code: number | null): void => reject(new Error(`A child ended with ${String(code)}.`))
+    child.once('exit', ended)
+    child.once('message', (message) => {
+      child.off('exit', ended)
+      resolve(message)
+    })
+  })
 }
 
 const server = await RedisServer.start()
-const locks = await createLocks({ driver: redis(server.url) })
-const client = new Redis(server.port)
-const raw = await RawRedis.open(server.port)
-const redlock = redlockOver(client)
+const children = new Map<WavesContender, ChildProcess>()
+try {
+  for (const contender of contenders) {
+    const child = fork(program, [contender, String(server.port)], { timeout: 300_000, killSignal: 'SIGKILL' })
+    children.set(contender, child)
+    await answerOf(child)
+  }
+  const roundOf = (contender: WavesContender): Contender => {
+    const child = children.get(contender) as ChildProcess
+    return async () => {
+      child.send('round')
+      return Number(await answerOf(child))
+    }
+  }
+  const all = Object.fromEntries(contenders.map((name) => [name, roundOf(name)])) as Record<WavesContender, Contender>
+  await interleave(roundsToWarmUp, all)
+  const { medians, ratio } = await interleave(rounds, all)
 
-async function leaseholdPair(name: string): Promise<void> {
-  const lease = await locks.acquire(name, { ttl: ttlMs })
-  await lease.release()
+  report({
+    name: 'redis-throughput',
+    figures: {
+      keysAtOnce: 1000,
+      leaseholdPairsPerSecond: medians.leasehold,
+      redisSemaphorePairsPerSecond: medians.redisSemaphore,
+      redlockPairsPerSecond: medians.redlock,
+      rawSocketPairsPerSecond: medians.rawSocket,
+    },
+    bars: {
+      speedToRedisSemaphore: { actual: ratio('leasehold', 'redisSemaphore'), atLeast: 4 },
+      speedToRawSocket: { actual: ratio('leasehold', 'rawSocket'), atLeast: 0.6 },
+    },
+  })
+} finally {
+  const ends = [...children.values()].filter(({ exitCode }) => exitCode === null).map((child) => once(child, 'exit'))
+  for (const child of children.values()) if (child.connected) child.send('end')
+  await Promise.all(ends)
+  await server.stop()
 }
-
-async function semaphorePair(name: string): Promise<void> {
-  const mutex = new Mutex(client, name, { lockTimeout: ttlMs })
-  await mutex.acquire()
-  await mutex.release()
-}
-
-async function redlockPair(name: string): Promise<void> {
-  const lock = await redlock.acquire([name], ttlMs)
-  await lock.release()
-}
-
-const contenders = {
-  leasehold: () => pairsPerSecond(() => Promise.all(names.map(leaseholdPair))),
-  redisSemaphore: () => pairsPerSecond(() => Promise.all(names.map(semaphorePair))),
-  redlock: () => pairsPerSecond(() => Promise.all(names.map(redlockPair))),
-  rawSocket: () => pairsPerSecond(() => raw.pairs(names, ttlMs)),
-}
-// All are compiled before the first round that counts.
-await interleave(2, contenders)
-const { medians, ratio } = await interleave(rounds, contenders)
-
-await locks.close()
-client.disconnect()
-raw.close()
-await server.stop()
-
-report({
-  name: 'redis-throughput',
-  figures: {
-    keysAtOnce,
-    leaseholdPairsPerSecond: medians.leasehold,
-    redisSemaphorePairsPerSecond: medians.redisSemaphore,
-    redlockPairsPerSecond: medians.redlock,
-    rawSocketPairsPerSecond: medians.rawSocket,
-  },
-  bars: {
-    speedToRedisSemaphore: { actual: ratio('leasehold', 'redisSemaphore'), atLeast: 4 },
-    speedToRawSocket: { actual: ratio('leasehold', 'rawSocket'), atLeast: 0.6 },
-  },
-})
