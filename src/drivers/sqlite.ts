@@ -93,9 +93,8 @@ class SqliteDriver implements LockDriver {
   }
 
   async send(requests: readonly Request[]): Promise<readonly Standing[]> {
-    const connection = this.#connectionAtHand() ?? (await this.#opening.opened())
-    const attempt = this.#persist(() => this.#transact(connection, requests))
-    const { result, notices } = attempt instanceof Promise ? await attempt : attempt
+    const connection = await this.#connected()
+    const { result, notices } = await this.#persist(() => this.#transact(connection, requests))
     this.#keepTrack(requests, result)
     if (notices.length > 0) await this.#pass(notices)
     if (performance.now() - this.#tidiedAt > tidyEveryMs && !this.#closed) this.#tidy(connection)
@@ -134,12 +133,8 @@ class SqliteDriver implements LockDriver {
   // ---- the connection
 
   async #connected(): Promise<Connection> {
-    return this.#connectionAtHand() ?? this.#opening.opened()
-  }
-
-  #connectionAtHand(): Connection | undefined {
     this.#refuseIfClosed()
-    return this.#connection !== undefined && this.#isSameFile() ? this.#connection : undefined
+    return this.#connection !== undefined && this.#isSameFile() ? this.#connection : this.#opening.opened()
   }
 
   async #connect(): Promise<Connection> {
@@ -233,18 +228,13 @@ class SqliteDriver implements LockDriver {
   }
 
   /** At once if the file is not busy: a promise would take longer than many a transaction. */
-  #persist<Result>(attempt: () => Result): Result | Promise<Result> {
+  async #persist<Result>(attempt: () => Result): Promise<Result> {
     try {
-      const outcome = persist(attempt, this.#patienceMs)
-      return outcome instanceof Promise ? outcome.catch((error: unknown) => this.#fail(error)) : outcome
+      return await persist(attempt, this.#patienceMs)
     } catch (error) {
-      return this.#fail(error)
+      if (spoilsConnection(error)) this.#disconnect()
+      throw faultOf(error, this.#file)
     }
-  }
-
-  #fail(error: unknown): never {
-    if (spoilsConnection(error)) this.#disconnect()
-    throw faultOf(error, this.#file)
   }
 
   // ---- news

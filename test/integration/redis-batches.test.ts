@@ -1,7 +1,8 @@
 import { afterAll, beforeEach, describe, expect, test } from 'vitest'
-import type { LockDriver, Request, Standing } from '../../src/core/driver.ts'
+import type { Claim, LockDriver, Request, Standing } from '../../src/core/driver.ts'
 import { hashTagOf } from '../../src/drivers/redis/hash-tags.ts'
 import { redis } from '../../src/drivers/redis.ts'
+import { eventually } from '../support/eventually.ts'
 import { RedisServer } from '../support/redis-server.ts'
 
 const server = await RedisServer.start({ settings: { 'maxmemory-policy': 'noeviction' } })
@@ -19,8 +20,9 @@ afterAll(async () => {
 const runner = { id: 'runner', incarnation: '1', host: 'here', pid: 1, client: 'test' }
 const ttlMs = 10_000
 
-function claim(key: string, id: string): Request {
-  return { op: 'claim', claim: { id, key, mode: 'exclusive', priority: 0, wait: true, ttlMs, graceMs: 0, runner } }
+function claim(key: string, id: string, wish: Partial<Claim> = {}): Request {
+  const plain = { mode: 'exclusive', priority: 0, wait: true, ttlMs, graceMs: 0, runner } as const
+  return { op: 'claim', claim: { id, key, ...plain, ...wish } }
 }
 
 function release(key: string, id: string): Request {
@@ -123,6 +125,54 @@ describe('renewals of one batch', () => {
     )
     // One ttl longer than the lease, and the hour that a test's clock is given.
     for (const life of lives) expect(Number(life)).toBeGreaterThan(3_600_000 + 2 * ttlMs)
+  })
+
+  test('by another client make it the one that is told what becomes of them', async () => {
+    const other = redis({ url: server.url, clockForTests: () => time })
+    await other.open()
+    const heard: string[] = []
+    other.listen?.((key, _, news) => heard.push(`${key} ${news === 'ask' ? news : news.state}`))
+    const fences = await driver.send([claim('a', 'holder'), claim('b', 'holder')])
+    await other.send(['a', 'b'].map((key) => ({ op: 'renew', key, id: 'holder', ttlMs })))
+    await driver.send([{ op: 'evict', key: 'a', fence: fenceOf(fences[0]), reason: 'stuck' }])
+    await eventually(() => heard.length > 0, 'The news')
+    expect(heard).toEqual(['a absent'])
+    await other.close()
+  })
+})
+
+describe('what is not plain', () => {
+  const alone = (request: Request): Request[] => [request]
+  const inABatch = (request: Request): Request[] => [request, release('zzz', 'nobody')]
+
+  test.each([
+    { how: 'alone', sent: alone },
+    { how: 'in a batch', sent: inABatch },
+  ])('an id that another begins with is not mistaken for it, $how', async ({ sent }) => {
+    await driver.send([claim('a', 'holder-of-it')])
+    const renewal: Request = { op: 'renew', key: 'a', id: 'holder', ttlMs }
+    for (const request of [release('a', 'holder'), renewal, release('a', 'holder-of-it-all')]) {
+      expect((await driver.send(sent(request)))[0]).toEqual({ state: 'absent', reason: 'unknown' })
+    }
+    expect((await driver.send(sent(release('a', 'holder-of-it'))))[0]).toMatchObject({ reason: 'released' })
+  })
+
+  test.each([
+    { what: 'an id of two lines', id: 'one\nanother', wish: {} },
+    { what: 'an id of more bytes than characters', id: 'é'.repeat(40), wish: {} },
+    { what: 'a ttl of a fraction', id: 'holder', wish: { ttlMs: 1500.6 } },
+    { what: 'a ttl of eleven digits', id: 'holder', wish: { ttlMs: 10_000_000_000 } },
+  ])('$what is kept as it is, alone and in a batch', async ({ id, wish }) => {
+    for (const sent of [alone, inABatch]) {
+      const lease = { ttlMs, ...wish }
+      // Nobody is promised more than there is.
+      const held = { state: 'held', ttlMs: Math.floor(lease.ttlMs) }
+      expect((await driver.send(sent(claim('a', id, wish))))[0]).toMatchObject(held)
+      expect((await driver.send(sent({ op: 'renew', key: 'a', id, ...lease })))[0]).toMatchObject(held)
+      const [listed] = (await driver.list({ key: 'a' })).keys
+      expect(listed?.claims).toMatchObject([{ id, ...lease, renewalCount: 1, expiresAt: time + lease.ttlMs }])
+      expect((await driver.send(sent(release('a', id))))[0]).toEqual({ state: 'absent', reason: 'released' })
+    }
   })
 })
 

@@ -33,7 +33,7 @@ if ON_CLUSTER == 0 and (op == 'c' or op == 'd') then
         redis.call('ZREM', queueName, waiter[ID])
         redis.call('HDEL', waitersName, waiter[ID])
         storeFences(call)
-        local line = string.format('h %.0f %.0f\n', fence, waiter[EXPIRES_AT] - now)
+        local line = string.format('h %.0f %.0f\n', fence, math.floor(waiter[EXPIRES_AT] - now))
         return tellAll(channel, 'a released', {
           { waiter[CHANNEL], line .. waiter[ID] .. '\n' .. string.sub(rest, 2) },
         })

@@ -7,7 +7,8 @@
 -- ---- answers
 
 local function heldLine(record)
-  local line = string.format('h %.0f %.0f', record[FENCE], record[EXPIRES_AT] - now)
+  -- Nobody is promised more than there is.
+  local line = string.format('h %.0f %.0f', record[FENCE], math.floor(record[EXPIRES_AT] - now))
   local after = record[AFTER]
   if not record[LEAVING] and not after then return line end
   local parts = {}
@@ -40,7 +41,7 @@ end
 
 local function standingOf(record)
   if record[FENCE] ~= 0 then return heldLine(record) end
-  local ttl = record[EXPIRES_AT] - now
+  local ttl = math.floor(record[EXPIRES_AT] - now)
   local ahead = aheadOf(record)
   return string.format('w %d %.0f %.0f', ahead, ttl, ahead > 0 and ttl or againMs(record, ttl))
 end

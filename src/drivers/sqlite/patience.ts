@@ -9,24 +9,15 @@ const pauseMaxMs = 8
 
 /**
  * Runs `attempt` until SQLite no longer answers that the file is busy, and throws that answer only after `patienceMs`.
- * Never blocks the event loop for longer than an attempt takes. What the first attempt brings is returned as it is.
+ * Never blocks the event loop for longer than an attempt takes.
  */
-export function persist<Result>(attempt: () => Result, patienceMs: number): Result | Promise<Result> {
-  try {
-    return attempt()
-  } catch (error) {
-    if (!isBusy(error)) throw error
-    return persevere(attempt, patienceMs)
-  }
-}
-
-async function persevere<Result>(attempt: () => Result, patienceMs: number): Promise<Result> {
+export async function persist<Result>(attempt: () => Result, patienceMs: number): Promise<Result> {
   const startedAt = performance.now()
-  for (let tries = 2; ; tries += 1) {
-    if (tries > triesAtOnce + triesByTurn + 1) {
+  for (let tries = 1; ; tries += 1) {
+    if (tries > triesAtOnce + triesByTurn) {
       // Processes that collided must not collide again.
-      await pause(1 + Math.random() * Math.min(pauseMaxMs, tries - 1 - triesAtOnce - triesByTurn))
-    } else if (tries > triesAtOnce + 1) await nextTurn()
+      await pause(1 + Math.random() * Math.min(pauseMaxMs, tries - triesAtOnce - triesByTurn))
+    } else if (tries > triesAtOnce) await nextTurn()
     try {
       return attempt()
     } catch (error) {
