@@ -97,6 +97,20 @@ describe('claims of one batch', () => {
     }
   })
 
+  test('begin above the clock whatever somebody has set the counter to', async () => {
+    const counter = `leasehold:{${hashTagOf('a')}}fence`
+    for (const set of ['5', '0', String(time * 1000)]) {
+      await server.cli('SET', counter, set)
+      for (const id of ['one', 'two']) {
+        const fence = fenceOf((await driver.send([claim('a', id)]))[0])
+        expect(fence).toBeGreaterThan(Number(set))
+        expect(fence).toBeGreaterThanOrEqual(time * 1000)
+        expect(await server.cli('GET', counter)).toBe(String(fence))
+        await driver.send([release('a', id)])
+      }
+    }
+  })
+
   test('are told apart: one that is held already is waited for', async () => {
     const [taken] = keys as [string]
     const before = fenceOf((await driver.send([claim(taken, 'before')]))[0])
@@ -125,6 +139,23 @@ describe('renewals of one batch', () => {
     )
     // One ttl longer than the lease, and the hour that a test's clock is given.
     for (const life of lives) expect(Number(life)).toBeGreaterThan(3_600_000 + 2 * ttlMs)
+  })
+
+  test('that come too late revive nothing', async () => {
+    await claimAll('holder')
+    time += ttlMs
+    const renewed = await driver.send(keys.map((key) => ({ op: 'renew', key, id: 'holder', ttlMs })))
+    expect(renewed).toEqual(keys.map(() => ({ state: 'absent', reason: 'expired' })))
+  })
+
+  test('under a clock that was set back let nobody hold from a time to come', async () => {
+    await claimAll('holder')
+    time -= 5000
+    await driver.send(keys.map((key) => ({ op: 'renew', key, id: 'holder', ttlMs })))
+    const claims = (await driver.list({ limit: 1000 })).keys.flatMap((key) => key.claims)
+    expect(claims.map(({ acquiredAt, expiresAt }) => [acquiredAt, expiresAt])).toEqual(
+      keys.map(() => [time, time + ttlMs]),
+    )
   })
 
   test('by another client make it the one that is told what becomes of them', async () => {

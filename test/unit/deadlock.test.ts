@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import type { AcquireOptions, Lease, LeaseholdError, Locks } from '../../src/index.ts'
-import { around } from './support/around.ts'
+import { around } from '../support/around.ts'
 import { isSettled, locksBench } from './support/bench-of-locks.ts'
 
 type Take = (locks: Locks, name: string, options: AcquireOptions) => Promise<Lease>

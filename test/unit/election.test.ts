@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import type { Leader } from '../../src/index.ts'
-import { around } from './support/around.ts'
+import { around } from '../support/around.ts'
 import { isSettled, locksBench } from './support/bench-of-locks.ts'
 
 describe('an election', () => {

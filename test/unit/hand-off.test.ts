@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { around } from './support/around.ts'
+import { around } from '../support/around.ts'
 import { isSettled, locksBench } from './support/bench-of-locks.ts'
 
 describe('hand-off', () => {

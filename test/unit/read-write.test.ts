@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import type { WaitOptions } from '../../src/index.ts'
 import type { Standing } from '../../src/core/driver.ts'
-import { around } from './support/around.ts'
+import { around } from '../support/around.ts'
 import { isSettled, locksBench } from './support/bench-of-locks.ts'
 
 describe('a read/write lock', () => {

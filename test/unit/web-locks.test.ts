@@ -3,7 +3,7 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import type { Locks } from '../../src/api/locks.ts'
 import { faulty, type FaultyDriver } from '../../src/testing/faults.ts'
 import { webLocks, type LockOptions, type WebLock, type WebLockManager } from '../../src/web-locks/index.ts'
-import { around } from './support/around.ts'
+import { around } from '../support/around.ts'
 import { isSettled, locksBench, type LocksBench } from './support/bench-of-locks.ts'
 
 let bench: LocksBench

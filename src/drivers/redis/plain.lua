@@ -17,6 +17,7 @@ local function isOneLine(text)
   return not string.find(text, '\n', 1, true)
 end
 
+-- What the form has no room for makes a claim not plain, be it only a ttl of a fraction.
 local function isPlain(record)
   return record[PRIORITY] == 0 and record[GRACE] == 0 and not record[SHARED] and not record[RANGE_START]
     and not record[REPLACES] and not record[EVICT] and not record[MAX_HOLD] and not record[DETACHED]

@@ -1,9 +1,9 @@
 -- Carries out one plain request that comes by itself, as most do: without the detours that many at once are worth.
 -- KEYS: the record of its key, PREFIX{TAG}k:KEY.
--- ARGV: op, as in batch.lua; the name of the fence of its hash tag; a text: what a record in the form of plain.lua has
---   from the id on, of a release or a renewal without the runner; where that ends in a record if it is a release, else
---   how long the record is kept in ms; the ttl in ten digits but for a release. From a test also ms to keep keys beyond
---   their end, and its clock in ms.
+-- ARGV: op, as in batch.lua; the name of the fence of its hash tag; what a record in the form of plain.lua has from the
+--   id on, without the runner unless it is a claim. Then of a release where that ends in a record; of others how long the
+--   record is kept in ms, and the ttl in ten digits. From a test also ms to keep keys beyond their end, and its clock in
+--   ms.
 -- Returns: the fence if a claim got what it asked for, - if one was released, else a line as decoding.ts reads them; and
 --   news as news.lua has it.
 -- The first part of its script: what it cannot tell, contended.lua does or, by the rule, solo-rest.lua.
