@@ -20,11 +20,10 @@ interface Batch {
   listed: boolean
 }
 
-/**
- * The most requests of one `send`: larger ones would hold up those of others in the store. So many are sent at once, in the
- * middle of a turn: the store is at work on them while the next are made.
- */
-const requestsPerBatchMax = 250
+/** The most requests of one `send`: larger ones would hold up those of others in the store. */
+const requestsPerBatchMax = 500
+/** So many are sent in the middle of a turn: the store is at work on them while the next are made. */
+const requestsWorthStarting = 250
 
 /**
  * Gathers what one turn of the event loop asks for and sends it in one `send`, sorted by key; if it is very much, in
@@ -54,7 +53,8 @@ export class Batcher {
     // An array that is made with its first member has no room for sixteen more: most have no more.
     if (this.#gathered.length === 0) this.#gathered = [pending]
     else this.#gathered.push(pending)
-    if (this.#gathered.length < requestsPerBatchMax) this.#flushSoon()
+    // Renewals are in no hurry: the larger their batches, the less they cost.
+    if (this.#gathered.length < requestsWorthStarting || request.op === 'renew') this.#flushSoon()
     else this.#flush()
   }
 

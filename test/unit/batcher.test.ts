@@ -122,6 +122,16 @@ describe('the batcher', () => {
     expect(recorder.batches.map((batch) => batch.length)).toEqual([250, 250, 100])
   })
 
+  test('sends renewals at the end of the turn, up to 500 at once', async () => {
+    const { time, recorder, batcher } = setUp()
+    for (let index = 0; index < 600; index += 1) {
+      void submitOnce(batcher, { op: 'renew', key: `a${index}`, id: 'id', ttlMs: 1000 })
+    }
+    expect(recorder.batches).toEqual([])
+    await time.advance(0)
+    expect(recorder.batches.map((batch) => batch.length)).toEqual([500, 100])
+  })
+
   test('keeps what one key asks for in order, also where a turn is divided', async () => {
     const { time, recorder, batcher } = setUp()
     for (let index = 0; index < 249; index += 1) void submitOnce(batcher, release(`a${index}`))
@@ -135,13 +145,16 @@ describe('the batcher', () => {
 
   test('never divides a key when many keys become free together', async () => {
     const { time, recorder, batcher } = setUp()
-    const keys = Array.from({ length: 249 }, (_, index) => `a${String(index).padStart(3, '0')}`)
-    for (const key of [...keys, 'b']) void submitOnce(batcher, release(key, 'first'))
-    for (const key of [...keys, 'b', 'b', 'b']) void submitOnce(batcher, release(key, 'second'))
-    void submitOnce(batcher, release('b', 'third'))
+    const keys = Array.from({ length: 499 }, (_, index) => `a${String(index).padStart(3, '0')}`)
+    const renewal = (key: string, id: string): Request => ({ op: 'renew', key, id, ttlMs: 1000 })
+    for (const key of [...keys, 'b']) void submitOnce(batcher, renewal(key, 'first'))
+    await time.advance(0)
+    for (const key of [...keys, 'b', 'b', 'b', 'c']) void submitOnce(batcher, renewal(key, 'second'))
+    await time.advance(0)
+    expect(recorder.batches.map((batch) => batch.length)).toEqual([500, 1])
     recorder.answer()
     await time.advance(0)
-    expect(recorder.batches.map((batch) => batch.length)).toEqual([250, 253])
+    expect(recorder.batches.map((batch) => batch.length)).toEqual([500, 1, 502])
   })
 
   test('answers nobody before all of a turn have asked, even if the driver throws at once', async () => {
