@@ -120,7 +120,8 @@ export class Batcher {
 
   #begin(requests: readonly Request[]): Promise<readonly Standing[]> {
     try {
-      return this.#driver.send(requests)
+      // A driver is somebody else's code: it may answer with no promise at all.
+      return Promise.resolve(this.#driver.send(requests))
     } catch (error) {
       return Promise.reject(error)
     }

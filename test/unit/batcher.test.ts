@@ -157,6 +157,13 @@ describe('the batcher', () => {
     expect(recorder.batches.map((batch) => batch.length)).toEqual([500, 1, 502])
   })
 
+  test('does without a promise', async () => {
+    const { time, recorder } = setUp()
+    const send = (() => [absent]) as unknown as LockDriver['send']
+    const batcher = new Batcher({ ...recorder.driver, send }, time.environment)
+    expect(await submitOnce(batcher, release('a'))).toEqual(absent)
+  })
+
   test('answers nobody before all of a turn have asked, even if the driver throws at once', async () => {
     const { time, recorder } = setUp()
     const send = (): never => {
