@@ -140,7 +140,8 @@ export class Batcher {
       const standing: Standing = error === undefined ? checked(standings[index]) : { state: 'unknown', error }
       requester.answered(request, standing, sentAt, at)
     }
-    if (this.#underWay === 0 && this.#gathered.length === 0) for (const tell of this.#awaitingIdle.splice(0)) tell()
+    const isIdle = this.#underWay === 0 && this.#gathered.length === 0
+    if (isIdle && this.#awaitingIdle.length > 0) for (const tell of this.#awaitingIdle.splice(0)) tell()
   }
 
   #free(key: string): void {
