@@ -27,6 +27,20 @@ export function listening(fact: Fact): void {
     }
   })
 
+  fact('no news comes while the driver is being called', ['push', 'queue'], async (stage) => {
+    const driver = stage.first
+    const [holder, waiter] = [stage.draft('one'), stage.draft('two')]
+    await driver.send([
+      { op: 'claim', claim: holder },
+      { op: 'claim', claim: waiter },
+    ])
+    const heard = stage.hear(driver)
+    const answered = driver.send([{ op: 'release', key: stage.key, id: holder.id }])
+    expect(heard).toEqual([])
+    await answered
+    await stage.hears(heard, 'two', (news) => news.state === 'held')
+  })
+
   fact('an eviction is pushed to the one evicted', ['push', 'evict'], async (stage) => {
     const { fence } = await stage.hold('one')
     const heard = stage.hear(stage.driverOf('one'))
