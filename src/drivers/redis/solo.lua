@@ -32,7 +32,7 @@ elseif op ~= 'r' then
   fenceNow = wallText
   if not fenceBefore then
     redis.call('DEL', fenceName)
-  elseif #fenceBefore == 16 and fenceBefore < wallText then
+  elseif fenceBefore - wallText < 0 then
     local nowText = string.sub(wallText, 1, 13)
     -- In one step: to put texts of this length together again is as dear as a command.
     local packed = 'L ' .. wallText .. ' ' .. nowText .. ' ' .. nowText .. ' ' .. nowText .. ' ' .. ARGV[5]
