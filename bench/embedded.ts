@@ -1,5 +1,5 @@
 /** Locks in one file beside proper-lockfile: one after another, and four processes taking turns. */
-import { fork, type ChildProcess } from 'node:child_process'
+import { fork } from 'node:child_process'
 import { mkdtemp, open, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
@@ -9,6 +9,7 @@ import { connect } from '../src/index.ts'
 import { monotonicMs } from '../src/core/environment.ts'
 import type { Hold, TurnsOrder, TurnsStart } from './children/turns.ts'
 import { interleave, median, percentile, report } from './report.ts'
+import { nextMessage } from './support/next-message.ts'
 
 const sequentialRounds = 15
 const pairsPerRound = 500
@@ -81,24 +82,12 @@ async function takeTurns(directory: string, retries?: LockOptions['retries']): P
   const children = Array.from({ length: processes }, () =>
     fork(program, [JSON.stringify(order)], { timeout: 30_000, killSignal: 'SIGKILL' }),
   )
-  await Promise.all(children.map(message))
+  await Promise.all(children.map(nextMessage))
   const startAt = monotonicMs() + 20
   const start: TurnsStart = { startAt, endAt: startAt + turnsMs }
   for (const child of children) child.send(start)
-  const logs = (await Promise.all(children.map(message))) as Hold[][]
+  const logs = (await Promise.all(children.map(nextMessage))) as Hold[][]
   return merge(logs, startAt + warmUpMs, startAt + turnsMs)
-}
-
-/** The next message of a child; rejects if the child ends instead. */
-function message(child: ChildProcess): Promise<unknown> {
-  return new Promise((resolve, reject) => {
-    const ended = (code: number | null): void => reject(new Error(`A child ended with ${String(code)}.`))
-    child.once('exit', ended)
-    child.once('message', (value) => {
-      child.off('exit', ended)
-      resolve(value)
-    })
-  })
 }
 
 /** The logs of all processes as one, and what counts of it. */

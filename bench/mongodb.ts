@@ -1,6 +1,5 @@
 /** MongoDB: one lock at a time beside a bare findOneAndUpdate and deleteOne; fifty waiters beside polling every 10 ms. */
 import { fork } from 'node:child_process'
-import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
 import { MongoClient } from 'mongodb'
 import { monotonicMs } from '../src/core/environment.ts'
@@ -9,6 +8,7 @@ import { createLocks } from '../src/index.ts'
 import { MongoReplicaSet, MongoServer } from '../test/support/mongo-server.ts'
 import type { MongodbTurns, MongodbTurnsOrder, Turn } from './children/mongodb-turns.ts'
 import { interleave, median, percentile, report } from './report.ts'
+import { nextMessage } from './support/next-message.ts'
 
 const pairsPerRound = 40
 const rounds = 31
@@ -74,14 +74,14 @@ async function contend(url: string, kind: MongodbTurnsOrder['kind']): Promise<Co
     const order: MongodbTurnsOrder = { url, kind, callers: callersPerProcess, turnsMs, holdMs }
     return fork(child, [JSON.stringify(order)])
   })
-  await Promise.all(children.map((one) => once(one, 'message')))
+  await Promise.all(children.map(nextMessage))
   for (const one of children) one.send({ startAt: monotonicMs() + 100 })
-  const answers = await Promise.all(children.map((one) => once(one, 'message') as Promise<[MongodbTurns]>))
-  const commands = answers.reduce((sum, [{ commands: sent }]) => sum + sent, 0)
-  const perCaller = answers.flatMap(([{ turns }]) =>
+  const answers = (await Promise.all(children.map(nextMessage))) as MongodbTurns[]
+  const commands = answers.reduce((sum, { commands: sent }) => sum + sent, 0)
+  const perCaller = answers.flatMap(({ turns }) =>
     Array.from({ length: callersPerProcess }, (_, caller) => turns.filter((turn) => turn[2] === caller).length),
   )
-  const turns = answers.flatMap(([answer]) => answer.turns).toSorted((one, other) => one[0] - other[0])
+  const turns = answers.flatMap((answer) => answer.turns).toSorted((one, other) => one[0] - other[0])
   const gaps = turns.slice(1).map((turn, index) => turn[0] - (turns[index] as Turn)[1])
   return {
     acquisitions: turns.length,

@@ -1,6 +1,5 @@
 /** Fifty callers in five processes take turns on one Redis lock: hand-over, commands, fairness; beside redis-semaphore. */
 import { fork } from 'node:child_process'
-import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
 import { monotonicMs } from '../src/core/environment.ts'
 import { checkHistory } from '../src/testing/history.ts'
@@ -8,6 +7,7 @@ import type { HistoryEvent } from '../src/testing/history/event.ts'
 import { RedisServer } from '../test/support/redis-server.ts'
 import type { StartSign, TurnsOrder } from './children/redis-turns.ts'
 import { interleave, median, percentile, report } from './report.ts'
+import { nextMessage } from './support/next-message.ts'
 
 const processes = 5
 const callersPerProcess = 10
@@ -46,11 +46,11 @@ async function takeTurns(retryMs: number | undefined): Promise<Turns> {
     }
     return fork(child, [JSON.stringify(order)])
   })
-  await Promise.all(children.map((one) => once(one, 'message')))
+  await Promise.all(children.map(nextMessage))
   const startAt = monotonicMs() + 50
   for (const one of children) one.send({ startAt } satisfies StartSign)
-  const answers = await Promise.all(children.map((one) => once(one, 'message') as Promise<[HistoryEvent[]]>))
-  const history = answers.flatMap(([events]) => events)
+  const answers = (await Promise.all(children.map(nextMessage))) as HistoryEvent[][]
+  const history = answers.flat()
   return judge(history, await commandsSent(), retryMs === undefined, startAt + turnsMs)
 }
 

@@ -5,6 +5,7 @@ import { fileURLToPath } from 'node:url'
 import { RedisServer } from '../test/support/redis-server.ts'
 import type { WavesContender } from './children/redis-waves.ts'
 import { interleave, report, type Contender } from './report.ts'
+import { nextMessage } from './support/next-message.ts'
 
 const rounds = 15
 /** Not counted: code is still being compiled. */
@@ -13,31 +14,19 @@ const roundsToWarmUp = 5
 const program = fileURLToPath(new URL('children/redis-waves.js', import.meta.url))
 const contenders: readonly WavesContender[] = ['leasehold', 'redisSemaphore', 'redlock', 'rawSocket']
 
-/** The next message of a child; rejects if it ends instead. */
-function answerOf(child: ChildProcess): Promise<unknown> {
-  return new Promise((resolve, reject) => {
-    const ended = (code: number | null): void => reject(new Error(`A child ended with ${String(code)}.`))
-    child.once('exit', ended)
-    child.once('message', (message) => {
-      child.off('exit', ended)
-      resolve(message)
-    })
-  })
-}
-
 const server = await RedisServer.start()
 const children = new Map<WavesContender, ChildProcess>()
 try {
   for (const contender of contenders) {
     const child = fork(program, [contender, String(server.port)], { timeout: 300_000, killSignal: 'SIGKILL' })
     children.set(contender, child)
-    await answerOf(child)
+    await nextMessage(child)
   }
   const roundOf = (contender: WavesContender): Contender => {
     const child = children.get(contender) as ChildProcess
     return async () => {
       child.send('round')
-      return Number(await answerOf(child))
+      return Number(await nextMessage(child))
     }
   }
   const all = Object.fromEntries(contenders.map((name) => [name, roundOf(name)])) as Record<WavesContender, Contender>
