@@ -7,6 +7,7 @@ import type { WavesContender } from './children/redis-waves.ts'
 import { interleave, report, type Contender } from './report.ts'
 import { nextMessage } from './support/next-message.ts'
 
+const keysAtOnce = 1000
 const rounds = 15
 /** Not counted: code is still being compiled. */
 const roundsToWarmUp = 5
@@ -18,7 +19,10 @@ const server = await RedisServer.start()
 const children = new Map<WavesContender, ChildProcess>()
 try {
   for (const contender of contenders) {
-    const child = fork(program, [contender, String(server.port)], { timeout: 300_000, killSignal: 'SIGKILL' })
+    const child = fork(program, [contender, String(server.port), String(keysAtOnce)], {
+      timeout: 300_000,
+      killSignal: 'SIGKILL',
+    })
     children.set(contender, child)
     await nextMessage(child)
   }
@@ -36,7 +40,7 @@ try {
   report({
     name: 'redis-throughput',
     figures: {
-      keysAtOnce: 1000,
+      keysAtOnce,
       leaseholdPairsPerSecond: medians.leasehold,
       redisSemaphorePairsPerSecond: medians.redisSemaphore,
       redlockPairsPerSecond: medians.redlock,

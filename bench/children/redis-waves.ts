@@ -1,5 +1,5 @@
 /**
- * Started by `redis-throughput` with a contender and a port: on each message takes and lets go a thousand distinct keys,
+ * Started by `redis-throughput` with a contender, a port and a number of keys: on each message takes and lets go as many,
  * wave after wave, and answers with the pairs a second. A process for each, so that none pays for another's garbage.
  */
 import { Redis } from 'ioredis'
@@ -11,11 +11,11 @@ import { redlockOver } from '../support/redlock.ts'
 
 export type WavesContender = 'leasehold' | 'redisSemaphore' | 'redlock' | 'rawSocket'
 
-const keysAtOnce = 1000
+const [contender, serverPort, keysAtOnce] = process.argv.slice(2)
 const wavesPerRound = 20
 const ttlMs = 30_000
 
-const names = Array.from({ length: keysAtOnce }, (_, index) => `orders/${index}`)
+const names = Array.from({ length: Number(keysAtOnce) }, (_, index) => `orders/${index}`)
 
 /** How each takes all keys at once and lets them go, and how it is closed. */
 interface Waves {
@@ -56,8 +56,7 @@ const makers: Record<WavesContender, (port: number) => Promise<Waves>> = {
   },
 }
 
-const [contender, port] = process.argv.slice(2)
-const { wave, close } = await makers[contender as WavesContender](Number(port))
+const { wave, close } = await makers[contender as WavesContender](Number(serverPort))
 
 process.on('message', (message) => {
   void (message === 'end' ? end() : round())
@@ -67,7 +66,7 @@ process.send?.('ready')
 async function round(): Promise<void> {
   const startedAt = performance.now()
   for (let count = 0; count < wavesPerRound; count += 1) await wave()
-  process.send?.((wavesPerRound * keysAtOnce * 1000) / (performance.now() - startedAt))
+  process.send?.((wavesPerRound * names.length * 1000) / (performance.now() - startedAt))
 }
 
 async function end(): Promise<void> {

@@ -2,6 +2,7 @@ import { afterAll, beforeEach, describe, expect, test } from 'vitest'
 import type { Claim, LockDriver, Request, Standing } from '../../src/core/driver.ts'
 import { hashTagOf } from '../../src/drivers/redis/hash-tags.ts'
 import { redis } from '../../src/drivers/redis.ts'
+import { claimOf } from '../support/claims.ts'
 import { eventually } from '../support/eventually.ts'
 import { RedisServer } from '../support/redis-server.ts'
 
@@ -21,8 +22,7 @@ const runner = { id: 'runner', incarnation: '1', host: 'here', pid: 1, client: '
 const ttlMs = 10_000
 
 function claim(key: string, id: string, wish: Partial<Claim> = {}): Request {
-  const plain = { mode: 'exclusive', priority: 0, wait: true, ttlMs, graceMs: 0, runner } as const
-  return { op: 'claim', claim: { id, key, ...plain, ...wish } }
+  return { op: 'claim', claim: claimOf(key, { id, ttlMs, runner, ...wish }) }
 }
 
 function release(key: string, id: string): Request {

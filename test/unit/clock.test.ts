@@ -45,22 +45,16 @@ describe('the clock', () => {
     expect(now() - before).toBe(61_046)
   })
 
-  test('counts a sleep in which the wall clock was set back by as much, soon after', () => {
+  test.each([
+    { by: 'as much, soon after', setBackMs: 60_000, afterMs: 101 },
+    { by: 'more, at once', setBackMs: 100_000, afterMs: 6 },
+  ])('counts a sleep in which the wall clock was set back by $by', ({ setBackMs, afterMs }) => {
     const { now, pass, sleep, time } = machine()
     const before = now()
     sleep(60_000)
-    time.wall -= 60_000
-    pass(101)
-    expect(now() - before).toBe(60_101)
-  })
-
-  test('counts a sleep in which the wall clock was set back by more, at once', () => {
-    const { now, pass, sleep, time } = machine()
-    const before = now()
-    sleep(60_000)
-    time.wall -= 100_000
-    pass(6)
-    expect(now() - before).toBe(60_006)
+    time.wall -= setBackMs
+    pass(afterMs)
+    expect(now() - before).toBe(60_000 + afterMs)
   })
 
   test('does not count what the wall clock was set by', () => {
