@@ -60,6 +60,10 @@ describe('names', () => {
   test('braces in a prefix are refused: they would be taken for the hash tag', () => {
     expect(() => redis({ prefix: 'a{b}' })).toThrow(/braces/)
   })
+
+  test('a prefix of two lines is refused: records keep names a line each', () => {
+    expect(() => redis({ prefix: 'a\nb' })).toThrow(/more than one line/)
+  })
 })
 
 describe('an address', () => {
