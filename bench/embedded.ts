@@ -1,15 +1,13 @@
 /** Locks in one file beside proper-lockfile: one after another, and four processes taking turns. */
-import { fork } from 'node:child_process'
 import { mkdtemp, open, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
-import { fileURLToPath } from 'node:url'
 import { lock, type LockOptions } from 'proper-lockfile'
 import { connect } from '../src/index.ts'
 import { monotonicMs } from '../src/core/environment.ts'
 import type { Hold, TurnsOrder, TurnsStart } from './children/turns.ts'
 import { interleave, median, percentile, report } from './report.ts'
-import { nextMessage } from './support/next-message.ts'
+import { nextMessage, startChild } from './support/child.ts'
 
 const sequentialRounds = 15
 const pairsPerRound = 500
@@ -74,14 +72,10 @@ interface Turns {
   readonly perProcess: readonly number[]
 }
 
-const program = fileURLToPath(new URL('children/turns.js', import.meta.url))
-
 /** Four processes, one lock: every hold of all of them, in order. */
 async function takeTurns(directory: string, retries?: LockOptions['retries']): Promise<Turns> {
   const order: TurnsOrder = { directory, retries, holdMs }
-  const children = Array.from({ length: processes }, () =>
-    fork(program, [JSON.stringify(order)], { timeout: 30_000, killSignal: 'SIGKILL' }),
-  )
+  const children = Array.from({ length: processes }, () => startChild('turns', JSON.stringify(order)))
   await Promise.all(children.map(nextMessage))
   const startAt = monotonicMs() + 20
   const start: TurnsStart = { startAt, endAt: startAt + turnsMs }

@@ -1,6 +1,4 @@
 /** MongoDB: one lock at a time beside a bare findOneAndUpdate and deleteOne; fifty waiters beside polling every 10 ms. */
-import { fork } from 'node:child_process'
-import { fileURLToPath } from 'node:url'
 import { MongoClient } from 'mongodb'
 import { monotonicMs } from '../src/core/environment.ts'
 import { mongodb } from '../src/drivers/mongodb.ts'
@@ -8,7 +6,7 @@ import { createLocks } from '../src/index.ts'
 import { MongoReplicaSet, MongoServer } from '../test/support/mongo-server.ts'
 import type { MongodbTurns, MongodbTurnsOrder, Turn } from './children/mongodb-turns.ts'
 import { interleave, median, percentile, report } from './report.ts'
-import { nextMessage } from './support/next-message.ts'
+import { nextMessage, startChild } from './support/child.ts'
 
 const pairsPerRound = 40
 const rounds = 31
@@ -67,12 +65,10 @@ interface Contention {
   readonly fencesOutOfOrder: number
 }
 
-const child = fileURLToPath(new URL('children/mongodb-turns.js', import.meta.url))
-
 async function contend(url: string, kind: MongodbTurnsOrder['kind']): Promise<Contention> {
   const children = Array.from({ length: processes }, () => {
     const order: MongodbTurnsOrder = { url, kind, callers: callersPerProcess, turnsMs, holdMs }
-    return fork(child, [JSON.stringify(order)])
+    return startChild('mongodb-turns', JSON.stringify(order))
   })
   await Promise.all(children.map(nextMessage))
   for (const one of children) one.send({ startAt: monotonicMs() + 100 })

@@ -1,13 +1,11 @@
 /** Fifty callers in five processes take turns on one Redis lock: hand-over, commands, fairness; beside redis-semaphore. */
-import { fork } from 'node:child_process'
-import { fileURLToPath } from 'node:url'
 import { monotonicMs } from '../src/core/environment.ts'
 import { checkHistory } from '../src/testing/history.ts'
 import type { HistoryEvent } from '../src/testing/history/event.ts'
 import { RedisServer } from '../test/support/redis-server.ts'
 import type { StartSign, TurnsOrder } from './children/redis-turns.ts'
 import { interleave, median, percentile, report } from './report.ts'
-import { nextMessage } from './support/next-message.ts'
+import { nextMessage, startChild } from './support/child.ts'
 
 const processes = 5
 const callersPerProcess = 10
@@ -29,7 +27,6 @@ interface Turns {
   readonly overlaps: number
 }
 
-const child = fileURLToPath(new URL('children/redis-turns.js', import.meta.url))
 const server = await RedisServer.start()
 
 async function takeTurns(retryMs: number | undefined): Promise<Turns> {
@@ -44,7 +41,7 @@ async function takeTurns(retryMs: number | undefined): Promise<Turns> {
       turnsMs,
       holdMs,
     }
-    return fork(child, [JSON.stringify(order)])
+    return startChild('redis-turns', JSON.stringify(order))
   })
   await Promise.all(children.map(nextMessage))
   const startAt = monotonicMs() + 50

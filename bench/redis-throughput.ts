@@ -1,28 +1,23 @@
 /** A thousand distinct keys at once on Redis: acquire and release, beside redis-semaphore, redlock and a raw socket. */
-import { fork, type ChildProcess } from 'node:child_process'
+import type { ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
-import { fileURLToPath } from 'node:url'
 import { RedisServer } from '../test/support/redis-server.ts'
 import type { WavesContender } from './children/redis-waves.ts'
 import { interleave, report, type Contender } from './report.ts'
-import { nextMessage } from './support/next-message.ts'
+import { nextMessage, startChild } from './support/child.ts'
 
 const keysAtOnce = 1000
 const rounds = 15
 /** Not counted: code is still being compiled. */
 const roundsToWarmUp = 5
 
-const program = fileURLToPath(new URL('children/redis-waves.js', import.meta.url))
 const contenders: readonly WavesContender[] = ['leasehold', 'redisSemaphore', 'redlock', 'rawSocket']
 
 const server = await RedisServer.start()
 const children = new Map<WavesContender, ChildProcess>()
 try {
   for (const contender of contenders) {
-    const child = fork(program, [contender, String(server.port), String(keysAtOnce)], {
-      timeout: 300_000,
-      killSignal: 'SIGKILL',
-    })
+    const child = startChild('redis-waves', contender, String(server.port), String(keysAtOnce))
     children.set(contender, child)
     await nextMessage(child)
   }

@@ -5,6 +5,7 @@ import { MongoClient } from 'mongodb'
 import { monotonicMs } from '../../src/core/environment.ts'
 import { mongodb } from '../../src/drivers/mongodb.ts'
 import { createLocks } from '../../src/index.ts'
+import { ready } from '../support/child.ts'
 
 export interface MongodbTurnsOrder {
   readonly url: string
@@ -64,7 +65,7 @@ function polling(): { take: () => Promise<Taken>; close: () => Promise<void> } {
 
 const { take, close } = order.kind === 'leasehold' ? await leasehold() : polling()
 await client.connect()
-process.send?.('ready')
+ready()
 const [{ startAt }] = (await once(process, 'message')) as [{ startAt: number }]
 await pause(Math.max(0, startAt - monotonicMs()))
 commands = 0

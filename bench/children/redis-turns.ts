@@ -6,6 +6,7 @@ import { monotonicMs } from '../../src/core/environment.ts'
 import { redis } from '../../src/drivers/redis.ts'
 import { createLocks } from '../../src/index.ts'
 import type { HistoryEvent } from '../../src/testing/history/event.ts'
+import { ready } from '../support/child.ts'
 
 export interface TurnsOrder {
   readonly port: number
@@ -69,7 +70,7 @@ async function takeTurns(caller: string, endAt: number): Promise<void> {
   }
 }
 
-process.send?.('ready')
+ready()
 const { startAt } = await new Promise<StartSign>((resolve) => {
   process.once('message', (message) => resolve(message as StartSign))
 })

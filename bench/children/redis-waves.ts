@@ -8,6 +8,7 @@ import { redis } from '../../src/drivers/redis.ts'
 import { createLocks } from '../../src/index.ts'
 import { RawRedis } from '../support/raw-redis.ts'
 import { redlockOver } from '../support/redlock.ts'
+import { ready } from '../support/child.ts'
 
 export type WavesContender = 'leasehold' | 'redisSemaphore' | 'redlock' | 'rawSocket'
 
@@ -61,7 +62,7 @@ const { wave, close } = await makers[contender as WavesContender](Number(serverP
 process.on('message', (message) => {
   void (message === 'end' ? end() : round())
 })
-process.send?.('ready')
+ready()
 
 async function round(): Promise<void> {
   const startedAt = performance.now()

@@ -4,6 +4,7 @@ import { setTimeout as pause } from 'node:timers/promises'
 import { lock, type LockOptions } from 'proper-lockfile'
 import { connect } from '../../src/index.ts'
 import { monotonicMs } from '../../src/core/environment.ts'
+import { ready } from '../support/child.ts'
 
 export interface TurnsOrder {
   readonly directory: string
@@ -43,7 +44,7 @@ function properLockfile(): { take: Take; close: () => Promise<void> } {
 }
 
 const { take, close } = order.retries === undefined ? await leasehold() : properLockfile()
-process.send?.('ready')
+ready()
 const [{ startAt, endAt }] = (await once(process, 'message')) as [TurnsStart]
 const holds: Hold[] = []
 await pause(Math.max(0, startAt - monotonicMs()))

@@ -1,0 +1,29 @@
+import { fork, type ChildProcess } from 'node:child_process'
+import { fileURLToPath } from 'node:url'
+
+/** No child of a bench has that much to do. */
+const limitMs = 300_000
+
+/** Starts a program of `children/`. One that hangs is ended; {@link ready} ends it with this process. */
+export function startChild(program: string, ...words: readonly string[]): ChildProcess {
+  const file = fileURLToPath(new URL(`../children/${program}.js`, import.meta.url))
+  return fork(file, words, { timeout: limitMs, killSignal: 'SIGKILL' })
+}
+
+/** The next message of a child; rejects if the child ends instead. */
+export function nextMessage(child: ChildProcess): Promise<unknown> {
+  return new Promise((resolve, reject) => {
+    const ended = (code: number | null): void => reject(new Error(`A child ended with ${String(code)}.`))
+    child.once('exit', ended)
+    child.once('message', (message) => {
+      child.off('exit', ended)
+      resolve(message)
+    })
+  })
+}
+
+/** For the child: says that it can begin. It then lives no longer than whoever started it. */
+export function ready(): void {
+  process.once('disconnect', () => process.exit())
+  process.send?.('ready')
+}
