@@ -119,7 +119,13 @@ class Acquisition extends Waiter {
 
   /** What a conversion was to take the place of does not come back. */
   protected override worthAsking(reason: AbsentReason): boolean {
-    return super.worthAsking(reason) && (this.#sharing.replaces === undefined || reason !== 'unknown')
+    const ends = reason === 'unknown' || reason === 'max-hold'
+    return super.worthAsking(reason) && (this.#sharing.replaces === undefined || !ends)
+  }
+
+  /** Granted unheard, it is all its owner has: to release it would let go of more than a place. */
+  protected override get withdraws(): boolean {
+    return this.#sharing.replaces !== undefined
   }
 
   /** For whom it waits. */

@@ -1,4 +1,4 @@
-import type { Mode } from '../core/driver.ts'
+import type { AbsentReason, Mode } from '../core/driver.ts'
 import { durationMs } from '../core/duration.ts'
 import { LeaseholdError } from '../core/errors.ts'
 import { describeScope } from '../core/scope.ts'
@@ -40,7 +40,7 @@ export function replaceLease(
   }
   return new Promise((resolve, reject) => {
     if (lease.entries > 1) throw invalid(lease, 'was entered more than once. Leave it as often before converting it')
-    lease.tenure.converting(true)
+    lease.tenure.converting(terms.ttlMs)
     pursue(
       client,
       lease.scope,
@@ -52,7 +52,7 @@ export function replaceLease(
         resolve(converted)
       },
       (missed) => {
-        lease.tenure.converting(false)
+        lease.tenure.converting(undefined)
         conversionRefusal(client, lease, missed, terms).then(reject, reject)
       },
     )
@@ -64,10 +64,12 @@ function leftToHold({ terms, heldMs }: Lease): number | undefined {
   return terms.maxHoldMs === undefined ? undefined : Math.max(1, Math.floor(terms.maxHoldMs - heldMs))
 }
 
+/** Reasons that say: what was to be converted is no more. */
+const endings: ReadonlySet<AbsentReason> = new Set(['unknown', 'expired', 'max-hold', 'evicted'])
+
 async function conversionRefusal(client: Client, lease: Lease, missed: Missed, terms: Terms): Promise<LeaseholdError> {
   const { miss } = missed
-  const ended = miss.type === 'refused' && (miss.standing.reason === 'unknown' || miss.standing.reason === 'expired')
-  if (!ended) return refusal(client, lease.scope, missed, terms)
+  if (miss.type !== 'refused' || !endings.has(miss.standing.reason)) return refusal(client, lease.scope, missed, terms)
   const name = JSON.stringify(describeScope(lease.scope))
   return new LeaseholdError('NOT_HELD', `${name} ended before it could be converted. Acquire it again.`, {
     scope: describeScope(lease.scope),

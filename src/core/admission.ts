@@ -36,6 +36,8 @@ function carryOut(draft: Draft, request: Request): Standing {
       return renew(draft, request)
     case 'release':
       return release(draft, request.id)
+    case 'withdraw':
+      return withdraw(draft, request.id)
     case 'evict':
       return evictFence(draft, request.fence, request.reason)
   }
@@ -159,11 +161,21 @@ function renewedRecord(
   return renewed
 }
 
-// ---- release and evict
+// ---- release, withdraw and evict
 
 function release(draft: Draft, id: string): Standing {
   const record = draft.find(id)
+  return record === undefined ? answerAbsent(draft, id) : letGo(draft, record)
+}
+
+/** Leaves the queue, unless it was too late for that. */
+function withdraw(draft: Draft, id: string): Standing {
+  const record = draft.find(id)
   if (record === undefined) return answerAbsent(draft, id)
+  return record.state === 'held' ? askAgain(draft, record) : letGo(draft, record)
+}
+
+function letGo(draft: Draft, record: ClaimRecord): Standing {
   if (record.state === 'held') draft.removeHolder(record)
   else draft.removeWaiter(record)
   promote(draft)

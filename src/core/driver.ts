@@ -88,6 +88,11 @@ export type Request =
     }
   /** Ends a claim, held or waiting, and promotes whoever that lets in. */
   | { readonly op: 'release'; readonly key: string; readonly id: string }
+  /**
+   * Ends a claim that waits. One that holds by now stays as it is, and is answered as such. For conversions: to release one
+   * that has been granted would let go of all its owner has.
+   */
+  | { readonly op: 'withdraw'; readonly key: string; readonly id: string }
   /** Ends the holder with this fence, for operators, who know fences and never ids. */
   | { readonly op: 'evict'; readonly key: string; readonly fence: number; readonly reason: string }
 

@@ -9,7 +9,7 @@ import { trustedUntil } from './deadline.ts'
 import type { Claim } from './driver.ts'
 import { answered, heard } from './life/answer.ts'
 import { beatEvery, renewNow, withTtl } from './life/beat.ts'
-import { conversionUnderWay, letGo, passOn, releaseAnswered } from './life/ending.ts'
+import { conversionUnderWay, letGo, passOn, releaseAnswered, withdraw } from './life/ending.ts'
 import { nothing, type Event, type Life, type LifeTerms, type Stepped } from './life/state.ts'
 import { ticked } from './life/tick.ts'
 
@@ -30,6 +30,7 @@ export function begin(claim: Claim, terms: LifeTerms, at: number): Stepped {
     sentAt,
     // No answer by then is worth having: the lease it grants would be over.
     deadline: trustedUntil(sentAt, claim.ttlMs),
+    doubtMs: Infinity,
     nextAt: Infinity,
     inFlight: true,
     askAgain: false,
@@ -38,6 +39,7 @@ export function begin(claim: Claim, terms: LifeTerms, at: number): Stepped {
     dangerAt: Infinity,
     leaving: undefined,
     converting: 'no',
+    withdrawn: false,
   }
   return [life, [{ type: 'send', request: { op: 'claim', claim } }]]
 }
@@ -71,12 +73,14 @@ export function step(life: Life, event: Event): Stepped {
       return ticked(life, event.at)
     case 'release':
       return letGo(life, event.at)
+    case 'withdraw':
+      return withdraw(life, event.at)
     case 'renew':
-      return life.phase === 'held' ? renewNow(withTtl(life, event.ttlMs)) : [life, nothing]
+      return life.phase === 'held' ? renewNow(withTtl(life, event.ttlMs), event.at) : [life, nothing]
     case 'heartbeat':
       return beatEvery(life, event.everyMs, event.at)
     case 'converting':
-      return conversionUnderWay(life, event.underWay)
+      return conversionUnderWay(life, event)
     case 'pass-on':
       return passOn(life)
   }

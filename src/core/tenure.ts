@@ -81,7 +81,7 @@ export class Tenure implements Sleeper, Requester {
     at: number,
   ): Tenure | undefined {
     const [asked] = begin(claim, terms, sentAt)
-    const [life] = step(asked, { type: 'answer', at, sentAt, standing, roll: 0 })
+    const [life] = step(asked, { type: 'answer', at, sentAt, askedMs: claim.ttlMs, standing, roll: 0 })
     if (life.phase !== 'held') return undefined
     const tenure = new Tenure(office, unobserved, life)
     office.tenures.set(claim.id, tenure)
@@ -98,8 +98,18 @@ export class Tenure implements Sleeper, Requester {
     return this.#life.phase === 'over' || this.#life.phase === 'lost'
   }
 
+  /** It may still be granted. */
+  get undecided(): boolean {
+    return this.#life.phase === 'asking' || this.#life.phase === 'waiting'
+  }
+
   release(at = this.#office.environment.now()): void {
     this.#dispatch({ type: 'release', at })
+  }
+
+  /** Takes back a conversion, unless it has been granted. */
+  withdraw(): void {
+    this.#dispatch({ type: 'withdraw', at: this.#office.environment.now() })
   }
 
   renew(ttlMs: number): void {
@@ -110,9 +120,12 @@ export class Tenure implements Sleeper, Requester {
     this.#dispatch({ type: 'heartbeat', at: this.#office.environment.now(), everyMs })
   }
 
-  /** Says whether another claim is about to take this one's place: the store then forgets this one, and nothing is lost. */
-  converting(underWay: boolean): void {
-    this.#dispatch({ type: 'converting', at: this.#office.environment.now(), underWay })
+  /**
+   * Says that another claim, of this ttl, is about to take this one's place: the store then forgets this one, and nothing
+   * is lost. Undefined: that has come to nothing.
+   */
+  converting(ttlMs: number | undefined): void {
+    this.#dispatch({ type: 'converting', at: this.#office.environment.now(), ttlMs })
   }
 
   /** Stops following the claim without ending it: another claim has its place, or another process its care. */
@@ -127,13 +140,15 @@ export class Tenure implements Sleeper, Requester {
   /** An answer to one of the claim's requests, from wherever it was sent. */
   answered(request: Request, standing: Standing, sentAt: number, at: number): void {
     const roll = standing.state === 'held' ? 0 : this.#office.environment.random()
-    if (request.op === 'release') this.#dispatch({ type: 'release-answer', at, standing, roll })
-    else this.#dispatch({ type: 'answer', at, sentAt, standing, roll })
+    const isLast = request.op === 'release' || (request.op === 'withdraw' && this.#life.phase === 'releasing')
+    if (isLast) this.#dispatch({ type: 'release-answer', at, standing, roll })
+    else this.#dispatch({ type: 'answer', at, sentAt, askedMs: askedMsOf(request), standing, roll })
   }
 
   /** The answer to a renewal that another thread sent. */
   renewedElsewhere(standing: Standing, sentAt: number): void {
-    this.#dispatch({ type: 'answer', at: this.#office.environment.now(), sentAt, standing, roll: 0 })
+    const askedMs = this.#life.ttlMs
+    this.#dispatch({ type: 'answer', at: this.#office.environment.now(), sentAt, askedMs, standing, roll: 0 })
   }
 
   /** Judges the deadline by the clock, without waiting for the alarm. Gives the time it read. */
@@ -167,4 +182,10 @@ export class Tenure implements Sleeper, Requester {
     if (effect.type === 'send') this.#office.batcher.submit(effect.request, this)
     else this.observer.observe(effect)
   }
+}
+
+/** For how long a request would have the claim last. */
+function askedMsOf(request: Request): number {
+  if (request.op === 'claim') return request.claim.ttlMs
+  return request.op === 'renew' ? request.ttlMs : Infinity
 }

@@ -54,6 +54,8 @@ export abstract class Waiter implements Sleeper, RosterMember {
   /** When the next attempt is due, while pausing between two. */
   #pauseUntil = Infinity
   #over = false
+  /** Why it is no longer wanted, while the store is asked to forget it. */
+  #withdrawal: Miss | undefined
   #abort: (() => void) | undefined
 
   constructor(office: Office, patience: Patience) {
@@ -74,7 +76,12 @@ export abstract class Waiter implements Sleeper, RosterMember {
 
   /** Whether a new claim may fare better than one that ended this way. */
   protected worthAsking(reason: AbsentReason): boolean {
-    return reason === 'refused' || reason === 'expired' || reason === 'unknown'
+    return reason === 'refused' || reason === 'expired' || reason === 'unknown' || reason === 'max-hold'
+  }
+
+  /** Whether giving up may let go of no more than the place in the queue. */
+  protected get withdraws(): boolean {
+    return false
   }
 
   /** The id of the claim that is under way. */
@@ -147,6 +154,7 @@ export abstract class Waiter implements Sleeper, RosterMember {
   }
 
   #refused(standing: Extract<Standing, { state: 'absent' }>): void {
+    if (this.#withdrawal !== undefined) return this.#miss(this.#withdrawal)
     const { waitMs, retry, polling } = this.#patience
     if (waitMs === 0 || !this.worthAsking(standing.reason)) return this.#miss({ type: 'refused', standing })
     if (standing.reason === 'refused') this.queued(0)
@@ -154,6 +162,7 @@ export abstract class Waiter implements Sleeper, RosterMember {
   }
 
   #failed(error: unknown): void {
+    if (this.#withdrawal !== undefined) return this.#miss(this.#withdrawal)
     this.#error = error
     const { waitMs, retry, polling } = this.#patience
     const attemptsMax = (retry ?? retryPresets.standard).attempts
@@ -186,8 +195,19 @@ export abstract class Waiter implements Sleeper, RosterMember {
   /** Ends without a lease: whatever was claimed is released by its id, granted or not. */
   #giveUp(miss: Miss): void {
     if (this.#over) return
+    // Closing lets go of everything anyway.
+    const mayWithdraw = this.withdraws && miss.type !== 'closed'
+    if (mayWithdraw && this.#tenure?.undecided === true) return this.#withdraw(this.#tenure, miss)
     this.#miss(miss)
     this.#tenure?.release()
+  }
+
+  /** Ends once the store has said whether that was in time. */
+  #withdraw(tenure: Tenure, miss: Miss): void {
+    if (this.#withdrawal !== undefined) return
+    this.#withdrawal = miss
+    this.#office.alarm.set(this, Infinity)
+    tenure.withdraw()
   }
 
   #miss(miss: Miss): void {

@@ -16,7 +16,7 @@ import { mergedPage } from './quorum/listing.ts'
 import { Node } from './quorum/node.ts'
 import { releaseOn } from './quorum/releasing.ts'
 import { renewOn } from './quorum/renewing.ts'
-import { refusalOf, supportsOf } from './quorum/supports.ts'
+import { refusalOf, supportsOf, unsupported } from './quorum/supports.ts'
 
 export interface QuorumOptions {
   /**
@@ -125,6 +125,8 @@ class QuorumDriver implements LockDriver {
         return renewOn(assembly, request)
       case 'release':
         return releaseOn(assembly, request)
+      case 'withdraw':
+        return Promise.resolve({ state: 'unknown', error: unsupported('conversions') })
       case 'evict':
         return evictOn(assembly, request)
     }

@@ -35,8 +35,8 @@ class Player {
     return this
   }
 
-  answer(standing: Standing, sentAt: number, at = sentAt): this {
-    return this.play({ type: 'answer', standing, sentAt, at, roll: 0.5 })
+  answer(standing: Standing, sentAt: number, at = sentAt, askedMs = claim.ttlMs): this {
+    return this.play({ type: 'answer', standing, sentAt, askedMs, at, roll: 0.5 })
   }
 
   heard(news: Standing | 'ask', at: number): this {
@@ -179,6 +179,31 @@ describe('holding', () => {
     expect(player.life.deadline).toBe(38_498)
   })
 
+  test('trusts no more than a shorter ttl from the moment it is asked for, whether or not that is answered', () => {
+    const shorter = holding().play({ type: 'renew', at: 1000, ttlMs: 3000 })
+    expect(shorter.done).toEqual(['renew'])
+    expect(shorter.life.deadline).toBe(1000 + 3000 - 152)
+    expect(shorter.answer(unknown, 1000, 1500, 3000).tick(3848).done).toEqual(['lost'])
+    const longer = holding().play({ type: 'renew', at: 1000, ttlMs: 60_000 })
+    expect(longer.life.deadline).toBe(28_498)
+  })
+
+  test('asked for a shorter ttl while it renews trusts the longer one until the shorter is on its way', () => {
+    const player = holding().tick(10_000).play({ type: 'renew', at: 10_001, ttlMs: 3000 })
+    expect([player.done, player.life.deadline]).toEqual([[], 28_498])
+    expect(player.answer(held(), 10_000, 10_010).done).toEqual(['renewed', 'renew'])
+    expect(player.life.deadline).toBe(10_010 + 3000 - 152)
+  })
+
+  test('trusts no more than the shortest ttl whose renewal was not answered: that may arrive yet', () => {
+    const player = holding().play({ type: 'renew', at: 1000, ttlMs: 3000 }).answer(unknown, 1000, 1500, 3000)
+    player.play({ type: 'renew', at: 1600, ttlMs: 60_000 }).answer(held(60_000), 1600, 1610, 60_000)
+    expect(player.done).toEqual(['renewed'])
+    expect(player.life.deadline).toBe(1600 + 3000 - 152)
+    const overtaken = holding().answer(held(), 500, 510).answer(unknown, 400, 520, 3000)
+    expect(overtaken.tick(9000).answer(held(), 9000).life.deadline).toBe(9000 + 3000 - 152)
+  })
+
   test('retries a failed renewal inside the window, warns, and is lost at the deadline and not before', () => {
     const player = holding().tick(10_000).answer(unknown, 10_000, 10_001)
     expect(player.done).toEqual(['renewal-failed'])
@@ -290,7 +315,7 @@ describe('letting go', () => {
 
 describe('converting', () => {
   const gone = { state: 'absent', reason: 'unknown' } as const satisfies Standing
-  const underWay = (at: number) => holding().play({ type: 'converting', at, underWay: true })
+  const underWay = (at: number) => holding().play({ type: 'converting', at, ttlMs: claim.ttlMs })
 
   test('is in doubt, not lost, when the store no longer knows the claim; the deadline stands', () => {
     const player = underWay(1000).tick(10_000).answer(gone, 10_000)
@@ -298,9 +323,15 @@ describe('converting', () => {
     expect(player.tick(28_498).done).toEqual(['lost'])
   })
 
+  test('to a shorter lease trusts no more than that from then on', () => {
+    const player = holding().play({ type: 'converting', at: 1000, ttlMs: 3000 })
+    expect(player.life.deadline).toBe(1000 + 3000 - 152)
+    expect(player.tick(3000).answer(held(), 3000).life.deadline, 'it may be carried out yet').toBe(3000 + 3000 - 152)
+  })
+
   test('that comes to nothing after that was a loss', () => {
     const player = underWay(1000).tick(10_000).answer(gone, 10_000)
-    expect(player.play({ type: 'converting', at: 11_000, underWay: false }).done).toEqual(['lost'])
+    expect(player.play({ type: 'converting', at: 11_000, ttlMs: undefined }).done).toEqual(['lost'])
   })
 
   test('that succeeds ends the old life without a word, and late answers are dropped', () => {
@@ -314,12 +345,40 @@ describe('converting', () => {
     expect(player.done).toEqual(['lost'])
   })
 
-  test('by a claim whose outcome is unknown sends the same claim again, and releases it only at the end', () => {
+  test('by a claim whose outcome is unknown sends the same claim again, and takes it back only at the end', () => {
     const player = new Player({ claim: { replaces: 'old' } }).answer(unknown, 0, 10)
     expect(player.done).toEqual(['renewal-failed'])
     expect(player.tick(wakeAt(player.life)).effects).toMatchObject([{ request: { op: 'claim', claim: { id: 'id' } } }])
     expect(player.answer(held(), 40, 50).done).toEqual(['granted'])
     const late = new Player({ claim: { replaces: 'old' } }).answer(unknown, 0, 10).tick(30_000)
-    expect(late.done).toEqual(['failed', 'release'])
+    expect(late.done).toEqual(['failed', 'withdraw'])
+    expect(late.play({ type: 'release-answer', standing: held(), at: 30_010, roll: 0 }).life.phase).toBe('over')
+  })
+})
+
+describe('withdrawn', () => {
+  const queued = () => new Player({ claim: { replaces: 'old' } }).answer(waiting, 0, 10)
+  const withdraw = (player: Player, at: number) => player.play({ type: 'withdraw', at })
+
+  test('is forgotten by the store, or granted if that was too late', () => {
+    expect(withdraw(queued(), 20).done).toEqual(['withdraw'])
+    expect(withdraw(queued(), 20).answer({ state: 'absent', reason: 'released' }, 20).done).toEqual(['refused'])
+    const late = withdraw(queued(), 20).answer(held(), 20, 25)
+    expect([late.done, late.life.phase]).toEqual([['granted'], 'held'])
+    expect(late.tick(10_020).done, 'what is held is renewed').toEqual(['renew'])
+  })
+
+  test('asks until it is answered, and after a request that is under way', () => {
+    const player = withdraw(queued(), 20).answer(unknown, 20, 25, Infinity)
+    expect(player.tick(wakeAt(player.life)).done).toEqual(['withdraw'])
+    const asking = withdraw(new Player({ claim: { replaces: 'old' } }), 5)
+    expect([asking.done, asking.answer(waiting, 0, 10).done]).toEqual([[], ['queued', 'withdraw']])
+    const unheard = withdraw(new Player({ claim: { replaces: 'old' } }), 5).answer(unknown, 0, 10)
+    expect(unheard.tick(wakeAt(unheard.life)).done).toEqual(['withdraw'])
+  })
+
+  test('is nothing to a claim that is held or over', () => {
+    expect(withdraw(holding(), 20).done).toEqual([])
+    expect(withdraw(holding().play({ type: 'release', at: 5 }), 20).done).toEqual([])
   })
 })

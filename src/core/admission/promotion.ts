@@ -23,7 +23,12 @@ export function grant(draft: Draft, waiter: ClaimRecord): void {
   granted.fence = draft.lastFence
   granted.acquiredAt = now
   // Promotion does not restart the lease: a waiter that died must not block for longer than it was told.
-  granted.expiresAt = capByMaxHold(waiter.expiresAt, now, maxHoldMs)
+  if (replaced !== undefined && waiter.claim.wait && replaced.expiresAt > waiter.expiresAt) {
+    // Until its owner hears of this, which may be late, it trusts the lease that it had.
+    granted.expiresAt = replaced.expiresAt
+    granted.ttlMs = replaced.ttlMs
+  }
+  granted.expiresAt = capByMaxHold(granted.expiresAt, now, maxHoldMs)
   granted.after = successionFor(draft, waiter)
   draft.holders = draft.holders.length === 0 ? [granted] : [...draft.holders, granted]
   if (draft.subject?.claim.id === waiter.claim.id) {

@@ -14,13 +14,13 @@ export function answered(life: Life, event: Extract<Event, { type: 'answer' }>):
   const { sentAt } = event
   if (life.phase !== 'asking' && life.phase !== 'waiting' && life.phase !== 'held') return [life, nothing]
   // Older news: a later request has been answered already.
-  if (sentAt < life.sentAt) return [noLongerInFlight(life), nothing]
+  if (sentAt < life.sentAt) return [outdated(life, event), nothing]
   const stepped = landed(life, event)
   const next = stepped[0]
   if (!next.askAgain || next.inFlight || (next.phase !== 'held' && next.phase !== 'waiting')) return stepped
   const asking = copyOf(next)
   asking.askAgain = false
-  const [asked, more] = renewNow(asking)
+  const [asked, more] = renewNow(asking, event.at)
   return [asked, [...stepped[1], ...more]]
 }
 
@@ -31,7 +31,7 @@ function landed(life: Life, event: Extract<Event, { type: 'answer' }>): Stepped 
     case 'held':
       if (life.phase === 'held') return renewed(life, standing, sentAt, at)
       return granted(life, standing, sentAt, at, {
-        deadline: trustedUntil(sentAt, standing.ttlMs),
+        deadline: trustedUntil(sentAt, Math.min(standing.ttlMs, life.doubtMs)),
         inFlight: false,
       })
     case 'waiting':
@@ -75,7 +75,9 @@ function granted(
 }
 
 function renewed(life: Life, standing: Extract<Standing, { state: 'held' }>, sentAt: number, at: number): Stepped {
-  const deadline = trustedUntil(sentAt, standing.ttlMs)
+  // An earlier renewal may still arrive, and shorten what this one has given.
+  const lastsMs = Math.min(standing.ttlMs, life.doubtMs)
+  const deadline = trustedUntil(sentAt, lastsMs)
   const leaving = standing.leaving ?? life.leaving
   const next = copyOf(life)
   next.sentAt = sentAt
@@ -85,7 +87,7 @@ function renewed(life: Life, standing: Extract<Standing, { state: 'held' }>, sen
   next.leaving = leaving
   if (leaving === undefined) {
     next.deadline = deadline
-    next.dangerAt = Math.floor(deadline - standing.ttlMs / 3)
+    next.dangerAt = Math.floor(deadline - lastsMs / 3)
     next.nextAt = holderBeat(life, sentAt, at)
   } else {
     // A holder that was asked to leave is promised no more than it has.
@@ -109,7 +111,7 @@ function queued(
   const waiting = copyOf(life)
   waiting.phase = 'waiting'
   waiting.sentAt = sentAt
-  waiting.deadline = trustedUntil(sentAt, standing.ttlMs)
+  waiting.deadline = trustedUntil(sentAt, Math.min(standing.ttlMs, life.doubtMs))
   waiting.nextAt = Math.min(waiterBeat(life, sentAt, at), at + Math.min(standing.againMs, pollMs))
   waiting.inFlight = false
   waiting.failures = polls
@@ -141,6 +143,7 @@ function failed(life: Life, error: unknown, event: Extract<Event, { type: 'answe
   // Try again well inside what is left; the deadline stands whatever happens.
   const backoff = { attempts: Infinity, minMs: 20, maxMs: Math.max(20, life.ttlMs / 10), factor: 2, jitter: 0.3 }
   const next = noLongerInFlight(life)
+  next.doubtMs = Math.min(life.doubtMs, event.askedMs)
   next.failures = failures
   next.lastError = error
   next.nextAt = event.at + pauseMs(backoff, failures, event.roll)
@@ -151,7 +154,7 @@ function failed(life: Life, error: unknown, event: Extract<Event, { type: 'answe
 export function heard(life: Life, event: Extract<Event, { type: 'heard' }>): Stepped {
   const { news, at } = event
   if (life.phase !== 'asking' && life.phase !== 'waiting' && life.phase !== 'held') return [life, nothing]
-  if (news === 'ask') return life.phase === 'asking' ? [life, nothing] : renewNow(life)
+  if (news === 'ask') return life.phase === 'asking' ? [life, nothing] : renewNow(life, at)
   if (news.state === 'absent') return ended(life, news)
   if (news.state !== 'held') return [life, nothing]
   if (life.phase === 'held') return heardLeaving(life, news, at)
@@ -160,10 +163,16 @@ export function heard(life: Life, event: Extract<Event, { type: 'heard' }>): Ste
   const deadline = Math.min(life.deadline, maxHoldMs === undefined ? Infinity : trustedUntil(life.sentAt, maxHoldMs))
   if (deadline - at > life.ttlMs / 3) return granted(life, news, life.sentAt, at, { deadline, inFlight: life.inFlight })
   // Little of it may be left: renew first, and tell the owner when that is answered.
-  if (life.phase !== 'asking') return renewNow(life)
+  if (life.phase !== 'asking') return renewNow(life, at)
   const asking = copyOf(life)
   asking.askAgain = true
   return [asking, nothing]
+}
+
+function outdated(life: Life, { standing, askedMs }: Extract<Event, { type: 'answer' }>): Life {
+  const next = noLongerInFlight(life)
+  if (standing.state === 'unknown') next.doubtMs = Math.min(life.doubtMs, askedMs)
+  return next
 }
 
 function noLongerInFlight(life: Life): LifeDraft {

@@ -1,4 +1,5 @@
-import { copyOf, nothing, type Life, type Stepped } from './state.ts'
+import { trustedUntil } from '../deadline.ts'
+import { copyOf, nothing, type Life, type LifeDraft, type Stepped } from './state.ts'
 
 /** When to renew a lease that was given or renewed at `sentAt`; never, if its holder does that by hand. */
 export function holderBeat(life: Life, sentAt: number, at: number): number {
@@ -30,7 +31,7 @@ export function withTtl(life: Life, ttlMs: number): Life {
   return changed
 }
 
-export function renewNow(life: Life): Stepped {
+export function renewNow(life: Life, at: number): Stepped {
   const next = copyOf(life)
   if (life.inFlight) {
     next.askAgain = true
@@ -38,7 +39,19 @@ export function renewNow(life: Life): Stepped {
   }
   next.inFlight = true
   const { key, id } = life.claim
+  if (life.withdrawn && life.phase !== 'held') {
+    return [next, [{ type: 'send', request: { op: 'withdraw', key, id } }]]
+  }
+  trustAtMost(next, life.ttlMs, at)
   return [next, [{ type: 'send', request: { op: 'renew', key, id, ttlMs: life.ttlMs } }]]
+}
+
+/** A shorter ttl counts from when it is asked for: it may come into force although nobody hears of it. */
+export function trustAtMost(life: LifeDraft, ttlMs: number, at: number): void {
+  const deadline = trustedUntil(at, ttlMs)
+  if (deadline >= life.deadline) return
+  life.deadline = deadline
+  life.dangerAt = Math.floor(deadline - ttlMs / 3)
 }
 
 /** Sends the claim once more, as it was: its id makes that safe. */

@@ -1,5 +1,6 @@
 import { pauseMs, type Backoff } from '../backoff.ts'
 import { trustedUntil } from '../deadline.ts'
+import { renewNow, trustAtMost } from './beat.ts'
 import { copyOf, nothing, type Effect, type Event, type Life, type Stepped } from './state.ts'
 
 const releaseRetry: Backoff = { attempts: Infinity, minMs: 50, maxMs: 2000, factor: 2, jitter: 0.2 }
@@ -10,9 +11,15 @@ export function lose(life: Life, reason: string, detail: string | undefined): St
 }
 
 /** A claim that is to take this one's place is under way, or has come to nothing. */
-export function conversionUnderWay(life: Life, underWay: boolean): Stepped {
+export function conversionUnderWay(life: Life, { at, ttlMs }: Extract<Event, { type: 'converting' }>): Stepped {
+  const underWay = ttlMs !== undefined
   const next = copyOf(life)
   next.converting = underWay ? 'under way' : 'no'
+  // As if the lease itself were to last no longer.
+  if (underWay && ttlMs < life.ttlMs) {
+    next.doubtMs = Math.min(life.doubtMs, ttlMs)
+    trustAtMost(next, ttlMs, at)
+  }
   // Nobody took its place and the store no longer knows it: it was gone all along.
   const wasGone = !underWay && life.phase === 'held' && life.converting === 'in doubt'
   return wasGone ? lose(next, 'unknown', undefined) : [next, nothing]
@@ -38,7 +45,7 @@ export function letGo(life: Life, at: number): Stepped {
     case 'asking':
     case 'waiting':
     case 'held':
-      return clearAway(life, at)
+      return leave(life, at, 'release')
     case 'lost':
       // The store may still keep it, in its grace: say that we are gone.
       return [life, [releaseRequest(life)]]
@@ -48,8 +55,25 @@ export function letGo(life: Life, at: number): Stepped {
   }
 }
 
-/** Releases by id, and goes on trying for as long as the store may keep the claim. */
-export function clearAway(life: Life, at: number, effect?: Effect): Stepped {
+/** Takes a conversion back, if that is not too late: then it is granted after all. */
+export function withdraw(life: Life, at: number): Stepped {
+  if (life.phase !== 'asking' && life.phase !== 'waiting') return [life, nothing]
+  const withdrawn = copyOf(life)
+  withdrawn.withdrawn = true
+  return renewNow(withdrawn, at)
+}
+
+/**
+ * Leaves nothing behind of a claim whose outcome is not known, or came too late. A conversion that was granted must stay
+ * until its time is over: its owner may trust the lease whose place it took.
+ */
+export function clearAway(life: Life, at: number, effect: Effect): Stepped {
+  const [releasing, requests] = leave(life, at, life.claim.replaces === undefined ? 'release' : 'withdraw')
+  return [releasing, [effect, ...requests]]
+}
+
+/** Tells the store, and goes on trying for as long as that may keep the claim. */
+function leave(life: Life, at: number, how: 'release' | 'withdraw'): Stepped {
   const deadline = Math.ceil(at + life.ttlMs + life.claim.graceMs)
   const releasing = copyOf(life)
   releasing.phase = 'releasing'
@@ -57,8 +81,8 @@ export function clearAway(life: Life, at: number, effect?: Effect): Stepped {
   releasing.deadline = deadline
   releasing.inFlight = true
   releasing.nextAt = Infinity
-  const release = releaseRequest(life)
-  return [releasing, effect === undefined ? [release] : [effect, release]]
+  releasing.withdrawn = how === 'withdraw'
+  return [releasing, [releaseRequest(releasing)]]
 }
 
 /** The last release was not answered. */
@@ -69,8 +93,8 @@ export function releaseAgain(life: Life): Stepped {
   return [releasing, [releaseRequest(life)]]
 }
 
-function releaseRequest(life: Life): Effect {
-  return { type: 'send', request: { op: 'release', key: life.claim.key, id: life.claim.id } }
+function releaseRequest({ claim, withdrawn }: Life): Effect {
+  return { type: 'send', request: { op: withdrawn ? 'withdraw' : 'release', key: claim.key, id: claim.id } }
 }
 
 /** The store has, or has not, heard that the claim is released. */

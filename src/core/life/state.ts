@@ -28,6 +28,8 @@ export interface Life {
   readonly sentAt: number
   /** When the present end of the claim, as the store told it, can no longer be trusted. */
   readonly deadline: number
+  /** The shortest ttl of those requests that were never answered: one of them may be carried out yet. */
+  readonly doubtMs: number
   /** When to renew or ask next. */
   readonly nextAt: number
   /** A claim or renewal is on its way. */
@@ -42,6 +44,8 @@ export interface Life {
   readonly leaving: string | undefined
   /** Whether another claim is to take this one's place. In doubt: the store no longer knows this one, so it may have. */
   readonly converting: 'no' | 'under way' | 'in doubt'
+  /** It is no longer waited for: whatever is sent next asks the store to forget it, unless it is held. */
+  readonly withdrawn: boolean
 }
 
 /** A life that nobody has seen yet. */
@@ -59,6 +63,7 @@ export function copyOf(life: Life): LifeDraft {
     grantSentAt: life.grantSentAt,
     sentAt: life.sentAt,
     deadline: life.deadline,
+    doubtMs: life.doubtMs,
     nextAt: life.nextAt,
     inFlight: life.inFlight,
     askAgain: life.askAgain,
@@ -67,15 +72,18 @@ export function copyOf(life: Life): LifeDraft {
     dangerAt: life.dangerAt,
     leaving: life.leaving,
     converting: life.converting,
+    withdrawn: life.withdrawn,
   }
 }
 
 export type Event =
-  /** A claim or renewal sent at `sentAt` was answered. `roll` is a random number from 0 to 1. */
+  /** A claim, a renewal or a withdrawal sent at `sentAt` was answered. `roll` is a random number from 0 to 1. */
   | {
       readonly type: 'answer'
       readonly at: number
       readonly sentAt: number
+      /** The ttl that was asked for; Infinity if none was. */
+      readonly askedMs: number
       readonly standing: Standing
       readonly roll: number
     }
@@ -85,10 +93,12 @@ export type Event =
   | { readonly type: 'tick'; readonly at: number }
   /** The owner lets go, or no longer wants to wait. */
   | { readonly type: 'release'; readonly at: number }
+  /** The owner of a conversion no longer wants to wait for it. */
+  | { readonly type: 'withdraw'; readonly at: number }
   | { readonly type: 'renew'; readonly at: number; readonly ttlMs: number }
   | { readonly type: 'heartbeat'; readonly at: number; readonly everyMs: number }
-  /** A claim that is to take this one's place has been sent, or has come to nothing. */
-  | { readonly type: 'converting'; readonly at: number; readonly underWay: boolean }
+  /** A claim of this ttl, which is to take this one's place, is being sent. Undefined: it has come to nothing. */
+  | { readonly type: 'converting'; readonly at: number; readonly ttlMs: number | undefined }
   /** Another claim has taken this one's place, or another process follows it: not ours any more, and not ended. */
   | { readonly type: 'pass-on'; readonly at: number }
 

@@ -7,7 +7,7 @@ import { copyOf, nothing, type Effect, type Life, type Stepped } from './state.t
 export function ticked(life: Life, at: number): Stepped {
   switch (life.phase) {
     case 'asking': {
-      if (at < life.deadline) return at >= life.nextAt && !life.inFlight ? claimAgain(life) : [life, nothing]
+      if (at < life.deadline) return at >= life.nextAt && !life.inFlight ? askOnceMore(life, at) : [life, nothing]
       const error = new LeaseholdError(
         'UNAVAILABLE',
         `The store has not answered for ${Math.round(at - life.sentAt)} ms.`,
@@ -22,7 +22,7 @@ export function ticked(life: Life, at: number): Stepped {
       if (at >= life.deadline) {
         return clearAway(life, at, { type: 'refused', standing: { state: 'absent', reason: 'expired' } })
       }
-      return at >= life.nextAt && !life.inFlight ? renewNow(life) : [life, nothing]
+      return at >= life.nextAt && !life.inFlight ? renewNow(life, at) : [life, nothing]
     case 'held':
       return tickedWhileHeld(life, at)
     case 'releasing':
@@ -33,17 +33,22 @@ export function ticked(life: Life, at: number): Stepped {
   }
 }
 
+/** What became of the claim is not known: it is sent again, or taken back. */
+function askOnceMore(life: Life, at: number): Stepped {
+  return life.withdrawn ? renewNow(life, at) : claimAgain(life)
+}
+
 function tickedWhileHeld(life: Life, at: number): Stepped {
   if (at >= life.deadline) {
     const detail = life.lastError === undefined ? undefined : messageOf(life.lastError)
     return lose(life, whyOver(life), detail)
   }
-  if (at < life.dangerAt) return at < life.nextAt || life.inFlight ? [life, nothing] : renewNow(life)
+  if (at < life.dangerAt) return at < life.nextAt || life.inFlight ? [life, nothing] : renewNow(life, at)
   const reason = life.leaving ?? (life.lastError === undefined ? 'not renewed' : messageOf(life.lastError))
   const jeopardy: Effect = { type: 'jeopardy', reason, leftMs: life.deadline - at }
   const warned = copyOf(life)
   warned.dangerAt = Infinity
   if (at < life.nextAt || life.inFlight) return [warned, [jeopardy]]
-  const [renewing, effects] = renewNow(warned)
+  const [renewing, effects] = renewNow(warned, at)
   return [renewing, [jeopardy, ...effects]]
 }

@@ -29,6 +29,8 @@ export function carryOutOn(desk: Desk, issue: number, request: Request, deadline
       return renewOn(desk, issue, request, deadline)
     case 'release':
       return releaseOn(desk, issue, request, deadline)
+    case 'withdraw':
+      return Promise.resolve(unsupported('conversions'))
     case 'evict':
       return evictOn(desk, issue, request, deadline)
   }

@@ -56,7 +56,8 @@ export class OwnClaims {
       const id = request.op === 'claim' ? request.claim.id : request.id
       const before = this.#byKey.get(key)?.get(id)
       const after = ownClaim(standing, sentAt)
-      if (before?.asked === false && request.op !== 'release' && differs(before, after)) found.push({ key, id })
+      const leaves = request.op === 'release' || (request.op === 'withdraw' && after === undefined)
+      if (before?.asked === false && !leaves && differs(before, after)) found.push({ key, id })
       if (after === undefined) this.#delete(key, id)
       else {
         if (before === undefined && (this.#byKey.get(key) === undefined || after.state === 'waiting')) keys.push(key)

@@ -38,6 +38,7 @@ export function quickCommand(request: Request, writer: Writer): QuickCommand | u
       return { filter: { _id: request.key }, update: renewPipeline(request, writer) }
     case 'release':
       return { filter: { _id: request.key }, update: withdrawal(request.id) }
+    case 'withdraw':
     case 'evict':
       return undefined
   }

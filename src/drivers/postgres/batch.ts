@@ -47,7 +47,7 @@ function several(asked: readonly Request[], sender: string): Batch {
   const places = isSorted(asked) ? undefined : sortedPlaces(asked)
   const requests = places?.map((place) => asked[place] as Request) ?? asked
   const usualRunner = requests.find((request) => request.op === 'claim')?.claim.runner
-  const plain = { claim: 0, renew: 0, release: 0, evict: 0 }
+  const plain = { claim: 0, renew: 0, release: 0, withdraw: 0, evict: 0 }
   const rows = requests.map((request, index) => {
     const alone = !sameKey(request, requests[index - 1]) && !sameKey(request, requests[index + 1])
     const row = requestRow(request, alone, usualRunner)
@@ -77,6 +77,7 @@ function single(requests: readonly Request[], sender: string): Batch | undefined
       return batch(renewSql, [request.key, request.id, whole(request.ttlMs), sender])
     case 'release':
       return batch(releaseSql, [request.key, request.id, sender])
+    case 'withdraw':
     case 'evict':
       return undefined
   }
@@ -91,6 +92,7 @@ function isPlain(request: Request): boolean {
       return request.fenceFloor === undefined && request.detached === undefined
     case 'release':
       return true
+    case 'withdraw':
     case 'evict':
       return false
   }
@@ -120,6 +122,8 @@ function requestRow(request: Request, alone: boolean, usualRunner: Runner | unde
     }
     case 'release':
       return { op: 'release', key: request.key, id: request.id, plain }
+    case 'withdraw':
+      return { op: 'withdraw', key: request.key, id: request.id }
     case 'evict':
       return { op: 'evict', key: request.key, fence: request.fence, reason: request.reason }
   }

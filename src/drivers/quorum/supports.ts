@@ -51,6 +51,6 @@ export function refusalOf(claim: Claim, supports: Supports, votesAfterMs: number
   )
 }
 
-function unsupported(what: string): LeaseholdError {
+export function unsupported(what: string): LeaseholdError {
   return new LeaseholdError('UNSUPPORTED', `A quorum cannot do ${what}. docs/stores/quorum.md says why.`)
 }

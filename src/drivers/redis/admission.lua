@@ -110,14 +110,24 @@ local function renew(id, ttl, floor, detached)
   return settleSubject()
 end
 
--- ---- release and evict
+-- ---- release, withdraw and evict
 
-local function release(id)
-  local record = find(id)
-  if not record then return answerAbsent(id) end
+local function letGo(record)
   if record[FENCE] ~= 0 then removeHolder(record) else removeWaiter(record) end
   promote()
   return now >= record[EXPIRES_AT] and overForOwner(record) or absentLine('released')
+end
+
+local function release(id)
+  local record = find(id)
+  return record and letGo(record) or answerAbsent(id)
+end
+
+-- Leaves the queue, unless it was too late for that.
+local function withdraw(id)
+  local record = find(id)
+  if not record then return answerAbsent(id) end
+  return record[FENCE] ~= 0 and askAgain(record) or letGo(record)
 end
 
 local function evictFence(fence, reason)

@@ -5,7 +5,7 @@
 --   ms; of several kinds, for each request two characters that number its kind in base 90, '!' for 0; then the length
 --   of the ids, or 0; then for each request the id of its claim or the fence to evict, all in one text: one after the
 --   other if they are of that length, else as a JSON array.
---   Ops: c claims and waits, t claims and does not, r renews, d releases, e evicts. A runner is JSON, as are terms:
+--   Ops: c claims and waits, t claims and does not, r renews, d releases, w withdraws, e evicts. A runner is JSON, as are terms:
 --   what a plain claim or renewal leaves out, or the reason to evict.
 -- Returns: the clock in microseconds, a space, then one answer a request, as decoding.ts reads them, and news as news.lua
 --   has it. Short answers are as quick.lua has them; others are a line each.
@@ -18,7 +18,8 @@ local kindsEnd = 7 + 5 * ARGV[7]
 for at = 8, kindsEnd, 5 do
   local op, ttl, terms = ARGV[at], tonumber(ARGV[at + 1]), ARGV[at + 3]
   local plain = terms == '' and ttl % 1 == 0 and ttl < 10000000000
-  local quick = op == 'd' and quickRelease or plain and (op == 'r' and quickRenew or quickClaim)
+  local quick = op == 'd' and quickRelease or op == 'r' and plain and quickRenew
+  if (op == 'c' or op == 't') and plain then quick = quickClaim end
   local runner, life = ARGV[at + 2], ARGV[at + 4]
   kinds[#kinds + 1] = { op = op, ttl = ttl, runner = runner, terms = terms, life = life, quick = quick }
 end

@@ -32,6 +32,8 @@ return function(recordName, id, kind)
   local line
   if kind.op == 'd' then
     line = release(id)
+  elseif kind.op == 'w' then
+    line = withdraw(id)
   elseif kind.op == 'r' then
     line = renewAs(id, kind)
   elseif kind.op == 'e' then

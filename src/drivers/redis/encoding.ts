@@ -83,6 +83,7 @@ function soloOp(request: Request): string | undefined {
       return request.fenceFloor === undefined && request.detached === undefined ? 'r' : undefined
     case 'release':
       return 'd'
+    case 'withdraw':
     case 'evict':
       return undefined
   }

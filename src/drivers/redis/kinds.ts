@@ -33,6 +33,8 @@ export class Kinds {
       }
       case 'release':
         return this.#kind('d', 0, undefined, '')
+      case 'withdraw':
+        return this.#kind('w', 0, undefined, '')
       case 'evict':
         return this.#kind('e', 0, undefined, JSON.stringify(request.reason))
     }

@@ -17,17 +17,19 @@ end
 
 -- Makes a waiter, or a newcomer, a holder.
 local function grant(waiter)
-  if waiter[REPLACES] then
-    local replaced = holderCalled(waiter[REPLACES])
-    if replaced then removeHolder(replaced) end
-  end
+  local replaced = waiter[REPLACES] and holderCalled(waiter[REPLACES])
+  if replaced then removeHolder(replaced) end
   local granted = copy(waiter)
   granted[FENCE] = fenceToCome(call, tag())
   liftFence(call, tag(), granted[FENCE])
   granted[AFTER] = successionFor(waiter)
   granted[ACQUIRED_AT] = now
   -- Promotion does not restart the lease: a waiter that died must not block for longer than it was told.
-  granted[EXPIRES_AT] = capByMaxHold(waiter[EXPIRES_AT], now, waiter[MAX_HOLD])
+  if replaced and waiter[WAIT] and replaced[EXPIRES_AT] > waiter[EXPIRES_AT] then
+    -- Until its owner hears of this, which may be late, it trusts the lease that it had.
+    granted[EXPIRES_AT], granted[TTL] = replaced[EXPIRES_AT], replaced[TTL]
+  end
+  granted[EXPIRES_AT] = capByMaxHold(granted[EXPIRES_AT], now, waiter[MAX_HOLD])
   local joined = {}
   for at, holder in ipairs(draft.holders) do joined[at] = holder end
   joined[#joined + 1] = granted

@@ -61,10 +61,40 @@ export function conversion(fact: Fact): void {
     await stage.hold('one', { mode: 'shared' })
     await stage.hold('two', { mode: 'shared' })
     await stage.queue('upgrade', { replaces: 'one' })
-    await stage.release('upgrade')
+    expect(await stage.withdraw('upgrade')).toEqual({ state: 'absent', reason: 'released' })
     await stage.standsHeld('one')
     await stage.queue('other upgrade', { replaces: 'two' })
+    expect(await stage.withdraw('upgrade')).toMatchObject({ state: 'absent' })
   })
+
+  fact('an upgrade given up too late is held', ['convert', 'shared', 'queue'], async (stage) => {
+    await stage.hold('one', { mode: 'shared' })
+    await stage.hold('two', { mode: 'shared' })
+    await stage.queue('upgrade', { replaces: 'one' })
+    await stage.queue('next')
+    await stage.release('two')
+    expect(await stage.withdraw('upgrade')).toMatchObject({ state: 'held' })
+    await stage.standsWaiting('next')
+    await stage.release('upgrade')
+    await stage.standsHeld('next')
+  })
+
+  fact(
+    'an upgrade lasts at least as long as the lease whose place it took',
+    ['convert', 'shared', 'queue'],
+    async (stage) => {
+      await stage.hold('one', { mode: 'shared', ttl: 20 })
+      await stage.hold('two', { mode: 'shared' })
+      await stage.queue('upgrade', { replaces: 'one', ttl: 4 })
+      await stage.queue('next')
+      await stage.release('two')
+      await stage.pass(6)
+      await stage.standsWaiting('next')
+      await stage.standsHeld('upgrade')
+      await stage.pass(15)
+      await stage.standsHeld('next')
+    },
+  )
 
   fact('an upgrade refused leaves the old claim held', ['convert', 'shared'], async (stage) => {
     await stage.hold('one', { mode: 'shared' })

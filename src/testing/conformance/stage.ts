@@ -148,6 +148,11 @@ export class Stage {
     return this.ask(name, { op: 'release', key, id })
   }
 
+  withdraw(name: string): Promise<Standing> {
+    const { key, id } = this.#known(name).claim
+    return this.ask(name, { op: 'withdraw', key, id })
+  }
+
   async evict(fence: number, reason = 'a test', key = this.key): Promise<Standing> {
     return only(await this.first.send([{ op: 'evict', key, fence, reason }]))
   }

@@ -22,6 +22,7 @@ export type Step =
   | { readonly op: 'claim'; readonly claim: number; readonly wish: WishedClaim }
   | { readonly op: 'renew'; readonly claim: number; readonly ttl: number; readonly fenceLift?: number }
   | { readonly op: 'release'; readonly claim: number }
+  | { readonly op: 'withdraw'; readonly claim: number }
   | { readonly op: 'evict'; readonly claim: number }
 
 /** One line of a script. */
@@ -60,6 +61,8 @@ function stepText(step: Step): string {
     }
     case 'release':
       return `release ${step.claim}`
+    case 'withdraw':
+      return `withdraw ${step.claim}`
     case 'evict':
       return `evict the fence of ${step.claim}`
   }

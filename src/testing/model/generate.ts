@@ -47,6 +47,7 @@ function step(supports: Supports): fc.Arbitrary<Step> {
     { weight: 8, arbitrary: fc.record({ op: fc.constant('claim'), claim, wish: wish(supports) }) },
     { weight: 4, arbitrary: fc.record(renew).map(withoutUndefined) },
     { weight: 4, arbitrary: fc.record({ op: fc.constant('release'), claim }) },
+    { weight: supports.convert ? 1 : 0, arbitrary: fc.record({ op: fc.constant('withdraw'), claim }) },
     { weight: supports.evict.length > 0 ? 1 : 0, arbitrary: fc.record({ op: fc.constant('evict'), claim }) },
   )
 }

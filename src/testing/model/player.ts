@@ -89,7 +89,8 @@ export class Player {
     if (answers.length !== requests.length) return `${requests.length} requests had ${answers.length} answers`
     for (const [index, { forModel }] of requests.entries()) {
       const expected = this.#model.send(forModel)
-      if (forModel.op === 'release') this.#news.noteRelease(forModel.id, this.#model.news.length)
+      const hasLeft = forModel.op === 'release' || (forModel.op === 'withdraw' && expected.state === 'absent')
+      if (hasLeft) this.#news.noteRelease(forModel.id, this.#model.news.length)
       const key = forModel.op === 'claim' ? forModel.claim.key : forModel.key
       const difference = this.#comparison(key).standing(expected, answers[index])
       if (difference === undefined) continue
@@ -118,6 +119,8 @@ export class Player {
       }
       case 'release':
         return alike({ op: 'release', key, id })
+      case 'withdraw':
+        return alike({ op: 'withdraw', key, id })
       case 'evict': {
         const eviction = { op: 'evict', key, reason: 'a script' } as const
         const page = await this.#sender(driver).list({ key })

@@ -234,7 +234,10 @@ function times({ request, now, before, after }: Turn): string[] {
     if (record.acquiredAt > now && old?.state !== 'held') wrong.push(`${id} was granted in the future`)
     if (old === undefined) continue
     const renewing = request.op === 'renew' && request.id === id
-    if (record.expiresAt > old.expiresAt && (!renewing || old.leaving !== undefined)) wrong.push(`${id} got more time`)
+    // A conversion has at least what was left of the lease whose place it took.
+    const inherited = old.state === 'waiting' ? (known.get(record.claim.replaces ?? '')?.expiresAt ?? 0) : 0
+    const hadUntil = Math.max(old.expiresAt, inherited)
+    if (record.expiresAt > hadUntil && (!renewing || old.leaving !== undefined)) wrong.push(`${id} got more time`)
   }
   return wrong
 }

@@ -73,6 +73,8 @@ function requestOf(step: Step, play: Play, claims: Map<string, Claim>): Request 
     }
     case 'release':
       return { op: 'release', key: 'key', id }
+    case 'withdraw':
+      return { op: 'withdraw', key: 'key', id }
     case 'evict':
       return { op: 'evict', key: 'key', fence: play.state.find(id)?.fence ?? 0, reason: 'test' }
   }

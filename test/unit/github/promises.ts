@@ -1,6 +1,6 @@
 import { trustedUntil } from '../../../src/core/deadline.ts'
 import type { LockDriver } from '../../../src/core/driver.ts'
-import type { World } from '../quorum/world.ts'
+import type { World } from '../../support/world.ts'
 
 interface Promised {
   readonly id: string

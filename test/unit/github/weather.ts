@@ -1,5 +1,5 @@
 import type { Environment, Timer } from '../../../src/core/environment.ts'
-import type { World } from '../quorum/world.ts'
+import type { World } from '../../support/world.ts'
 
 /** One client's machine and its line to GitHub: both have their moods. */
 export class Weather {

@@ -31,9 +31,11 @@ $$;
 -- Makes a waiter a holder. Promotion does not restart its lease.
 create or replace function leasehold.let_in(step leasehold.step, c leasehold.claims) returns leasehold.step
 language plpgsql as $$
+declare
+  replaced leasehold.claims;
 begin
   if c.replaces is not null then
-    delete from leasehold.claims where key = c.key and id = c.replaces and held;
+    delete from leasehold.claims where key = c.key and id = c.replaces and held returning * into replaced;
   end if;
   step.last_fence := greatest(step.last_fence + 1, step.now_us);
   if step.last_fence > 9007199254740991 then
@@ -48,9 +50,15 @@ begin
   c.held := true;
   c.fence := step.last_fence;
   c.acquired_at := step.now_ms;
+  if c.waits and replaced.expires_at > c.expires_at then
+    -- Until its owner hears of this, which may be late, it trusts the lease that it had.
+    c.expires_at := replaced.expires_at;
+    c.ttl_ms := replaced.ttl_ms;
+  end if;
   c.expires_at := least(c.expires_at, step.now_ms + c.max_hold_ms);
   update leasehold.claims
-     set held = true, fence = c.fence, acquired_at = c.acquired_at, expires_at = c.expires_at, after = c.after
+     set held = true, fence = c.fence, acquired_at = c.acquired_at, expires_at = c.expires_at, ttl_ms = c.ttl_ms,
+         after = c.after
    where key = c.key and id = c.id;
   if c.id is distinct from step.asked then
     step := leasehold.tell(step, c, leasehold.standing_of(step, c));

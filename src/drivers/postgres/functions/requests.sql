@@ -1,4 +1,4 @@
--- The four requests, by the whole rule.
+-- The requests, by the whole rule.
 
 -- Looks for the asking claim as it counts now. A waiter whose time is over is removed.
 create or replace function leasehold.find(step leasehold.step) returns leasehold.step language plpgsql as $$
@@ -185,6 +185,20 @@ begin
 end
 $$;
 
+-- Leaves the queue, unless it was too late for that.
+create or replace function leasehold.withdraw(step leasehold.step) returns leasehold.step language plpgsql as $$
+declare
+  c leasehold.claims;
+begin
+  step := leasehold.find(step);
+  c := step.found;
+  if c.held is not true then return leasehold.release(step); end if;
+  step.standing := case when step.now_ms >= c.expires_at then leasehold.absent(leasehold.how_ended(c))
+                        else leasehold.standing_of(step, c) end;
+  return leasehold.unless_replaced(step);
+end
+$$;
+
 create or replace function leasehold.evict(step leasehold.step, holder_fence bigint, why text) returns leasehold.step
 language plpgsql as $$
 declare
@@ -234,6 +248,7 @@ begin
     when 'claim' then step := leasehold.claim(step, request);
     when 'renew' then step := leasehold.renew(step, request.ttl_ms, request.fence, request.detached);
     when 'release' then step := leasehold.release(step);
+    when 'withdraw' then step := leasehold.withdraw(step);
     when 'evict' then step := leasehold.evict(step, request.fence, request.reason);
   end case;
   -- Who waits has been promised nothing: a crash costs it its place.

@@ -1,0 +1,112 @@
+import { createLocks } from '../../../src/index.ts'
+import { memory } from '../../../src/drivers/memory.ts'
+import { checkHistory, type HistoryEvent, type HistoryReport } from '../../../src/testing/index.ts'
+import { World } from '../../support/world.ts'
+import { lineTo, type Weather } from './line.ts'
+import { SimulatedProcess } from './simulated-process.ts'
+import { Worker } from './worker.ts'
+
+export interface TourOptions {
+  readonly seed: number
+  /** Calm: everything arrives, once and soon, and nobody is stopped or killed. */
+  readonly weather: 'calm' | 'storm'
+  readonly processes?: number
+  readonly workers?: number
+  readonly ms?: number
+  /** A planted fault: another client. */
+  readonly createLocks?: typeof createLocks
+}
+
+export interface TourReport extends HistoryReport {
+  /** Those who were still waiting long after the storm. */
+  readonly stuck: readonly string[]
+  /** What the store still held when everybody had gone, and one lease more had passed. */
+  readonly left: readonly string[]
+  /** Timers of clients that were closed. */
+  readonly timers: number
+}
+
+/** Longer than any lease of the tour, and a few tries. */
+const patienceMs = 60_000
+
+/**
+ * Plays processes whose workers want locks of every kind from one store, over lines that lose, delay and repeat, while
+ * processes are stopped and killed; then lets the weather clear up. True time judges, and every clock has a rate of its own.
+ */
+export async function tour(options: TourOptions): Promise<TourReport> {
+  const { seed, processes = 3, workers = 3, ms = 20_000 } = options
+  const world = new World(seed)
+  const rateOf = (): number => 1 + (world.random() - 0.5) * 0.04
+  const storeRate = rateOf()
+  const clock = { now: () => world.now * storeRate, wall: () => 1_700_000_000_000 + world.now }
+  const store = memory({ clock })
+  const until = world.now + ms
+  const storms = (): boolean => options.weather === 'storm' && world.now < until
+  const events: HistoryEvent[] = []
+  const waiting = new Set<string>()
+
+  const live = async (name: string): Promise<void> => {
+    const process = new SimulatedProcess(world, rateOf())
+    const driver = lineTo(store, world, process, weatherOf(world, storms))
+    const locks = await (options.createLocks ?? createLocks)({ driver, environment: process.environment })
+    afflict(world, name, process, storms, events)
+    const working = Array.from({ length: workers }, (_, number) =>
+      new Worker({ world, process, locks, client: name, name: `${name}.${number}`, events, waiting }).work(until),
+    )
+    const over = Promise.all(working).then(() => locks.close())
+    if ((await Promise.race([over.then(() => 'closed'), process.killed.then(() => 'killed')])) === 'closed') return
+    for (const worker of waiting) if (worker.startsWith(`${name}.`)) waiting.delete(worker)
+    if (world.now < until) await live(`${name}'`)
+  }
+  const lives = Array.from({ length: processes }, (_, number) => live(`process-${number}`))
+  const wearied = world.wait(ms + patienceMs)
+  await world.run(Promise.race([Promise.all(lives), wearied]))
+  const stuck = [...waiting]
+  await world.pass(patienceMs)
+  return {
+    ...checkHistory(events, { fair: options.weather === 'calm' }),
+    stuck,
+    left: await heldIn(store),
+    timers: stuck.length > 0 ? 0 : world.timers,
+  }
+}
+
+/** Mostly quick; at times slow, lost, repeated, or refused. */
+function weatherOf(world: World, storms: () => boolean): Weather {
+  const happens = (share: number): boolean => storms() && world.chance(share)
+  return {
+    delayMs: () => (happens(0.04) ? world.between(100, 3000) : storms() ? world.between(0, 8) : 1),
+    refuses: () => happens(0.02),
+    loses: () => happens(0.03),
+    repeats: () => happens(0.03),
+  }
+}
+
+/** Stops the process for a while, again and again, and at times kills it. */
+function afflict(
+  world: World,
+  client: string,
+  process: SimulatedProcess,
+  storms: () => boolean,
+  events: HistoryEvent[],
+): void {
+  const again = (): void => {
+    if (!storms()) return
+    if (world.chance(0.2)) {
+      events.push({ type: 'crash', at: world.now, client })
+      return process.kill()
+    }
+    events.push({ type: 'pause', at: world.now, client })
+    process.stopFor(world.between(50, 2500))
+    world.at(world.between(3000, 9000), again)
+  }
+  if (storms()) world.at(world.between(500, 9000), again)
+}
+
+/** Whose leases are not over by the store's clock. */
+async function heldIn(store: ReturnType<typeof memory>): Promise<readonly string[]> {
+  const { now, keys } = await store.list({})
+  return keys.flatMap(({ key, claims }) =>
+    claims.filter(({ expiresAt }) => expiresAt > now).map(({ id, state }) => `${key} ${state} ${id}`),
+  )
+}

@@ -1,0 +1,196 @@
+import { byteRange, named, type AcquireOptions, type Lease, type Locks } from '../../../src/index.ts'
+import type { HistoryEvent } from '../../../src/testing/index.ts'
+import type { Wanted } from '../../../src/testing/history/event.ts'
+import type { World } from '../../support/world.ts'
+import type { SimulatedProcess } from './simulated-process.ts'
+
+interface Setting {
+  readonly world: World
+  readonly process: SimulatedProcess
+  readonly locks: Locks
+  /** The process, in the history. */
+  readonly client: string
+  readonly name: string
+  readonly events: HistoryEvent[]
+  /** Workers in the middle of a turn. */
+  readonly waiting: Set<string>
+}
+
+/** Something to want, and how to ask for it. */
+interface Wish {
+  readonly wanted: Wanted
+  readonly ask: (options: AcquireOptions) => Promise<Lease>
+}
+
+/** What may come of asking, in such weather; anything else is a fault. */
+const expected = new Set(['TIMEOUT', 'UNAVAILABLE', 'DEADLOCK', 'NOT_HELD', 'LOST'])
+
+/** Takes one lock after another, does what holders do, and tells the history. */
+export class Worker {
+  readonly #setting: Setting
+  /** What it holds, by fence. */
+  readonly #held = new Map<number, { readonly attempt: string; readonly lease: Lease }>()
+  #turns = 0
+
+  constructor(setting: Setting) {
+    this.#setting = setting
+    setting.locks.on('renewed', ({ fence }) => {
+      const held = this.#held.get(fence)
+      if (held === undefined) return
+      this.#tell({ type: 'renewed', attempt: held.attempt, deadline: this.#deadlineOf(held.lease) })
+    })
+  }
+
+  async work(until: number): Promise<void> {
+    const { world, process, name, waiting } = this.#setting
+    while (world.now < until) {
+      await process.wait(world.between(0, 60))
+      waiting.add(name)
+      await this.#turn()
+      waiting.delete(name)
+    }
+  }
+
+  async #turn(): Promise<void> {
+    const { world } = this.#setting
+    const { wanted, ask } = this.#wish()
+    const options: AcquireOptions = {
+      ttl: world.between(500, 1500),
+      ...(world.chance(0.2) && { heartbeat: 'manual' }),
+      ...(world.chance(0.4) && { wait: world.between(10, 1500) }),
+      ...(world.chance(0.1) && { maxHold: world.between(300, 2000) }),
+      ...(world.chance(0.1) && { grace: world.between(100, 1000) }),
+      ...(wanted.priority !== undefined && { priority: wanted.priority }),
+      ...(wanted.priority === 5 && world.chance(0.5) && { onConflict: 'preempt' }),
+    }
+    const attempt = this.#begin(wanted)
+    const lease = await this.#attempt(attempt, () => ask(options))
+    if (lease !== undefined) await this.#hold(attempt, wanted, lease)
+  }
+
+  #wish(): Wish {
+    const { world, locks } = this.#setting
+    const kind = world.between(0, 5)
+    if (kind === 0) {
+      const start = world.between(0, 5)
+      const range = { start, end: start + world.between(1, 4) }
+      const scope = byteRange(7, range.start, range.end)
+      const wanted: Wanted = { key: 'file', mode: 'exclusive', range }
+      return { wanted, ask: (options) => locks.acquire(scope, options) }
+    }
+    if (kind === 1) {
+      const wanted: Wanted = { key: 'pool', mode: 'shared', limit: 2 }
+      return { wanted, ask: (options) => locks.semaphore('pool', 2).acquire(options) }
+    }
+    if (kind <= 3) {
+      const mode = world.chance(0.6) ? 'shared' : 'exclusive'
+      const book = locks.readWrite('book')
+      const ask: Wish['ask'] = (options) => (mode === 'shared' ? book.read(options) : book.write(options))
+      return { wanted: { key: 'book', mode }, ask }
+    }
+    const wanted: Wanted = { key: 'orders', mode: 'exclusive', priority: world.chance(0.2) ? 5 : 0 }
+    return { wanted, ask: (options) => locks.acquire(named('orders'), options) }
+  }
+
+  /** Holds, looks, renews, converts, in any order, and lets go. */
+  async #hold(attempt: string, wanted: Wanted, lease: Lease): Promise<void> {
+    const { world, process } = this.#setting
+    for (let steps = world.between(0, 3); steps > 0 && lease.held; steps -= 1) {
+      await process.wait(world.chance(0.2) ? world.between(300, 1200) : world.between(1, 60))
+      if (!lease.held) break
+      this.#tell({ type: 'checked', attempt })
+      const whim = world.random()
+      if (whim < 0.05) lease.stopHeartbeat()
+      else if (whim < 0.1) lease.startHeartbeat()
+      else if (whim < 0.4) await this.#renew(attempt, lease)
+      if (wanted.key === 'book' && lease.held && world.chance(0.4)) return this.#convert(attempt, wanted, lease)
+      if (lease.held && world.chance(0.1)) return this.#handOff(attempt, wanted, lease)
+    }
+    await this.#letGo(attempt, lease)
+  }
+
+  async #letGo(attempt: string, lease: Lease): Promise<void> {
+    this.#held.delete(lease.fence)
+    this.#tell({ type: 'release', attempt })
+    await lease.release()
+    this.#tell({ type: 'released', attempt })
+  }
+
+  /** By a ttl of another length: what is trusted may become less at once. */
+  async #renew(attempt: string, lease: Lease): Promise<void> {
+    const renewing = lease.renew(this.#setting.world.between(200, 2500)).catch(unlessExpected)
+    this.#tell({ type: 'renewed', attempt, deadline: this.#deadlineOf(lease) })
+    await renewing
+  }
+
+  /** To itself: what matters is that nobody else gets in between. */
+  async #handOff(attempt: string, wanted: Wanted, lease: Lease): Promise<void> {
+    const { locks } = this.#setting
+    try {
+      const proof = await lease.handOff()
+      const resumed = await locks.resume(proof)
+      this.#held.set(resumed.fence, { attempt, lease: resumed })
+      this.#tell({ type: 'renewed', attempt, deadline: this.#deadlineOf(resumed) })
+      resumed.signal.addEventListener('abort', () => this.#tell({ type: 'lost', attempt }))
+      await this.#hold(attempt, wanted, resumed)
+    } catch (error) {
+      unlessExpected(error)
+      await this.#letGo(attempt, lease)
+    }
+  }
+
+  async #convert(attempt: string, { key, mode }: Wanted, lease: Lease): Promise<void> {
+    const { world } = this.#setting
+    const next = { key, mode: mode === 'shared' ? 'exclusive' : 'shared', jumps: true } as const
+    // Readers are let in before the writer that it was hears of it.
+    if (next.mode === 'shared') this.#tell({ type: 'release', attempt })
+    const conversion = this.#begin(next)
+    const converted = await this.#attempt(conversion, async () => {
+      const converting = next.mode === 'shared' ? lease.downgrade() : lease.upgrade({ wait: world.between(10, 1500) })
+      const successor = await converting
+      this.#held.delete(lease.fence)
+      this.#tell({ type: 'release', attempt })
+      return successor
+    })
+    return converted === undefined ? this.#letGo(attempt, lease) : this.#hold(conversion, next, converted)
+  }
+
+  // ---- the history
+
+  #begin(wanted: Wanted): string {
+    const { client, name } = this.#setting
+    const attempt = `${name}/${(this.#turns += 1)}`
+    this.#tell({ type: 'acquire', client, attempt, ...wanted })
+    return attempt
+  }
+
+  async #attempt(attempt: string, ask: () => Promise<Lease>): Promise<Lease | undefined> {
+    try {
+      const lease = await ask()
+      this.#held.set(lease.fence, { attempt, lease })
+      this.#tell({ type: 'granted', attempt, fence: lease.fence, deadline: this.#deadlineOf(lease) })
+      lease.signal.addEventListener('abort', () => this.#tell({ type: 'lost', attempt }))
+      return lease
+    } catch (error) {
+      unlessExpected(error)
+      this.#tell({ type: 'refused', attempt })
+      return undefined
+    }
+  }
+
+  /** When the lease can no longer be trusted, by true time. */
+  #deadlineOf(lease: Lease): number {
+    const { world, process } = this.#setting
+    return world.now + lease.remainingMs / process.rate
+  }
+
+  #tell(event: Untimed): void {
+    this.#setting.events.push({ at: this.#setting.world.now, ...event })
+  }
+}
+
+type Untimed = HistoryEvent extends infer Each ? (Each extends HistoryEvent ? Omit<Each, 'at'> : never) : never
+
+function unlessExpected(error: unknown): void {
+  if (!expected.has((error as { code?: string }).code ?? '')) throw error
+}
