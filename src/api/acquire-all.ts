@@ -50,7 +50,8 @@ export async function takeAll(
   waitMs: number,
 ): Promise<LeaseSet | LeaseholdError> {
   const wanted = canonicalOrder(scopes.map(toScope))
-  const until = client.environment.now() + waitMs
+  const since = client.environment.now()
+  const until = since + waitMs
   const held: Lease[] = []
   while (held.length < wanted.length) {
     // All that is left, at once and without waiting: this is the round trip that mostly suffices.
@@ -69,7 +70,8 @@ export async function takeAll(
     const acquired = mayWait ? await attempt(client, scope, exclusively, terms, leftMs) : miss
     if (!('lease' in acquired)) {
       await Promise.all(held.map((lease) => lease.release()))
-      return refusal(client, scope, acquired, terms)
+      const waitedMs = client.environment.now() - since
+      return refusal(client, scope, { ...(waitMs > 0 ? outOfTime(acquired) : acquired), waitedMs }, terms)
     }
     held.push(acquired.lease)
   }
@@ -78,6 +80,13 @@ export async function takeAll(
 
 function worthWaiting({ miss }: Missed): boolean {
   return miss.type === 'failed' || (miss.type === 'refused' && miss.standing.reason === 'refused')
+}
+
+/** Who wanted to wait, and had no time left for it, was not refused. */
+function outOfTime(missed: Missed): Missed {
+  const { miss } = missed
+  const isRefused = miss.type === 'refused' && miss.standing.reason === 'refused'
+  return isRefused ? { ...missed, miss: { type: 'timeout', ahead: undefined, error: undefined } } : missed
 }
 
 function leasesIn(tries: readonly Acquired[]): Lease[] {

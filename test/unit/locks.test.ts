@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { byteRange, inode, LeaseholdError, type AcquireOptions } from '../../src/index.ts'
+import { around } from '../support/around.ts'
 import { isSettled, locksBench } from './support/bench-of-locks.ts'
 
 describe('acquire', () => {
@@ -282,6 +283,22 @@ describe('acquireAll', () => {
     await advance(1000)
     expect(await all).toMatchObject({ code: 'TIMEOUT', scope: 'b' })
     expect((await one.list()).locks.map(({ scope }) => scope)).toEqual(['b'])
+  })
+
+  test('that has no time left to wait is out of time, not refused, and says how long it took', async () => {
+    const bench = locksBench()
+    await (await bench.client()).acquire('b')
+    bench.wrap = (driver) =>
+      around(driver, {
+        async send(requests) {
+          await new Promise<void>((resolve) => bench.environment.timer(700, resolve))
+          return driver.send(requests)
+        },
+      })
+    const slow = await bench.client()
+    const all = slow.acquireAll(['a', 'b'], { wait: '600ms' }).catch((error: unknown) => error)
+    await bench.advance(2000)
+    expect(await all).toMatchObject({ code: 'TIMEOUT', message: expect.stringContaining('within 1400 ms') as string })
   })
 
   test('waits holding only what comes before, and has one deadline for all', async () => {

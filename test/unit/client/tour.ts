@@ -1,4 +1,5 @@
 import { createLocks } from '../../../src/index.ts'
+import type { LockDriver } from '../../../src/core/driver.ts'
 import { memory } from '../../../src/drivers/memory.ts'
 import { checkHistory, type HistoryEvent, type HistoryReport } from '../../../src/testing/index.ts'
 import { World } from '../../support/world.ts'
@@ -10,6 +11,8 @@ export interface TourOptions {
   readonly seed: number
   /** Calm: everything arrives, once and soon, and nobody is stopped or killed. */
   readonly weather: 'calm' | 'storm'
+  /** What the store can do less than all: it tells no news, or it keeps no queue either. */
+  readonly store?: 'silent' | 'without queue'
   readonly processes?: number
   readonly workers?: number
   readonly ms?: number
@@ -47,11 +50,20 @@ export async function tour(options: TourOptions): Promise<TourReport> {
 
   const live = async (name: string): Promise<void> => {
     const process = new SimulatedProcess(world, rateOf())
-    const driver = lineTo(store, world, process, weatherOf(world, storms))
+    const driver = limited(lineTo(store, world, process, weatherOf(world, storms)), options.store)
     const locks = await (options.createLocks ?? createLocks)({ driver, environment: process.environment })
     afflict(world, name, process, storms, events)
     const working = Array.from({ length: workers }, (_, number) =>
-      new Worker({ world, process, locks, client: name, name: `${name}.${number}`, events, waiting }).work(until),
+      new Worker({
+        world,
+        process,
+        locks,
+        client: name,
+        name: `${name}.${number}`,
+        events,
+        waiting,
+        alone: workers === 1,
+      }).work(until),
     )
     const over = Promise.all(working).then(() => locks.close())
     if ((await Promise.race([over.then(() => 'closed'), process.killed.then(() => 'killed')])) === 'closed') return
@@ -64,11 +76,17 @@ export async function tour(options: TourOptions): Promise<TourReport> {
   const stuck = [...waiting]
   await world.pass(patienceMs)
   return {
-    ...checkHistory(events, { fair: options.weather === 'calm' }),
+    ...checkHistory(events, { fair: options.weather === 'calm' && options.store === undefined }),
     stuck,
     left: await heldIn(store),
     timers: stuck.length > 0 ? 0 : world.timers,
   }
+}
+
+function limited(driver: LockDriver, to: TourOptions['store']): LockDriver {
+  if (to === undefined) return driver
+  const supports = { ...driver.supports, push: false, queue: to !== 'without queue' }
+  return { ...driver, supports, listen: () => ({ [Symbol.dispose]: () => {} }) }
 }
 
 /** Mostly quick; at times slow, lost, repeated, or refused. */

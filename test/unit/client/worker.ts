@@ -14,6 +14,8 @@ interface Setting {
   readonly events: HistoryEvent[]
   /** Workers in the middle of a turn. */
   readonly waiting: Set<string>
+  /** Whether nobody else uses this client: then what it is told of queues is this worker's. */
+  readonly alone: boolean
 }
 
 /** Something to want, and how to ask for it. */
@@ -31,6 +33,7 @@ export class Worker {
   /** What it holds, by fence. */
   readonly #held = new Map<number, { readonly attempt: string; readonly lease: Lease }>()
   #turns = 0
+  #asking: string | undefined
 
   constructor(setting: Setting) {
     this.#setting = setting
@@ -39,6 +42,10 @@ export class Worker {
       if (held === undefined) return
       this.#tell({ type: 'renewed', attempt: held.attempt, deadline: this.#deadlineOf(held.lease) })
     })
+    if (!setting.alone) return
+    setting.locks.on('waiting', () => {
+      if (this.#asking !== undefined) this.#tell({ type: 'queued', attempt: this.#asking })
+    })
   }
 
   async work(until: number): Promise<void> {
@@ -46,26 +53,73 @@ export class Worker {
     while (world.now < until) {
       await process.wait(world.between(0, 60))
       waiting.add(name)
-      await this.#turn()
+      const whim = world.random()
+      await (whim < 0.1 ? this.#takeBoth() : whim < 0.2 ? this.#doTask() : this.#takeOne())
       waiting.delete(name)
     }
   }
 
-  async #turn(): Promise<void> {
+  async #takeOne(): Promise<void> {
     const { world } = this.#setting
     const { wanted, ask } = this.#wish()
     const options: AcquireOptions = {
-      ttl: world.between(500, 1500),
-      ...(world.chance(0.2) && { heartbeat: 'manual' }),
-      ...(world.chance(0.4) && { wait: world.between(10, 1500) }),
-      ...(world.chance(0.1) && { maxHold: world.between(300, 2000) }),
-      ...(world.chance(0.1) && { grace: world.between(100, 1000) }),
+      ...this.#options(),
       ...(wanted.priority !== undefined && { priority: wanted.priority }),
       ...(wanted.priority === 5 && world.chance(0.5) && { onConflict: 'preempt' }),
     }
     const attempt = this.#begin(wanted)
     const lease = await this.#attempt(attempt, () => ask(options))
     if (lease !== undefined) await this.#hold(attempt, wanted, lease)
+  }
+
+  #options(): AcquireOptions {
+    const { world } = this.#setting
+    return {
+      ttl: world.between(500, 1500),
+      ...(world.chance(0.2) && { heartbeat: 'manual' }),
+      ...(world.chance(0.4) && { wait: world.between(10, 1500) }),
+      ...(world.chance(0.1) && { maxHold: world.between(300, 2000) }),
+      ...(world.chance(0.1) && { grace: world.between(100, 1000) }),
+    }
+  }
+
+  /** Two locks at once, or none. */
+  async #takeBoth(): Promise<void> {
+    const { world, process, locks } = this.#setting
+    const keys = ['ledger', 'orders']
+    const attempts = keys.map((key) => this.#begin({ key, mode: 'exclusive' }))
+    // It may give one of them back and ask again: only what it has in the end is a turn.
+    this.#asking = undefined
+    try {
+      const { leases } = await locks.acquireAll(keys, this.#options())
+      const turns = leases.map((lease, index) => ({ attempt: attempts[index] ?? '', lease }))
+      for (const { attempt, lease } of turns) this.#got(attempt, lease)
+      await process.wait(world.between(1, 60))
+      await Promise.all(turns.map(({ attempt, lease }) => this.#letGo(attempt, lease)))
+    } catch (error) {
+      unlessExpected(error)
+      for (const attempt of attempts) this.#tell({ type: 'refused', attempt })
+    }
+  }
+
+  /** Whoever has the task completes it, mostly; it is remembered for less than its lease would have lasted, or for more. */
+  async #doTask(): Promise<void> {
+    const { world, process, locks } = this.#setting
+    const id = String(world.between(1, 3))
+    const attempt = this.#begin({ key: `task ${id}`, mode: 'exclusive' })
+    try {
+      const task = await locks.claim('tasks', id, { ttl: world.between(500, 1500) })
+      if (task.state !== 'claimed') return this.#tell({ type: 'refused', attempt })
+      this.#got(attempt, task.lease)
+      await process.wait(world.chance(0.2) ? world.between(300, 1200) : world.between(1, 60))
+      if (world.chance(0.3)) return await this.#letGo(attempt, task.lease)
+      const completing = task.complete({ remember: world.between(200, 2500) })
+      this.#tell({ type: 'renewed', attempt, deadline: this.#deadlineOf(task.lease) })
+      await completing
+    } catch (error) {
+      unlessExpected(error)
+      this.#tell({ type: 'refused', attempt })
+    }
   }
 
   #wish(): Wish {
@@ -160,6 +214,7 @@ export class Worker {
   #begin(wanted: Wanted): string {
     const { client, name } = this.#setting
     const attempt = `${name}/${(this.#turns += 1)}`
+    this.#asking = attempt
     this.#tell({ type: 'acquire', client, attempt, ...wanted })
     return attempt
   }
@@ -167,15 +222,20 @@ export class Worker {
   async #attempt(attempt: string, ask: () => Promise<Lease>): Promise<Lease | undefined> {
     try {
       const lease = await ask()
-      this.#held.set(lease.fence, { attempt, lease })
-      this.#tell({ type: 'granted', attempt, fence: lease.fence, deadline: this.#deadlineOf(lease) })
-      lease.signal.addEventListener('abort', () => this.#tell({ type: 'lost', attempt }))
+      this.#got(attempt, lease)
       return lease
     } catch (error) {
       unlessExpected(error)
       this.#tell({ type: 'refused', attempt })
       return undefined
     }
+  }
+
+  #got(attempt: string, lease: Lease): void {
+    this.#asking = undefined
+    this.#held.set(lease.fence, { attempt, lease })
+    this.#tell({ type: 'granted', attempt, fence: lease.fence, deadline: this.#deadlineOf(lease) })
+    lease.signal.addEventListener('abort', () => this.#tell({ type: 'lost', attempt }))
   }
 
   /** When the lease can no longer be trusted, by true time. */

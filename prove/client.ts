@@ -1,0 +1,59 @@
+/**
+ * The client in simulated storms, for as many minutes as told (1), from a seed (1001) on: messages are lost, late and
+ * repeated, processes stopped and killed, and true time judges who held what.
+ */
+import { report } from '../bench/report.ts'
+import { tour, type TourOptions } from '../test/unit/client/tour.ts'
+
+const [minutes = '1', firstSeed = '1001'] = process.argv.slice(2)
+if (!(Number(minutes) > 0) || !Number.isSafeInteger(Number(firstSeed))) {
+  console.error('Usage: npm run prove -- client [MINUTES] [FIRST SEED], e.g. npm run prove -- client 10 5000')
+  process.exit(2)
+}
+
+// Errors are many here, and what they are about is told by the history.
+Error.stackTraceLimit = 0
+
+/** Every tour is another: of the stores that clients meet, and of crowds. */
+function optionsOf(seed: number): TourOptions {
+  const stores: TourOptions[] = [
+    { seed, weather: 'storm' },
+    { seed, weather: 'storm', store: 'silent' },
+    { seed, weather: 'storm', store: 'without queue' },
+    { seed, weather: 'calm', processes: 6, workers: 1 },
+  ]
+  const crowd = seed % 3 === 0 ? { processes: 5, workers: 4 } : {}
+  return { ...crowd, seed, weather: 'storm', ...stores[seed % stores.length] }
+}
+
+const tellEveryMs = 10_000
+const startedAt = performance.now()
+const until = startedAt + Number(minutes) * 60_000
+const found = { tours: 0, holds: 0, violations: 0, stuck: 0, left: 0, timers: 0 }
+let tellAt = startedAt + tellEveryMs
+
+for (let seed = Number(firstSeed); performance.now() < until; seed += 1) {
+  const { summary, violations, stuck, left, timers } = await tour(optionsOf(seed))
+  found.tours += 1
+  found.holds += summary.holds
+  found.violations += violations.length
+  found.stuck += stuck.length
+  found.left += left.length
+  found.timers += timers
+  for (const { message } of violations) console.log(`seed ${seed}: ${message}`)
+  if (stuck.length + left.length + timers > 0) console.log(`seed ${seed}:`, { stuck, left, timers })
+  if (performance.now() < tellAt) continue
+  tellAt += tellEveryMs
+  const seconds = Math.round((performance.now() - startedAt) / 1000)
+  console.log(`${seconds} s: ${found.tours} tours, ${found.holds} holds, ${found.violations} violations`)
+}
+
+const { tours, holds, ...faults } = found
+report({
+  name: 'client',
+  figures: { tours, holds, firstSeed: Number(firstSeed) },
+  bars: {
+    tours: { actual: tours, atLeast: 1 },
+    ...Object.fromEntries(Object.entries(faults).map(([name, actual]) => [name, { actual, atMost: 0 }])),
+  },
+})
