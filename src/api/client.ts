@@ -86,10 +86,10 @@ export class Client {
 
   /** Renews from another thread from now on. */
   async startThread(url: string): Promise<void> {
-    this.office.thread = await startHeartbeatThread(url, ({ id, sentAt, standing }) => {
+    this.office.thread = await startHeartbeatThread(url, ({ id, sent, standing }) => {
       const tenure = this.office.tenures.get(id)
-      if (sentAt === undefined) tenure?.hear(standing)
-      else tenure?.renewedElsewhere(standing, sentAt)
+      if (sent === undefined) tenure?.hear(standing)
+      else tenure?.renewedElsewhere(standing, sent.at, sent.ttlMs)
     })
   }
 

@@ -25,7 +25,7 @@ export function handOff(client: Client, lease: Lease, ttlMs: number): Promise<Le
         lease.passOn('handed-off')
         return resolve(proof)
       }
-      lease.tenure.renewedElsewhere(standing, sentAt)
+      lease.tenure.renewedElsewhere(standing, sentAt, ttlMs)
       if (lease.held && heartbeating) lease.startHeartbeat()
       if (standing.state === 'held') return reject(askedToLeave(lease, standing.leaving ?? ''))
       reject(lease.loss ?? unavailable('hand the lease off', standing))

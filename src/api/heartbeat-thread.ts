@@ -7,8 +7,8 @@ import type { HeartbeatThread, WatchedClaim } from '../core/tenure.ts'
 export interface Report {
   readonly id: string
   readonly key: string
-  /** When the renewal was sent, on the clock both threads share; absent for news. */
-  readonly sentAt?: number
+  /** When the renewal was sent, on the clock both threads share, and for how long; absent for news. */
+  readonly sent?: { readonly at: number; readonly ttlMs: number }
   readonly standing: Standing
 }
 
@@ -34,13 +34,15 @@ export async function startHeartbeatThread(url: string, report: (report: Report)
   })
   // The thread lives as long as the client and not a moment longer than the process wants to.
   worker.unref()
-  // After a long block there are many reports: only the newest of each claim still says how it stands.
+  // After a long block there are many reports: only the newest of each claim still says how it stands. But one that was not
+  // answered may be carried out yet.
   const drain = (first?: Report): void => {
     const newest = new Map<string, Report>()
     if (first !== undefined) newest.set(first.id, first)
     for (let next = receiveMessageOnPort(port); next !== undefined; next = receiveMessageOnPort(port)) {
       const message = next.message as Report
-      newest.set(message.id, message)
+      if (message.standing.state === 'unknown') report(message)
+      else newest.set(message.id, message)
     }
     for (const message of newest.values()) report(message)
   }

@@ -35,9 +35,11 @@ class Beat implements Sleeper, Requester {
   }
 
   answered(_request: Request, standing: Standing, sentAt: number, at: number): void {
-    const { id, key, heartbeatMs } = this.claim
-    if (beats.get(id) !== this) return
-    tell({ id, key, sentAt, standing: sendable(standing) })
+    const { id, key, ttlMs, heartbeatMs } = this.claim
+    const isReplaced = beats.get(id) !== this
+    if (isReplaced && standing.state !== 'unknown') return
+    tell({ id, key, sent: { at: sentAt, ttlMs }, standing: sendable(standing) })
+    if (isReplaced) return
     if (standing.state === 'absent') beats.delete(id)
     else if (standing.state === 'held') this.#renewAt(nextBeat(heartbeatMs, this.#spread, sentAt, at))
     else this.#renewAt(at + heartbeatMs / 10)

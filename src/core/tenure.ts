@@ -145,10 +145,15 @@ export class Tenure implements Sleeper, Requester {
     else this.#dispatch({ type: 'answer', at, sentAt, askedMs: askedMsOf(request), standing, roll })
   }
 
-  /** The answer to a renewal that another thread sent. */
-  renewedElsewhere(standing: Standing, sentAt: number): void {
-    const askedMs = this.#life.ttlMs
-    this.#dispatch({ type: 'answer', at: this.#office.environment.now(), sentAt, askedMs, standing, roll: 0 })
+  /**
+   * The answer to a renewal for `askedMs` that another thread sent. That may not have heard yet of a shorter ttl that is
+   * being asked for here, and comes into force after it.
+   */
+  renewedElsewhere(standing: Standing, sentAt: number, askedMs: number): void {
+    const at = this.#office.environment.now()
+    const trusted =
+      standing.state === 'held' ? { ...standing, ttlMs: Math.min(standing.ttlMs, this.#life.ttlMs) } : standing
+    this.#dispatch({ type: 'answer', at, sentAt, askedMs, standing: trusted, roll: 0 })
   }
 
   /** Judges the deadline by the clock, without waiting for the alarm. Gives the time it read. */
