@@ -19,7 +19,7 @@ import { upgrade } from './upgrade.ts'
 /** Pages in the log before they are carried over into the file. Seldom enough to be cheap, often enough to be short. */
 const checkpointEveryPages = 1000
 
-/** The bytes of a page in a new file: what a plain lock writes. Claims of a usual length are whole in it. */
+/** A page of a new file. A plain lock writes one each time, so it is small; a claim of up to 488 bytes is whole in it. */
 const pageBytes = 2048
 
 /** An open lock file and its prepared statements. */
@@ -32,7 +32,10 @@ export interface Connection {
 /** What of the surroundings matters for opening a file. */
 type Place = Pick<SqliteSurroundings, 'fileSystemType' | 'binding'>
 
-/** Opens the file, and first makes it a lock file if it is new, or one of this format if it is older. Throws what SQLite throws; SQLITE_BUSY among it. */
+/**
+ * Opens the file, and first makes it a lock file if it is new, or one of this format if it is older. Throws what SQLite
+ * throws; SQLITE_BUSY among it.
+ */
 export function connect(file: string, place: Place, checkFileSystem: boolean): Connection {
   createStoreFile(file)
   if (checkFileSystem) refuseNetworkFileSystem(file, place.fileSystemType(file))
@@ -41,7 +44,7 @@ export function connect(file: string, place: Place, checkFileSystem: boolean): C
   try {
     // Waiting for others is ours to do, without blocking the event loop.
     database.exec('pragma busy_timeout = 0')
-    // Heeded by an empty file only.
+    // Heeded only by a file that is still empty.
     database.exec(`pragma page_size = ${pageBytes}`)
     createTables(database, file)
     // Says to all who come later, in this process too, that the file is in use.
@@ -57,7 +60,7 @@ export function connect(file: string, place: Place, checkFileSystem: boolean): C
   }
 }
 
-/** All in one transaction, before the log is turned on: the marks then stand in the file itself, for all to see. */
+/** All in one transaction, in a new file before the log is turned on: the marks then stand in the file itself, for all to see. */
 function createTables(database: Database, file: string): void {
   if (isMarked(database) && formatOf(database) >= formatVersion) return
   database.exec('begin immediate')

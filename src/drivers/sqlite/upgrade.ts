@@ -12,8 +12,8 @@ import schema from './schema.sql.generated.ts'
  * sighting and the counters are carried over. Those formats had a claim whole, as JSON, in a column `claim`, an ending in
  * `details`, and the counters in a table; format 3 had them among the holders and a view in the table's place.
  *
- * A driver of an older version that has the file open finds none of its tables from now on. Opening the file again, it
- * is told that the format is newer; its claims end by their ttl, or a newer driver of the same client renews them.
+ * A driver of an older version that has the file open finds none of its tables from now on: it opens the file again, is
+ * told that the format is newer, and its claims end by their ttl.
  */
 export function upgrade(database: Database, format: number): void {
   // All is read before anything is dropped: a table is locked while a statement reads it.
