@@ -189,14 +189,17 @@ function valuesFor(sql: string): number[] {
   return Array.from({ length: count }, () => 1)
 }
 
-test('a new file has what an upgraded one has', async () => {
-  const tablesOf = (name: string): unknown => {
-    const database = openDatabase(name)
+test('a new file has the tables of an upgraded one, and smaller pages', async () => {
+  const look = (name: string): [tables: unknown, pageBytes: unknown] => {
+    const database = openDatabase(file(name))
     const tables = database.query('select type, name, sql from sqlite_master order by type, name').all()
+    const page = database.query('pragma page_size').get()
     database.close()
-    return tables
+    return [tables, page?.['page_size']]
   }
   makeOldFile(file('old.sqlite'), 1, contents).close()
   for (const name of ['old.sqlite', 'new.sqlite']) await (await open({ file: file(name) })).close()
-  expect(tablesOf(file('old.sqlite'))).toEqual(tablesOf(file('new.sqlite')))
+  const [tables, pageBytes] = look('new.sqlite')
+  expect(pageBytes).toBe(2048)
+  expect(look('old.sqlite')).toEqual([tables, 4096])
 })
