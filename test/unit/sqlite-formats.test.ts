@@ -8,7 +8,7 @@ import { monotonicMs } from '../../src/core/environment.ts'
 import { ownProcess } from '../../src/core/liveness.ts'
 import { newOwner, ownerName } from '../../src/core/owner.ts'
 import { decodeRow } from '../../src/drivers/sqlite/claim-row.ts'
-import { connect } from '../../src/drivers/sqlite/connection.ts'
+import { connect, createTables } from '../../src/drivers/sqlite/connection.ts'
 import { openDatabase, type Database } from '../../src/drivers/sqlite/database.ts'
 import { systemSurroundings } from '../../src/drivers/sqlite/surroundings.ts'
 import { anyClaim } from '../sqlite/any-claim.ts'
@@ -203,3 +203,23 @@ test('a new file has the tables of an upgraded one, and smaller pages', async ()
   expect(pageBytes).toBe(2048)
   expect(look('old.sqlite')).toEqual([tables, 4096])
 })
+
+test.each<OldFormat | 'none'>([1, 2, 3, 'none'])(
+  'of two that open a file (format %s) at once, the later leaves it as it is',
+  (format) => {
+    if (format !== 'none') makeOldFile(file(), format, contents).close()
+    const database = openDatabase(file())
+    const late: Database = {
+      ...database,
+      exec(sql) {
+        // The other has looked at the same file, and is through with it by now.
+        if (sql === 'begin immediate') connect(file(), systemSurroundings(), false).database.close()
+        database.exec(sql)
+      },
+    }
+    createTables(late, file())
+    expect(formatOf(database)).toBe(4)
+    expect(database.query('select fence from tally').all()).toEqual([{ fence: format === 'none' ? 0 : lastFence }])
+    database.close()
+  },
+)

@@ -60,8 +60,11 @@ export function connect(file: string, place: Place, checkFileSystem: boolean): C
   }
 }
 
-/** All in one transaction, in a new file before the log is turned on: the marks then stand in the file itself, for all to see. */
-function createTables(database: Database, file: string): void {
+/**
+ * All in one transaction, in a new file before the log is turned on: the marks then stand in the file itself, for all to
+ * see.
+ */
+export function createTables(database: Database, file: string): void {
   if (isMarked(database) && formatOf(database) >= formatVersion) return
   database.exec('begin immediate')
   try {
