@@ -39,7 +39,7 @@ function rowFor(wanted: Claim, state: ClaimRow['state'], succession?: Succession
   }
 }
 
-test('a claim comes out of the file as it was asked for, held or waiting, also after renewals that changed its ttl', () => {
+test('a claim comes out of the file as it was asked for, held or waiting, also after a renewal', () => {
   const connection = connect(file(), systemSurroundings(), false)
   const { database, statements } = connection
   const renewal = record({

@@ -12,7 +12,7 @@ interface Terms extends Omit<Partial<Claim>, 'detached'> {
 
 const noTerms: Terms = {}
 
-/** What the columns do not say of a claim whose ttl in force is `ttlMs` and which is `detached` or not; null: nothing. */
+/** What the columns do not say of a claim that has `ttlMs` in force and is `detached` or not; null: nothing. */
 export function termsText(claim: Claim, ttlMs: number, detached: boolean): string | null {
   const terms: { [Field in keyof Terms]: Terms[Field] | undefined } = {
     mode: unless('exclusive', claim.mode),

@@ -19,7 +19,7 @@ import { upgrade } from './upgrade.ts'
 /** Pages in the log before they are carried over into the file. Seldom enough to be cheap, often enough to be short. */
 const checkpointEveryPages = 1000
 
-/** A page of a new file. A plain lock writes one each time, so it is small; a claim of up to 488 bytes is whole in it. */
+/** Of a new file. A plain lock writes a page each time, so it is small; a row of up to 488 bytes is whole in it. */
 const pageBytes = 2048
 
 /** An open lock file and its prepared statements. */
@@ -60,10 +60,7 @@ export function connect(file: string, place: Place, checkFileSystem: boolean): C
   }
 }
 
-/**
- * All in one transaction, in a new file before the log is turned on: the marks then stand in the file itself, for all to
- * see.
- */
+/** All in one transaction, and before a new file has a log: the marks then stand in the file itself, for all to see. */
 export function createTables(database: Database, file: string): void {
   if (isMarked(database) && formatOf(database) >= formatVersion) return
   database.exec('begin immediate')

@@ -1,10 +1,10 @@
--- The tables of a Leasehold lock file, format 4. Run once, in the transaction that also marks the file as ours; upgrade.ts
--- then fills them from those of an older format. Nothing here has a name that an older format used: a driver of that time
--- which still has the file open finds none of its tables and stops, rather than misread ours.
+-- The tables of a Leasehold lock file, format 4. Run once, in the transaction that also marks the file as ours; for a
+-- file of an older format upgrade.ts then fills them. No table or view has a name that an older format used: a driver
+-- of that time which still has the file open finds none of its tables and stops, rather than misread ours.
 -- Times are whole milliseconds of the monotonic clock of the boot named first in `owner`; they mean nothing elsewhere.
 -- `owner` is BOOT_NAMESPACE_PID_STARTED_SERIAL of the driver that last claimed or renewed, and the name of its bell.
--- `runner` is JSON in the short form of core/short-runner.ts. `terms` is what the claim asks for beyond a plain exclusive
--- lock and beyond the other columns, as JSON by the names of `Claim`; null: nothing.
+-- `runner` is JSON in the short form of core/short-runner.ts. `terms` is what the claim asks for beyond a plain
+-- exclusive lock and beyond the other columns, as JSON by the names of `Claim`; null: nothing.
 
 create table held (
   key            text    not null,
@@ -81,14 +81,15 @@ create table sights (
   primary key (key, id, boot)
 ) without rowid;
 
--- The counters are a row among the holders, so that a plain grant or release writes a single page. The key is a blob: no
--- text equals it, and it sorts behind all of them.
+-- The counters are a row among the holders, so that a plain grant or release writes a single page. The key is a blob:
+-- no text equals it, and it sorts behind all of them.
 insert into held (key, id, turn, fence, owner, ttl_ms, detached, entered_at, acquired_at, last_heartbeat, renewal_count,
   expires_at, died, runner)
 values (x'', '', 0, 0, '', 0, 1, 0, 0, 0, 0, 0, 0, '');
 
--- A single fence counter serves every key, so the file does not grow with the names ever used. `sequence` numbers arrivals
--- and grants. `boot` last wrote: another one may have lost the end of the log and lifts the fence to the wall clock.
+-- A single fence counter serves every key, so the file does not grow with the names ever used. `sequence` numbers
+-- arrivals and grants. `boot` last wrote: another one may have lost the end of the log and lifts the fence to the wall
+-- clock.
 create view tally as
   select fence, turn as sequence, owner as boot from held where key = x'' and id = '';
 

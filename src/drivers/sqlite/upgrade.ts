@@ -8,9 +8,9 @@ import { damagedRow } from './faults.ts'
 import schema from './schema.sql.generated.ts'
 
 /**
- * Brings a file of format 1, 2 or 3 to the format of schema.sql, inside the caller's transaction: every claim, ending and
- * sighting and the counters are carried over. Those formats had a claim whole, as JSON, in a column `claim`, an ending in
- * `details`, and the counters in a table; format 3 had them among the holders and a view in the table's place.
+ * Brings a file of format 1, 2 or 3 to the format of schema.sql, inside the caller's transaction: every claim, ending
+ * and sighting and the counters are carried over. Those formats had a claim whole, as JSON, in a column `claim`, an
+ * ending in `details`, and the counters in a table; format 3 had them among the holders, with a view in its place.
  *
  * A driver of an older version that has the file open finds none of its tables from now on: it opens the file again, is
  * told that the format is newer, and its claims end by their ttl.
