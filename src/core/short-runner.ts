@@ -16,11 +16,20 @@ type ShortRunner = readonly [
   party?: string,
 ]
 
+/** A client claims for the same runner again and again. */
+const texts = new WeakMap<Runner, string>()
+
 /**
  * A runner as JSON in less than half of the bytes, for a store that keeps it with every claim: without names, and without
  * what it says twice.
  */
 export function shortRunner(runner: Runner): string {
+  let text = texts.get(runner)
+  if (text === undefined) texts.set(runner, (text = shorten(runner)))
+  return text
+}
+
+function shorten(runner: Runner): string {
   const { id, incarnation, host, pid, client, party, metadata } = runner
   const short: ShortRunner = [
     id,

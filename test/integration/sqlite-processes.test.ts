@@ -1,7 +1,12 @@
 import { execFileSync } from 'node:child_process'
 import { expect, test } from 'vitest'
+import { bootIdentity } from '../../src/core/boot.ts'
+import { monotonicMs } from '../../src/core/environment.ts'
+import { ownProcess } from '../../src/core/liveness.ts'
+import { newOwner, ownerName } from '../../src/core/owner.ts'
 import { openDatabase } from '../../src/drivers/sqlite/database.ts'
 import { claim, claimOf, release, renew } from '../support/claims.ts'
+import { makeOldFile, type OldFormat } from '../sqlite/old-file.ts'
 import { ClientProcess, end, endProcessesAfterEach, run } from '../sqlite/processes.ts'
 import { scratch } from '../sqlite/scratch.ts'
 import { eventually } from '../support/eventually.ts'
@@ -92,6 +97,25 @@ test('thirty-two processes at once get no error, and no fence twice', async () =
   expect(fences.length).toBeGreaterThan(100)
   expect(new Set(fences).size).toBe(fences.length)
   expect((await (await driver({ file: file() })).list({})).keys).toEqual([])
+})
+
+test.each<OldFormat>([1, 2, 3])('processes that open a file of format %i at once upgrade it once', async (format) => {
+  const fence = 9_000_000_000_000
+  const now = Math.floor(monotonicMs())
+  const owner = ownerName(newOwner(bootIdentity(), ownProcess()))
+  const held = claimOf('held')
+  const times = { owner, enteredAt: now, acquiredAt: now, lastHeartbeat: now, expiresAt: now + 60_000 }
+  makeOldFile(file(), format, {
+    fence,
+    sequence: 1,
+    boot: bootIdentity(),
+    held: [{ ...times, claim: held, turn: 1, fence }],
+  }).close()
+  const clients = await Promise.all(Array.from({ length: 6 }, () => ClientProcess.start(file())))
+  const standings = await Promise.all(clients.map((client, index) => client.claim(claimOf(`new ${index}`))))
+  const fences = standings.map((standing) => (standing.state === 'held' ? standing.fence : 0))
+  expect(fences.toSorted((one, other) => one - other)).toEqual([1, 2, 3, 4, 5, 6].map((step) => fence + step))
+  expect(await clients[0]?.claim(held)).toMatchObject({ state: 'held', fence })
 })
 
 test('processes killed in the middle of their transactions leave a sound file and no lock behind', async () => {

@@ -1,81 +1,225 @@
-import { mkdirSync } from 'node:fs'
+import { assert, array, property, type Parameters } from 'fast-check'
+import { rmSync } from 'node:fs'
 import { describe, expect, test } from 'vitest'
 import { bootIdentity } from '../../src/core/boot.ts'
-import type { LockDriver } from '../../src/core/driver.ts'
+import type { Ended } from '../../src/core/claim-record.ts'
+import type { Claim, LockDriver } from '../../src/core/driver.ts'
+import { monotonicMs } from '../../src/core/environment.ts'
+import { ownProcess } from '../../src/core/liveness.ts'
+import { newOwner, ownerName } from '../../src/core/owner.ts'
+import { decodeRow } from '../../src/drivers/sqlite/claim-row.ts'
+import { connect, createTables } from '../../src/drivers/sqlite/connection.ts'
 import { openDatabase, type Database } from '../../src/drivers/sqlite/database.ts'
-import handOver from '../../src/drivers/sqlite/hand-over.sql.generated.ts'
-import schema from '../../src/drivers/sqlite/schema.sql.generated.ts'
-import { applicationId } from '../../src/drivers/sqlite/store-file.ts'
-import { claim, claimOf, release } from '../support/claims.ts'
+import { systemSurroundings } from '../../src/drivers/sqlite/surroundings.ts'
+import { anyClaim } from '../sqlite/any-claim.ts'
+import { statementsOf } from '../sqlite/formats/statements.ts'
+import { makeOldFile, type OldContents, type OldFormat } from '../sqlite/old-file.ts'
 import { scratch } from '../sqlite/scratch.ts'
+import { ask, claim, claimOf, release, renew } from '../support/claims.ts'
 
 const { file, driver: open } = scratch()
 const key = 'default/named:x'
-const called = (id: string) => claimOf(key, { id })
+const called = (id: string, wish: Partial<Claim> = {}): Claim => claimOf(key, { id, ...wish })
 const boot = bootIdentity()
-const owner = `${boot}_1_${process.pid}_1_0123456789abcdef`
+/** A driver of this very process, which is alive. */
+const owner = ownerName(newOwner(boot, ownProcess()))
 const lastFence = 9_000_000_000_000
-/** A time that does not come. */
-const farAway = 8_000_000_000_000
-const textOf = (id: string): string => JSON.stringify(called(id))
+const now = Math.floor(monotonicMs())
+const times = { owner, enteredAt: now - 30, lastHeartbeat: now, expiresAt: now + 60_000 }
 
-/** The file as an older version left it, with one claim that is held and one that waits, and still open there. */
-function oldFile(format: 1 | 2): Database {
-  mkdirSync(`${file()}.bells`)
-  const old = openDatabase(file())
-  old.exec(`${schema};
-    insert into counters (one, fence, sequence, boot) values (1, ${lastFence}, 7, '${boot}');
-    ${format === 1 ? '' : handOver};
-    pragma application_id = ${applicationId}; pragma user_version = ${format}; pragma journal_mode = wal;
-    insert into holders values ('${key}', 'a', 6, ${lastFence}, '${owner}', ${farAway}, 1, 1, 1, 1, 0, ${farAway}, 0,
-      null, null, '${textOf('a')}');
-    insert into waiters values ('${key}', 'b', 5000, 7, '${owner}', ${farAway}, 1, 1, 1, 0, ${farAway},
-      '${textOf('b')}')`)
-  return old
+/** One claim is held and three wait, each by a live process; the last that came is the most urgent. */
+const contents: OldContents = {
+  fence: lastFence,
+  sequence: 9,
+  boot,
+  held: [{ ...times, claim: called('a'), turn: 6, fence: lastFence, acquiredAt: now - 20 }],
+  waiting: [
+    { ...times, claim: called('b'), arrival: 7 },
+    { ...times, claim: called('c'), arrival: 8 },
+    { ...times, claim: called('d', { priority: 5 }), arrival: 9 },
+  ],
 }
 
-const fenceOf = async (driver: LockDriver, name: string): Promise<number> => {
-  const standing = await claim(driver, claimOf(`default/named:${name}`))
-  return standing.state === 'held' ? standing.fence : 0
-}
+const idsIn = async (driver: LockDriver): Promise<unknown> =>
+  (await driver.list({ key })).keys.flatMap(({ claims }) => claims.map(({ id, state, fence }) => [id, state, fence]))
 
-describe.each([1, 2] as const)('a file of format %i', (format) => {
-  test('is brought up to date, and keeps what is held, who waits and the fences', async () => {
-    oldFile(format).close()
+const formatOf = (database: Database): unknown => database.query('pragma user_version').get()?.['user_version']
+
+describe.each<OldFormat>([1, 2, 3])('a file of format %i', (format) => {
+  test('is upgraded when it is opened, and its holder renews and releases under its id', async () => {
+    makeOldFile(file(), format, contents).close()
     const driver = await open({ file: file() })
-    const { keys } = await driver.list({})
-    expect(keys.map(({ claims }) => claims.map(({ id, state }) => [id, state]))).toEqual([
-      [
-        ['a', 'held'],
-        ['b', 'waiting'],
-      ],
+    expect(await idsIn(driver)).toEqual([
+      ['a', 'held', lastFence],
+      ['d', 'waiting', 0],
+      ['b', 'waiting', 0],
+      ['c', 'waiting', 0],
     ])
-    expect(await fenceOf(driver, 'y')).toBe(lastFence + 1)
-    await release(driver, called('a'))
-    expect(await claim(driver, called('b'))).toMatchObject({ state: 'held', fence: lastFence + 2 })
+    expect(await renew(driver, called('a'))).toMatchObject({ state: 'held', fence: lastFence, ttlMs: 60_000 })
+    expect(await release(driver, called('a'))).toEqual({ state: 'absent', reason: 'released' })
+    expect(await renew(driver, called('a'))).toMatchObject({ state: 'absent' })
   })
 
-  test('can be used on by those who have it open: fences go on for all', async () => {
-    const old = oldFile(format)
+  test('keeps the order of those who wait, and fences go on by one', async () => {
+    makeOldFile(file(), format, contents).close()
     const driver = await open({ file: file() })
-    const fences = [await fenceOf(driver, 'y')]
-    // As older versions wrote, each by both of its ways.
-    old.exec(`update counters set fence = fence + 1, sequence = sequence + 1, boot = '${boot}'`)
-    fences.push(await fenceOf(driver, 'y2'))
-    old.exec(`
-      insert into holders select 'default/named:z', 'e', sequence + 1, fence + 1, '${owner}', 1000, 1, 1, 1, 1, 0, 9000, 0,
-        null, null, '${textOf('e')}' from counters where boot = '${boot}'`)
-    fences.push(await fenceOf(driver, 'y3'))
-    expect(fences).toEqual([1, 3, 5].map((step) => lastFence + step))
-    // One that queues in the old way is let in by the new one, in its turn.
-    old.exec(`
-      insert into waiters (key, id, band, arrival, owner, ttl_ms, detached, entered_at, last_heartbeat, renewal_count,
-        expires_at, claim)
-      select '${key}', 'g', 5000, sequence + 1, '${owner}', ${farAway}, 1, 1, 1, 0, ${farAway},
-        '${textOf('g')}' from counters`)
-    for (const id of ['a', 'b']) await release(driver, called(id))
-    const { keys } = await driver.list({ key })
-    expect(keys[0]?.claims).toMatchObject([{ id: 'g', state: 'held', fence: lastFence + 7 }])
+    expect(await claim(driver, claimOf('default/named:y'))).toMatchObject({ state: 'held', fence: lastFence + 1 })
+    expect(await claim(driver, called('e'))).toMatchObject({ state: 'waiting', ahead: 3 })
+    const granted: unknown[] = []
+    for (const id of ['a', 'd', 'b', 'c']) {
+      await release(driver, called(id))
+      granted.push(((await idsIn(driver)) as unknown[][])[0])
+    }
+    expect(granted).toEqual(['d', 'b', 'c', 'e'].map((id, step) => [id, 'held', lastFence + 2 + step]))
+  })
+
+  test('has the claims of processes that have died ended, as ever', async () => {
+    const dead = ownerName(newOwner(boot, { ...ownProcess(), started: 1 }))
+    const held = contents.held?.map((row) => ({ ...row, owner: dead }))
+    makeOldFile(file(), format, { ...contents, ...(held && { held }) }).close()
+    const driver = await open({ file: file() })
+    expect(await renew(driver, called('d'))).toMatchObject({ state: 'held', after: { how: 'died', fence: lastFence } })
+  })
+
+  test('has its endings and sightings still, and the boot that wrote last', async () => {
+    const { runner } = claimOf(key)
+    const ended = (id: string, detail?: string): Ended => {
+      const how = detail === undefined ? 'expired' : 'evicted'
+      return { id, how, detail, fence: 4, runner, until: now + 60_000, told: false }
+    }
+    const foreign = { ...times, owner: 'another_1_2_3_0123456789abcdef', lastHeartbeat: 77, expiresAt: 10_077 }
+    const seen = claimOf('seen', { ttlMs: 10_000 })
+    makeOldFile(file(), format, {
+      fence: lastFence,
+      sequence: 3,
+      boot: 'another',
+      held: [{ ...foreign, claim: seen, turn: 1, fence: 3, acquiredAt: 0, renewalCount: 8 }],
+      ended: [
+        { key: 'over', boot, details: ended('one') },
+        { key: 'evicted', boot, details: ended('two', 'by hand') },
+        { key: 'elsewhere', boot: 'another', details: ended('three') },
+      ],
+      sightings: [['seen', seen.id, boot, 8, now - 4_000]],
+    }).close()
+    const driver = await open({ file: file() })
+    const { keys } = await driver.list({ key: 'seen' })
+    // First seen then, and granted in no clock of ours.
+    expect(keys[0]?.claims).toMatchObject([{ lastHeartbeat: now - 4_000, acquiredAt: now - 4_000, renewalCount: 8 }])
+    expect(keys[0]?.claims).toMatchObject([{ expiresAt: now + 6_000 }])
+    expect(await ask(driver, { op: 'renew', key: 'evicted', id: 'two', ttlMs: 5 })).toEqual({
+      state: 'absent',
+      reason: 'evicted',
+      detail: 'by hand',
+    })
+    const next = await claim(driver, claimOf('over'))
+    expect(next).toMatchObject({ state: 'held', after: { how: 'expired', fence: 4, runner } })
+    // Another boot may have lost fences that it had minted.
+    expect((next as { fence: number }).fence).toBeGreaterThan(100 * lastFence)
+  })
+
+  test('loses nothing of any claim', () => {
+    const options: Parameters<unknown> = { numRuns: 10 }
+    const many = array(anyClaim, { minLength: 1, maxLength: 40 })
+    const held = { ...times, acquiredAt: now, leaving: 'preempted', renewalCount: 3 }
+    assert(
+      property(many, many, (holders, waiters) => {
+        for (const name of ['', '-wal', '-shm', '.bells']) rmSync(file() + name, { recursive: true, force: true })
+        const rows = holders.map((wanted, index) => ({
+          ...held,
+          claim: { ...wanted, key: `held ${index}` },
+          turn: index + 1,
+          fence: index + 1,
+          ttlMs: index % 2 === 0 ? wanted.ttlMs : 5,
+          detached: index % 3 === 0,
+          succession: { how: 'max-hold', fence: index, runner: wanted.runner } as const,
+        }))
+        const queue = waiters.map((wanted, index) => ({
+          ...times,
+          claim: { ...wanted, key: 'awaited' },
+          arrival: index + 1,
+        }))
+        makeOldFile(file(), format, { ...contents, held: rows, waiting: queue }).close()
+        const { database, statements } = connect(file(), systemSurroundings(), false)
+        try {
+          for (const { turn, ...row } of rows) {
+            const read = decodeRow(statements.holderOf.get(row.claim.key) ?? {}, 'held')
+            expect(read).toEqual({ ...row, state: 'held', order: turn, died: false })
+          }
+          for (const { claim: wanted, arrival } of queue) {
+            const read = decodeRow(statements.waiterOf.get('awaited', wanted.id) ?? {}, 'waiting')
+            expect(read).toMatchObject({ claim: wanted, order: arrival, ...times, ttlMs: wanted.ttlMs })
+          }
+        } finally {
+          database.close()
+        }
+      }),
+      options,
+    )
+  })
+
+  test('is refused, and left as it is, if a claim in it cannot be read', async () => {
+    const old = makeOldFile(file(), format, contents)
+    old.exec(`update waiters set claim = 'mine' where id = 'c'`)
+    await expect(open({ file: file() })).rejects.toMatchObject({ code: 'UNAVAILABLE', reason: 'corrupt' })
+    expect(formatOf(old)).toBe(format)
+    expect(old.query('select id from waiters order by id').all()).toHaveLength(3)
+    old.close()
+  })
+
+  test('is out of reach for a driver of that time that has it open', async () => {
+    const old = makeOldFile(file(), format, contents)
+    const before = statementsOf(format).map((sql) => ({ sql, statement: old.command(sql), values: valuesFor(sql) }))
+    const driver = await open({ file: file() })
+    const stored = await idsIn(driver)
+    for (const { sql, statement, values } of before) {
+      expect(() => statement.run(...values), sql).toThrow(
+        /no such table: (main\.)?(holders|waiters|ended|sightings|counters)$/,
+      )
+    }
+    expect(await idsIn(driver)).toEqual(stored)
+    expect(formatOf(old)).toBe(4)
     old.close()
   })
 })
+
+/** Something for every place in a statement that wants a value. */
+function valuesFor(sql: string): number[] {
+  const numbered = Array.from(sql.matchAll(/\?(\d+)/g), ([, number]) => Number(number))
+  const count = numbered.length > 0 ? Math.max(...numbered) : sql.split('?').length - 1
+  return Array.from({ length: count }, () => 1)
+}
+
+test('a new file has the tables of an upgraded one, and smaller pages', async () => {
+  const look = (name: string): [tables: unknown, pageBytes: unknown] => {
+    const database = openDatabase(file(name))
+    const tables = database.query('select type, name, sql from sqlite_master order by type, name').all()
+    const page = database.query('pragma page_size').get()
+    database.close()
+    return [tables, page?.['page_size']]
+  }
+  makeOldFile(file('old.sqlite'), 1, contents).close()
+  for (const name of ['old.sqlite', 'new.sqlite']) await (await open({ file: file(name) })).close()
+  const [tables, pageBytes] = look('new.sqlite')
+  expect(pageBytes).toBe(2048)
+  expect(look('old.sqlite')).toEqual([tables, 4096])
+})
+
+test.each<OldFormat | 'none'>([1, 2, 3, 'none'])(
+  'of two that open a file (format %s) at once, the later leaves it as it is',
+  (format) => {
+    if (format !== 'none') makeOldFile(file(), format, contents).close()
+    const database = openDatabase(file())
+    const late: Database = {
+      ...database,
+      exec(sql) {
+        // The other has looked at the same file, and is through with it by now.
+        if (sql === 'begin immediate') connect(file(), systemSurroundings(), false).database.close()
+        database.exec(sql)
+      },
+    }
+    createTables(late, file())
+    expect(formatOf(database)).toBe(4)
+    expect(database.query('select fence from tally').all()).toEqual([{ fence: format === 'none' ? 0 : lastFence }])
+    database.close()
+  },
+)

@@ -253,8 +253,8 @@ test('the counters are of the last grant, also if that was a hand-over', async (
   const numbers = (what: string) => look.query(`select fence, ${what}`).get()
   for (const id of ['a', 'b']) {
     await one.send([release(id)])
-    const counted = numbers('sequence from counters')
-    expect(counted).toEqual(numbers(`turn as sequence from holders where key = '${claim.key}'`))
+    const counted = numbers('sequence from tally')
+    expect(counted).toEqual(numbers(`turn as sequence from held where key = '${claim.key}'`))
   }
   look.close()
 })
@@ -265,7 +265,7 @@ test('whoever waits goes first, even where no holder is left: somebody may have 
   await one.send([{ op: 'claim', claim }])
   await one.send([{ op: 'claim', claim: { ...claim, id: 'b' } }])
   const hand = openDatabase(store)
-  hand.exec(`delete from holders where id = 'a'`)
+  hand.exec(`delete from held where id = 'a'`)
   hand.close()
   expect(await other.send([{ op: 'claim', claim: { ...claim, id: 'c' } }])).toMatchObject([{ state: 'waiting' }])
   expect(await one.send([{ op: 'claim', claim: { ...claim, id: 'b' } }])).toMatchObject([{ state: 'held' }])

@@ -1,10 +1,11 @@
 /** What goes to `batch.lua` and `solo.lua`: see the heads of those files. */
 import { keyOf } from '../../core/batcher.ts'
 import type { Request } from '../../core/driver.ts'
+import { shortRunner } from '../../core/short-runner.ts'
 import { isAscii } from './ascii.ts'
 import { hashTags, hashTagNumberOf } from './hash-tags.ts'
 import type { Keyspace } from './keyspace.ts'
-import { claimTerms, Kinds, lifeOf, textOf } from './kinds.ts'
+import { claimTerms, Kinds, lifeOf } from './kinds.ts'
 
 /** What is the same for every batch of a driver. */
 export interface Sender {
@@ -60,7 +61,7 @@ export function encodeSolo(request: Request, { keyspace, channel, clock }: Sende
   if (request.op === 'claim' || request.op === 'renew') {
     const { ttlMs } = request.op === 'claim' ? request.claim : request
     if (!Number.isInteger(ttlMs) || ttlMs >= 10 ** ttlDigits) return undefined
-    if (request.op === 'claim') values[2] += textOf(request.claim.runner)
+    if (request.op === 'claim') values[2] += shortRunner(request.claim.runner)
     values.push(lifeOf(ttlMs, spareMs), String(ttlMs).padStart(ttlDigits, '0'))
   } else {
     values.push(String(idAt + Buffer.byteLength(values[2] as string) - 1))

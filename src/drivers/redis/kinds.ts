@@ -51,7 +51,7 @@ export class Kinds {
   #add(op: string, ttlMs: number, runner: Runner | undefined, terms: string): Kind {
     const kind = new Kind(this.count, op, ttlMs, runner, terms)
     this.#kinds.push(kind)
-    const runnerText = runner === undefined ? '' : textOf(runner)
+    const runnerText = runner === undefined ? '' : shortRunner(runner)
     this.texts.push(op, String(ttlMs), runnerText, terms, lifeOf(ttlMs, this.#spareMs))
     return kind
   }
@@ -79,15 +79,6 @@ class Kind {
   is(op: string, ttlMs: number, runner: Runner | undefined, terms: string): boolean {
     return this.#op === op && this.#ttlMs === ttlMs && this.#runner === runner && this.#terms === terms
   }
-}
-
-/** A client claims for the same runner again and again. */
-const runnerTexts = new WeakMap<Runner, string>()
-
-export function textOf(runner: Runner): string {
-  let text = runnerTexts.get(runner)
-  if (text === undefined) runnerTexts.set(runner, (text = shortRunner(runner)))
-  return text
 }
 
 const kindsRemembered = 8

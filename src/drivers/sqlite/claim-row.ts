@@ -1,5 +1,7 @@
 import type { ClaimRecord } from '../../core/claim-record.ts'
 import type { Claim, Succession } from '../../core/driver.ts'
+import { shortRunner } from '../../core/short-runner.ts'
+import { readClaim, readSuccession, successionText, termsText } from './claim-text.ts'
 import type { Row, Value } from './database.ts'
 
 /** A claim as the file has it, in the names and the clock of the file. */
@@ -31,7 +33,7 @@ export function bandOf({ replaces, priority }: Claim): number {
 }
 
 /** Whether a waiter wants the whole key for itself, for as long as it renews, and takes nobody's place. */
-function isPlain({ mode, range, replaces, maxHoldMs }: Claim): boolean {
+export function isPlain({ mode, range, replaces, maxHoldMs }: Claim): boolean {
   return mode === 'exclusive' && range === undefined && replaces === undefined && maxHoldMs === undefined
 }
 
@@ -41,7 +43,7 @@ export function decodeRow(row: Row, state: 'held' | 'waiting'): ClaimRow {
   const lastHeartbeat = row['last_heartbeat'] as number
   return {
     state,
-    claim: JSON.parse(row['claim'] as string) as Claim,
+    claim: readClaim(row),
     order: row[held ? 'turn' : 'arrival'] as number,
     fence: held ? (row['fence'] as number) : 0,
     owner: row['owner'] as string,
@@ -55,7 +57,7 @@ export function decodeRow(row: Row, state: 'held' | 'waiting'): ClaimRow {
     expiresAt: row['expires_at'] as number,
     died: held && row['died'] === 1,
     leaving: held ? ((row['leaving'] as string | null) ?? undefined) : undefined,
-    succession: held && row['succession'] != null ? (JSON.parse(row['succession'] as string) as Succession) : undefined,
+    succession: held ? readSuccession(row) : undefined,
   }
 }
 
@@ -133,8 +135,9 @@ export function newHolderValues(row: ClaimRow, turn: number): Value[] {
     row.expiresAt,
     Number(row.died),
     row.leaving ?? null,
-    row.succession === undefined ? null : JSON.stringify(row.succession),
-    JSON.stringify(row.claim),
+    row.succession === undefined ? null : successionText(row.succession),
+    shortRunner(row.claim.runner),
+    termsText(row.claim, row.ttlMs, row.detached),
   ]
 }
 
@@ -153,7 +156,8 @@ export function holderValues(row: ClaimRow): Value[] {
     row.expiresAt,
     Number(row.died),
     row.leaving ?? null,
-    row.succession === undefined ? null : JSON.stringify(row.succession),
+    row.succession === undefined ? null : successionText(row.succession),
+    termsText(row.claim, row.ttlMs, row.detached),
   ]
 }
 
@@ -171,8 +175,9 @@ export function newWaiterValues(row: ClaimRow): Value[] {
     row.lastHeartbeat,
     row.renewalCount,
     row.expiresAt,
-    JSON.stringify(row.claim),
     Number(isPlain(row.claim)),
+    shortRunner(row.claim.runner),
+    termsText(row.claim, row.ttlMs, row.detached),
   ]
 }
 
@@ -187,5 +192,6 @@ export function waiterValues(row: ClaimRow): Value[] {
     row.lastHeartbeat,
     row.renewalCount,
     row.expiresAt,
+    termsText(row.claim, row.ttlMs, row.detached),
   ]
 }

@@ -1,6 +1,4 @@
 import { openDatabase, type Database } from './database.ts'
-import handOver from './hand-over.sql.generated.ts'
-import onePage from './one-page.sql.generated.ts'
 import schema from './schema.sql.generated.ts'
 import type { Crowd } from './ledger.ts'
 import { prepareStatements, type Statements } from './statements.ts'
@@ -16,9 +14,13 @@ import {
   refuseStrangers,
 } from './store-file.ts'
 import type { SqliteSurroundings } from './surroundings.ts'
+import { upgrade } from './upgrade.ts'
 
 /** Pages in the log before they are carried over into the file. Seldom enough to be cheap, often enough to be short. */
 const checkpointEveryPages = 1000
+
+/** Of a new file. A plain lock writes a page each time, so it is small; a row of up to 488 bytes is whole in it. */
+const pageBytes = 2048
 
 /** An open lock file and its prepared statements. */
 export interface Connection {
@@ -30,7 +32,10 @@ export interface Connection {
 /** What of the surroundings matters for opening a file. */
 type Place = Pick<SqliteSurroundings, 'fileSystemType' | 'binding'>
 
-/** Opens the file, and makes it a lock file first if it is new. Throws what SQLite throws; SQLITE_BUSY among it. */
+/**
+ * Opens the file, and first makes it a lock file if it is new, or one of this format if it is older. Throws what SQLite
+ * throws; SQLITE_BUSY among it.
+ */
 export function connect(file: string, place: Place, checkFileSystem: boolean): Connection {
   createStoreFile(file)
   if (checkFileSystem) refuseNetworkFileSystem(file, place.fileSystemType(file))
@@ -39,6 +44,8 @@ export function connect(file: string, place: Place, checkFileSystem: boolean): C
   try {
     // Waiting for others is ours to do, without blocking the event loop.
     database.exec('pragma busy_timeout = 0')
+    // Heeded only by a file that is still empty.
+    database.exec(`pragma page_size = ${pageBytes}`)
     createTables(database, file)
     // Says to all who come later, in this process too, that the file is in use.
     createBellDirectory(file)
@@ -53,22 +60,19 @@ export function connect(file: string, place: Place, checkFileSystem: boolean): C
   }
 }
 
-/** All in one transaction, before the log is turned on: the marks then stand in the file itself, for all to see. */
-function createTables(database: Database, file: string): void {
+/** All in one transaction, and before a new file has a log: the marks then stand in the file itself, for all to see. */
+export function createTables(database: Database, file: string): void {
   if (isMarked(database) && formatOf(database) >= formatVersion) return
   database.exec('begin immediate')
   try {
     // Another process may have been quicker.
     if (!isMarked(database)) {
       if (database.query('select 1 as used from sqlite_master limit 1').get() !== undefined) throw otherProgram(file)
-      database.exec(`${schema}
-        insert into counters (one, fence, sequence, boot) values (1, 0, 0, '');
-        pragma application_id = ${applicationId};
-        pragma user_version = 1;`)
+      database.exec(`${schema}; pragma application_id = ${applicationId}; pragma user_version = ${formatVersion}`)
+    } else if (formatOf(database) < formatVersion) {
+      upgrade(database, formatOf(database))
+      database.exec(`pragma user_version = ${formatVersion}`)
     }
-    // Whoever has the file open in an older format can go on: what it says still means the same.
-    if (formatOf(database) === 1) database.exec(`${handOver}; pragma user_version = 2;`)
-    if (formatOf(database) === 2) database.exec(`${onePage}; pragma user_version = ${formatVersion};`)
     database.exec('commit')
   } catch (error) {
     rollBack(database)

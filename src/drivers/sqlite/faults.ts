@@ -51,6 +51,11 @@ export function faultOf(error: unknown, file: string): LeaseholdError {
   return new LeaseholdError('UNAVAILABLE', `${file}: ${messageOf(error)}. ${advice}`, { reason, cause: error })
 }
 
+/** For a row that SQLite could read and Leasehold cannot: somebody has edited the file. Told as a damaged file is. */
+export function damagedRow(what: string, cause: unknown): Error {
+  return Object.assign(new Error(`${what} cannot be read (${messageOf(cause)})`, { cause }), { code: 'SQLITE_CORRUPT' })
+}
+
 function explain(error: unknown): { reason: string; advice: string } {
   const fileSystem = explainFileSystem((error as NodeJS.ErrnoException | null)?.code)
   if (fileSystem !== undefined) return fileSystem

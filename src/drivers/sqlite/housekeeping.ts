@@ -10,10 +10,10 @@ const keysPerOpening = 100
  */
 export function tidy({ database, statements }: Connection, ledger: Ledger, now: number): void {
   const { boot } = ledger.writer.self
-  database.command('delete from ended where boot <> ? or until <= ?').run(boot, now)
+  database.command('delete from endings where boot <> ? or until <= ?').run(boot, now)
   database.exec(`
-    delete from sightings where not exists (select 1 from holders where key = sightings.key and id = sightings.id)
-      and not exists (select 1 from waiters where key = sightings.key and id = sightings.id)`)
+    delete from sights where not exists (select 1 from held where key = sights.key and id = sights.id)
+      and not exists (select 1 from waiting where key = sights.key and id = sights.id)`)
   for (const row of statements.overdueKeys.all(`${boot}_`, now, keysPerOpening)) {
     // Releasing nothing makes the rule look at the key: it ends what is over and lets the next one in.
     ledger.carryOut({ op: 'release', key: row['key'] as string, id: '' })

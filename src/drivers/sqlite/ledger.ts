@@ -13,6 +13,7 @@ import {
   type ClaimRow,
 } from './claim-row.ts'
 import type { Row } from './database.ts'
+import { endedValues, readEnded } from './ended-row.ts'
 import { SqliteKeyView, type Glance } from './key-view.ts'
 import type { Observer } from './observer.ts'
 import type { Standpoint } from './standpoint.ts'
@@ -137,14 +138,14 @@ export class Ledger {
   #readEnded(key: string): Ended | undefined {
     const row = this.#statements.endedOf.get(key)
     if (row === undefined || row['boot'] !== this.writer.self.boot) return undefined
-    return JSON.parse(row['details'] as string) as Ended
+    return readEnded(row)
   }
 
   #writeEnded(key: string, { ended }: Verdict, before: Ended | undefined, remembered: boolean): void {
     if (ended === before && (ended !== undefined || !remembered)) return
     if (ended === undefined) this.#statements.deleteEnded.run(key)
     else {
-      this.#statements.setEnded.run(key, this.writer.self.boot, ended.until, JSON.stringify(ended))
+      this.#statements.setEnded.run(key, this.writer.self.boot, ...endedValues(ended))
       this.#statements.forgetEnded.run(this.observer.now)
     }
   }

@@ -1,25 +1,19 @@
--- The tables of a Leasehold lock file, format 1; `hand-over.sql` makes it format 2 and `one-page.sql` format 3. Run once, in
--- the transaction that also marks the file as ours.
+-- The tables of a Leasehold lock file, format 4. Run once, in the transaction that also marks the file as ours; for a
+-- file of an older format upgrade.ts then fills them. No table or view has a name that an older format used: a driver
+-- of that time which still has the file open finds none of its tables and stops, rather than misread ours.
 -- Times are whole milliseconds of the monotonic clock of the boot named first in `owner`; they mean nothing elsewhere.
 -- `owner` is BOOT_NAMESPACE_PID_STARTED_SERIAL of the driver that last claimed or renewed, and the name of its bell.
+-- `runner` is JSON in the short form of core/short-runner.ts. `terms` is what the claim asks for beyond a plain
+-- exclusive lock and beyond the other columns, as JSON by the names of `Claim`; null: nothing.
 
--- One row. A single fence counter serves every key, so the file does not grow with the names ever used.
-create table counters (
-  one      integer primary key check (one = 1),
-  fence    integer not null,
-  -- Numbers arrivals and grants.
-  sequence integer not null,
-  -- The boot that last wrote: another one may have lost the end of the log and lifts the fence to the wall clock.
-  boot     text    not null
-);
-
-create table holders (
+create table held (
   key            text    not null,
   id             text    not null,
   -- From `sequence`: those who hold are read in the order in which they came to.
   turn           integer not null,
   fence          integer not null,
   owner          text    not null,
+  -- In force, as is `detached`: where a renewal has changed them, `terms` has what the claim asked for.
   ttl_ms         integer not null,
   detached       integer not null,
   entered_at     integer not null,
@@ -31,14 +25,14 @@ create table holders (
   -- 1: its process was seen to end; the row stays for its grace.
   died           integer not null,
   leaving        text,
-  -- Whom it took over from, as JSON.
+  -- Whom it took over from, as JSON: how that ended, its fence, its runner.
   succession     text,
-  -- The claim as it was asked for, as JSON.
-  claim          text    not null,
+  runner         text    not null,
+  terms          text,
   primary key (key, id)
 ) without rowid;
 
-create table waiters (
+create table waiting (
   key            text    not null,
   id             text    not null,
   -- Conversions first, then higher priority: lower goes first, and within a band the earlier arrival.
@@ -51,24 +45,34 @@ create table waiters (
   last_heartbeat integer not null,
   renewal_count  integer not null,
   expires_at     integer not null,
-  claim          text    not null,
+  -- 1: wants the whole key for itself, for as long as it renews, and takes nobody's place: what `handOver` can grant.
+  plain          integer not null,
+  runner         text    not null,
+  terms          text,
   primary key (key, id)
 ) without rowid;
 
-create unique index waiters_by_rank on waiters (key, band, arrival);
+create unique index waiting_by_rank on waiting (key, band, arrival);
 
 -- How the last unclean end of a key came about: a hint, kept for one ttl.
-create table ended (
-  key     text    primary key,
-  boot    text    not null,
-  until   integer not null,
-  details text    not null
+create table endings (
+  key    text    primary key,
+  -- Whose clock `until` is of.
+  boot   text    not null,
+  until  integer not null,
+  id     text    not null,
+  how    text    not null,
+  detail text,
+  fence  integer not null,
+  -- 1: a successor has been told.
+  told   integer not null,
+  runner text    not null
 ) without rowid;
 
-create index ended_by_time on ended (until);
+create index endings_by_time on endings (until);
 
 -- When drivers of a boot first saw a claim of another boot at this renewal count: from then on it has one ttl.
-create table sightings (
+create table sights (
   key           text    not null,
   id            text    not null,
   boot          text    not null,
@@ -77,7 +81,25 @@ create table sightings (
   primary key (key, id, boot)
 ) without rowid;
 
+-- The counters are a row among the holders, so that a plain grant or release writes a single page. The key is a blob:
+-- no text equals it, and it sorts behind all of them.
+insert into held (key, id, turn, fence, owner, ttl_ms, detached, entered_at, acquired_at, last_heartbeat, renewal_count,
+  expires_at, died, runner)
+values (x'', '', 0, 0, '', 0, 1, 0, 0, 0, 0, 0, 0, '');
+
+-- A single fence counter serves every key, so the file does not grow with the names ever used. `sequence` numbers
+-- arrivals and grants. `boot` last wrote: another one may have lost the end of the log and lifts the fence to the wall
+-- clock.
+create view tally as
+  select fence, turn as sequence, owner as boot from held where key = x'' and id = '';
+
 -- A claim on an idle key may be a single statement (see shortcut.ts): this keeps the counters in step with it.
-create trigger count_grant after insert on holders when new.turn > (select sequence from counters) begin
-  update counters set fence = max(fence, new.fence), sequence = new.turn;
+create trigger count_grant after insert on held when new.turn > (select sequence from tally) begin
+  update held set fence = max(fence, new.fence), turn = new.turn where key = x'' and id = '';
+end;
+
+-- So may a hand-over: a holder's row becomes that of the first in the queue, and this does the rest.
+create trigger count_hand_over after update of id on held begin
+  delete from waiting where key = new.key and id = new.id;
+  update held set fence = new.fence, turn = new.turn where key = x'' and id = '';
 end;

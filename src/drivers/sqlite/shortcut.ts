@@ -1,5 +1,7 @@
 import { capByMaxHold } from '../../core/admission/lease-time.ts'
 import type { Claim, Request, Standing } from '../../core/driver.ts'
+import { shortRunner } from '../../core/short-runner.ts'
+import { termsText } from './claim-text.ts'
 import type { Ledger } from './ledger.ts'
 import type { Statements } from './statements.ts'
 
@@ -25,16 +27,18 @@ export function takeShortcut(statements: Statements, ledger: Ledger, request: Re
 
 function claimIdleKey(statements: Statements, { writer, observer }: Ledger, claim: Claim): Standing | undefined {
   const { now } = observer
+  const detached = claim.detached ?? false
   const expiresAt = capByMaxHold(now + claim.ttlMs, now, claim.maxHoldMs)
   const row = statements.claimIdleKey.get(
     claim.key,
     claim.id,
     writer.name,
     claim.ttlMs,
-    Number(claim.detached ?? false),
+    Number(detached),
     now,
     expiresAt,
-    JSON.stringify(claim),
+    shortRunner(claim.runner),
+    termsText(claim, claim.ttlMs, detached),
     writer.self.boot,
   )
   return row === undefined ? undefined : held(row['fence'] as number, expiresAt - now)

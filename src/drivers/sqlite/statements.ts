@@ -1,10 +1,9 @@
 import type { Command, Database, Query } from './database.ts'
 
 const holderColumns = `key, id, turn, fence, owner, ttl_ms, detached, entered_at, acquired_at, last_heartbeat,
-  renewal_count, expires_at, died, leaving, succession, claim`
+  renewal_count, expires_at, died, leaving, succession, runner, terms`
 const waiterColumns = `key, id, band, arrival, owner, ttl_ms, detached, entered_at, last_heartbeat, renewal_count,
-  expires_at, claim`
-const newWaiterColumns = `${waiterColumns}, plain`
+  expires_at, plain, runner, terms`
 
 /** Every statement the driver runs, prepared once per connection. */
 export interface Statements {
@@ -51,94 +50,95 @@ export function prepareStatements(database: Database): Statements {
 
     glance: query(`
       select fence, sequence, boot,
-        (select count(*) from (select 1 from holders where key = ?1 limit 2)) as holders,
-        exists (select 1 from waiters where key = ?1) as awaited,
-        exists (select 1 from ended where key = ?1) as remembered
-      from counters`),
-    setCounters: command("update holders set fence = ?, turn = ?, owner = ? || '_' where key = x'' and id = ''"),
+        (select count(*) from (select 1 from held where key = ?1 limit 2)) as holders,
+        exists (select 1 from waiting where key = ?1) as awaited,
+        exists (select 1 from endings where key = ?1) as remembered
+      from tally`),
+    setCounters: command("update held set fence = ?, turn = ?, owner = ? where key = x'' and id = ''"),
 
     claimIdleKey: query(`
-      insert into holders (${holderColumns})
-      select ?1, ?2, sequence + 1, fence + 1, ?3, ?4, ?5, ?6, ?6, ?6, 0, ?7, 0, null, null, ?8 from counters
-      where boot = ?9
-        and not exists (select 1 from holders where key = ?1)
-        and not exists (select 1 from waiters where key = ?1)
-        and not exists (select 1 from ended where key = ?1)
+      insert into held (${holderColumns})
+      select ?1, ?2, sequence + 1, fence + 1, ?3, ?4, ?5, ?6, ?6, ?6, 0, ?7, 0, null, null, ?8, ?9 from tally
+      where boot = ?10
+        and not exists (select 1 from held where key = ?1)
+        and not exists (select 1 from waiting where key = ?1)
+        and not exists (select 1 from endings where key = ?1)
       returning fence`),
     releaseLoneHolder: query(`
-      delete from holders
+      delete from held
       where key = ?1 and id = ?2 and owner = ?3 and expires_at > ?4
-        and not exists (select 1 from waiters where key = ?1)
-        and not exists (select 1 from holders as other where other.key = ?1 and other.id <> ?2)
+        and not exists (select 1 from waiting where key = ?1)
+        and not exists (select 1 from held as other where other.key = ?1 and other.id <> ?2)
       returning fence`),
 
     handOver: query(`
-      update holders
-      set id = next.id, turn = sequence + 1, fence = counters.fence + 1, owner = next.owner, ttl_ms = next.ttl_ms,
+      update held
+      set id = next.id, turn = sequence + 1, fence = tally.fence + 1, owner = next.owner, ttl_ms = next.ttl_ms,
         detached = next.detached, entered_at = next.entered_at, acquired_at = ?4, last_heartbeat = next.last_heartbeat,
         renewal_count = next.renewal_count, expires_at = next.expires_at, died = 0, leaving = null, succession = null,
-        claim = next.claim
-      from counters, (select * from waiters where key = ?1 order by band, arrival limit 1) as next
-      where holders.key = ?1 and holders.id = ?2 and holders.owner = ?3 and holders.expires_at > ?4
+        runner = next.runner, terms = next.terms
+      from tally, (select * from waiting where key = ?1 order by band, arrival limit 1) as next
+      where held.key = ?1 and held.id = ?2 and held.owner = ?3 and held.expires_at > ?4
         and next.plain = 1 and next.expires_at > ?4 and next.expires_at <= ?4 + next.ttl_ms
         and boot = ?5 and substr(next.owner, 1, length(?5) + 1) = ?5 || '_'
-        and not exists (select 1 from holders as other where other.key = ?1 and other.id <> ?2)
-        and not exists (select 1 from ended where key = ?1)
+        and not exists (select 1 from held as other where other.key = ?1 and other.id <> ?2)
+        and not exists (select 1 from endings where key = ?1)
       returning fence, id, owner, detached, expires_at`),
 
     // Most keys have one holder, and a single row is cheaper to read than a list of one.
-    holderOf: query(`select ${holderColumns} from holders where key = ?`),
-    holdersOf: query(`select ${holderColumns} from holders where key = ? order by turn`),
-    insertHolder: command(`insert into holders (${holderColumns}) values (${marks(16)})`),
+    holderOf: query(`select ${holderColumns} from held where key = ?`),
+    holdersOf: query(`select ${holderColumns} from held where key = ? order by turn`),
+    insertHolder: command(`insert into held (${holderColumns}) values (${marks(17)})`),
     updateHolder: command(`
-      update holders set fence = ?3, owner = ?4, ttl_ms = ?5, detached = ?6, acquired_at = ?7, last_heartbeat = ?8,
-        renewal_count = ?9, expires_at = ?10, died = ?11, leaving = ?12, succession = ?13
+      update held set fence = ?3, owner = ?4, ttl_ms = ?5, detached = ?6, acquired_at = ?7, last_heartbeat = ?8,
+        renewal_count = ?9, expires_at = ?10, died = ?11, leaving = ?12, succession = ?13, terms = ?14
       where key = ?1 and id = ?2`),
-    deleteHolder: command('delete from holders where key = ? and id = ?'),
+    deleteHolder: command('delete from held where key = ? and id = ?'),
 
-    waiterOf: query(`select ${waiterColumns} from waiters where key = ? and id = ?`),
-    firstWaiterOf: query(`select ${waiterColumns} from waiters where key = ? order by band, arrival limit 1`),
+    waiterOf: query(`select ${waiterColumns} from waiting where key = ? and id = ?`),
+    firstWaiterOf: query(`select ${waiterColumns} from waiting where key = ? order by band, arrival limit 1`),
     waitersAfter: query(`
-      select ${waiterColumns} from waiters where key = ?1 and (band, arrival) > (?2, ?3)
+      select ${waiterColumns} from waiting where key = ?1 and (band, arrival) > (?2, ?3)
       order by band, arrival limit ?4`),
     // Counting is the only step whose cost grows with the queue: past a thousand, a thousand is answer enough.
     waitersBefore: query(`
       select count(*) as ahead from (
-        select 1 from waiters where key = ?1 and (band, arrival) < (?2, ?3) limit 1000)`),
-    insertWaiter: command(`insert into waiters (${newWaiterColumns}) values (${marks(13)})`),
+        select 1 from waiting where key = ?1 and (band, arrival) < (?2, ?3) limit 1000)`),
+    insertWaiter: command(`insert into waiting (${waiterColumns}) values (${marks(14)})`),
     updateWaiter: command(`
-      update waiters set owner = ?3, ttl_ms = ?4, detached = ?5, last_heartbeat = ?6, renewal_count = ?7,
-        expires_at = ?8
+      update waiting set owner = ?3, ttl_ms = ?4, detached = ?5, last_heartbeat = ?6, renewal_count = ?7,
+        expires_at = ?8, terms = ?9
       where key = ?1 and id = ?2`),
-    deleteWaiter: command('delete from waiters where key = ? and id = ?'),
+    deleteWaiter: command('delete from waiting where key = ? and id = ?'),
 
-    endedOf: query('select boot, until, details from ended where key = ?'),
-    setEnded: command('replace into ended (key, boot, until, details) values (?, ?, ?, ?)'),
-    deleteEnded: command('delete from ended where key = ?'),
+    endedOf: query('select key, boot, until, id, how, detail, fence, told, runner from endings where key = ?'),
+    setEnded: command(`
+      replace into endings (key, boot, until, id, how, detail, fence, told, runner) values (${marks(9)})`),
+    deleteEnded: command('delete from endings where key = ?'),
     // A few at a time, in passing.
-    forgetEnded: command('delete from ended where key in (select key from ended where until <= ? limit 4)'),
+    forgetEnded: command('delete from endings where key in (select key from endings where until <= ? limit 4)'),
 
-    sightingOf: query('select renewal_count, seen_at from sightings where key = ? and id = ? and boot = ?'),
-    setSighting: command('replace into sightings (key, id, boot, renewal_count, seen_at) values (?, ?, ?, ?, ?)'),
-    deleteSightings: command('delete from sightings where key = ? and id = ?'),
+    sightingOf: query('select renewal_count, seen_at from sights where key = ? and id = ? and boot = ?'),
+    setSighting: command('replace into sights (key, id, boot, renewal_count, seen_at) values (?, ?, ?, ?, ?)'),
+    deleteSightings: command('delete from sights where key = ? and id = ?'),
 
     dataVersion: query('pragma data_version'),
     // Holders, and the first few waiters: a dead one there holds up those behind it.
     ownersOf: query(`
-      select owner from holders where key = ?1 and detached = 0
+      select owner from held where key = ?1 and detached = 0
       union
-      select owner from (select owner from waiters where key = ?1 and detached = 0 order by band, arrival limit 4)`),
+      select owner from (select owner from waiting where key = ?1 and detached = 0 order by band, arrival limit 4)`),
     // The byte ff is in no text, so it ends the range of keys that begin with ?2.
     keysAfter: query(`
-      select key from holders where key > ?1 and key >= ?2 and key < ?2 || cast(x'ff' as text)
+      select key from held where key > ?1 and key >= ?2 and key < ?2 || cast(x'ff' as text)
       union
-      select key from waiters where key > ?1 and key >= ?2 and key < ?2 || cast(x'ff' as text)
+      select key from waiting where key > ?1 and key >= ?2 and key < ?2 || cast(x'ff' as text)
       order by key limit ?3`),
     // Of another boot, or over by this one's clock. Read once an opening, to let go of names nobody asks for again.
     overdueKeys: query(`
-      select key from holders where (expires_at <= ?2 or substr(owner, 1, length(?1)) <> ?1) and key <> x''
+      select key from held where (expires_at <= ?2 or substr(owner, 1, length(?1)) <> ?1) and key <> x''
       union
-      select key from waiters where expires_at <= ?2 or substr(owner, 1, length(?1)) <> ?1
+      select key from waiting where expires_at <= ?2 or substr(owner, 1, length(?1)) <> ?1
       limit ?3`),
   }
 }

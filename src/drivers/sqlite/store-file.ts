@@ -8,8 +8,8 @@ import { makeDirectory } from '../../core/make-directory.ts'
 /** Marks the file as ours, in the field SQLite's header has for that: "LsHd". */
 export const applicationId = 0x4c734864
 
-/** The format of the tables. A file of a newer one is refused. */
-export const formatVersion = 3
+/** The format of the tables. A file of an older one is upgraded, one of a newer one is refused. */
+export const formatVersion = 4
 
 const headerBytes = 100
 const magic = 'SQLite format 3\0'
