@@ -184,7 +184,8 @@ export class Lease implements AsyncDisposable, Observer, RosterMember {
   /**
    * Makes a read lease the only one, ahead of everybody who waits. This lease stays as it is until then, and for good if
    * the upgrade is refused, aborted or not granted in time. A second holder that wants to upgrade gets DEADLOCK: one of
-   * the two must let go. The lease that comes of it is a new one with a new fence; this one is over.
+   * the two must let go. The lease that comes of it is a new one with a new fence; this one is over. It comes also if the
+   * wait is given up when the store has granted it already.
    */
   upgrade(options?: WaitOptions): Promise<Lease> {
     return this.#client.ways.convert(this.#client, this, 'exclusive', options)

@@ -113,6 +113,11 @@ async function play(
       events.push({ type: 'granted', at: world.now, attempt, fence: lease.fence })
       const lost = (): void => void events.push({ type: 'lost', at: world.now, attempt })
       lease.signal.addEventListener('abort', lost)
+      // By a ttl of another length: a node may hear of it late, behind later ones.
+      for (let renewals = world.chance(0.3) ? 3 : 0; renewals > 0; renewals -= 1) {
+        await world.wait(world.between(1, 400))
+        lease.renew(world.between(200, 1900)).catch(() => {})
+      }
       await world.wait(world.chance(0.3) ? world.between(500, 2500) : world.between(1, 100))
       lease.signal.removeEventListener('abort', lost)
       events.push({ type: 'release', at: world.now, attempt })
