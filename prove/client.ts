@@ -20,6 +20,8 @@ function optionsOf(seed: number): TourOptions {
     { seed, weather: 'storm' },
     { seed, weather: 'storm', store: 'silent' },
     { seed, weather: 'storm', store: 'without queue' },
+    { seed, weather: 'storm', store: 'documents' },
+    { seed, weather: 'calm', store: 'documents', processes: 6, workers: 1 },
     { seed, weather: 'calm', processes: 6, workers: 1 },
   ]
   const crowd = seed % 3 === 0 ? { processes: 5, workers: 4 } : {}

@@ -14,6 +14,7 @@ describe('clients of one store, whose lines lose, delay and repeat, and whose pr
     ['in a storm', { weather: 'storm' }, 40],
     ['in a storm, without news', { weather: 'storm', store: 'silent' }, 15],
     ['in a storm, without a queue', { weather: 'storm', store: 'without queue' }, 15],
+    ['in a storm, by swapping documents', { weather: 'storm', store: 'documents' }, 15],
     // One worker a process: then it is known who waits, and that nobody is overtaken.
     ['in calm weather, in order', { weather: 'calm', processes: 6, workers: 1 }, 10],
   ] as const)(

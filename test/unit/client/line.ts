@@ -1,4 +1,3 @@
-import type { LockDriver, Request, Standing } from '../../../src/core/driver.ts'
 import { LeaseholdError } from '../../../src/core/errors.ts'
 import type { World } from '../../support/world.ts'
 import type { SimulatedProcess } from './simulated-process.ts'
@@ -20,33 +19,42 @@ const patienceMs = 400
  * The way of one process to a store and back. What is late arrives all the same, long after it was given up, and in any
  * order.
  */
-export function lineTo(store: LockDriver, world: World, process: SimulatedProcess, weather: Weather): LockDriver {
-  const later = (action: () => void): void => void world.at(weather.delayMs(), action)
+export class Line {
+  readonly #world: World
+  readonly #process: SimulatedProcess
+  readonly #weather: Weather
 
-  const send = (requests: readonly Request[]): Promise<readonly Standing[]> =>
-    new Promise((resolve, reject) => {
-      const failure = (what: string): LeaseholdError => new LeaseholdError('UNAVAILABLE', what, { reason: 'network' })
-      if (weather.refuses()) return later(() => process.enter(() => reject(failure('Nothing was sent.'))))
-      const arrive = async (): Promise<void> => {
-        const standings = await store.send(requests)
-        if (!weather.loses()) later(() => process.enter(() => resolve(standings)))
-      }
-      const copies = weather.repeats() ? 2 : 1
-      if (!weather.loses()) later(() => Array.from({ length: copies }, arrive))
-      const unknown = (): Standing => ({ state: 'unknown', error: failure('There was no answer.') })
-      process.environment.timer(patienceMs, () => resolve(requests.map(unknown)))
-    })
-
-  return {
-    name: 'memory',
-    supports: store.supports,
-    open: async () => {},
-    send,
-    list: (query) => store.list(query),
-    listen: (heard) =>
-      store.listen?.((key, id, news) => {
-        if (!weather.loses()) later(() => process.enter(() => heard(key, id, news)))
-      }) ?? { [Symbol.dispose]: () => {} },
-    close: async () => {},
+  constructor(world: World, process: SimulatedProcess, weather: Weather) {
+    this.#world = world
+    this.#process = process
+    this.#weather = weather
   }
+
+  /** Has the store do something. Undefined: there was no answer in time. Rejects if nothing was sent. */
+  ask<Answer>(work: () => Promise<Answer>): Promise<Answer | undefined> {
+    const { loses, refuses, repeats } = this.#weather
+    return new Promise((resolve, reject) => {
+      if (refuses()) return this.#later(() => this.#process.enter(() => reject(unavailable('Nothing was sent.'))))
+      const arrive = async (): Promise<void> => {
+        const answer = await work()
+        if (!loses()) this.#later(() => this.#process.enter(() => resolve(answer)))
+      }
+      const copies = repeats() ? 2 : 1
+      if (!loses()) this.#later(() => Array.from({ length: copies }, arrive))
+      this.#process.environment.timer(patienceMs, () => resolve(undefined))
+    })
+  }
+
+  /** Tells the process something that it did not ask for. */
+  tell(action: () => void): void {
+    if (!this.#weather.loses()) this.#later(() => this.#process.enter(action))
+  }
+
+  #later(action: () => void): void {
+    this.#world.at(this.#weather.delayMs(), action)
+  }
+}
+
+export function unavailable(what: string): LeaseholdError {
+  return new LeaseholdError('UNAVAILABLE', what, { reason: 'network' })
 }

@@ -1,9 +1,12 @@
 import { createLocks } from '../../../src/index.ts'
+import { documentDriver } from '../../../src/core/document-driver.ts'
 import type { LockDriver } from '../../../src/core/driver.ts'
 import { memory } from '../../../src/drivers/memory.ts'
 import { checkHistory, type HistoryEvent, type HistoryReport } from '../../../src/testing/index.ts'
 import { World } from '../../support/world.ts'
-import { lineTo, type Weather } from './line.ts'
+import { DocumentShelf } from '../support/document-shelf.ts'
+import { documentDriverOver, driverOver, type Limit } from './drivers.ts'
+import { Line, type Weather } from './line.ts'
 import { SimulatedProcess } from './simulated-process.ts'
 import { Worker } from './worker.ts'
 
@@ -11,8 +14,8 @@ export interface TourOptions {
   readonly seed: number
   /** Calm: everything arrives, once and soon, and nobody is stopped or killed. */
   readonly weather: 'calm' | 'storm'
-  /** What the store can do less than all: it tells no news, or it keeps no queue either. */
-  readonly store?: 'silent' | 'without queue'
+  /** Absent: one that can do everything. Documents: each process runs the rule itself, and swaps what it has read. */
+  readonly store?: Limit | 'documents'
   readonly processes?: number
   readonly workers?: number
   readonly ms?: number
@@ -42,7 +45,12 @@ export async function tour(options: TourOptions): Promise<TourReport> {
   const rateOf = (): number => 1 + (world.random() - 0.5) * 0.04
   const storeRate = rateOf()
   const clock = { now: () => world.now * storeRate, wall: () => 1_700_000_000_000 + world.now }
-  const store = memory({ clock })
+  const store = options.store === 'documents' ? undefined : memory({ clock })
+  const shelf = new DocumentShelf(() => Math.floor(clock.now()))
+  const driverFor = (process: SimulatedProcess, line: Line): LockDriver => {
+    if (store === undefined) return documentDriverOver(line, shelf, process.environment)
+    return driverOver(line, store, options.store === 'documents' ? undefined : options.store)
+  }
   const until = world.now + ms
   const storms = (): boolean => options.weather === 'storm' && world.now < until
   const events: HistoryEvent[] = []
@@ -50,7 +58,7 @@ export async function tour(options: TourOptions): Promise<TourReport> {
 
   const live = async (name: string): Promise<void> => {
     const process = new SimulatedProcess(world, rateOf())
-    const driver = limited(lineTo(store, world, process, weatherOf(world, storms)), options.store)
+    const driver = driverFor(process, new Line(world, process, weatherOf(world, storms)))
     const locks = await (options.createLocks ?? createLocks)({ driver, environment: process.environment })
     afflict(world, name, process, storms, events)
     const working = Array.from({ length: workers }, (_, number) =>
@@ -74,24 +82,21 @@ export async function tour(options: TourOptions): Promise<TourReport> {
   const wearied = world.wait(ms + patienceMs)
   await world.run(Promise.race([Promise.all(lives), wearied]))
   const stuck = [...waiting]
+  const isLimited = options.store === 'silent' || options.store === 'without queue'
   await world.pass(patienceMs)
   return {
-    ...checkHistory(events, { fair: options.weather === 'calm' && options.store === undefined }),
+    ...checkHistory(events, { fair: options.weather === 'calm' && !isLimited }),
     stuck,
-    left: await heldIn(store),
+    left: await heldIn(store ?? documentDriver(shelf.store())),
     timers: stuck.length > 0 ? 0 : world.timers,
   }
 }
 
-function limited(driver: LockDriver, to: TourOptions['store']): LockDriver {
-  if (to === undefined) return driver
-  const supports = { ...driver.supports, push: false, queue: to !== 'without queue' }
-  return { ...driver, supports, listen: () => ({ [Symbol.dispose]: () => {} }) }
-}
-
 /** Mostly quick; at times slow, lost, repeated, or refused. */
 function weatherOf(world: World, storms: () => boolean): Weather {
-  const happens = (share: number): boolean => storms() && world.chance(share)
+  // Some lines are worse than others.
+  const badness = world.chance(0.3) ? 4 : 1
+  const happens = (share: number): boolean => storms() && world.chance(share * badness)
   return {
     delayMs: () => (happens(0.04) ? world.between(100, 3000) : storms() ? world.between(0, 8) : 1),
     refuses: () => happens(0.02),
@@ -122,7 +127,7 @@ function afflict(
 }
 
 /** Whose leases are not over by the store's clock. */
-async function heldIn(store: ReturnType<typeof memory>): Promise<readonly string[]> {
+async function heldIn(store: LockDriver): Promise<readonly string[]> {
   const { now, keys } = await store.list({})
   return keys.flatMap(({ key, claims }) =>
     claims.filter(({ expiresAt }) => expiresAt > now).map(({ id, state }) => `${key} ${state} ${id}`),

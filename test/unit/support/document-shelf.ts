@@ -7,13 +7,19 @@ import { memory } from '../../../src/drivers/memory.ts'
 export class DocumentShelf {
   readonly documents = new Map<string, { readonly text: string; readonly revision: number }>()
   readonly listeners = new Set<Heard>()
+  /** The store's clock, unless it was given another. */
   time = 5_000
+  readonly #clock: () => number
   /** Runs between a read and the write that follows it: the place where another client is quicker. */
   betweenReadAndWrite: () => void = () => {}
   /** Says of the next write that its outcome is not known, though it was carried out. */
   loseNextReply = false
   loads = 0
   swaps = 0
+
+  constructor(clock?: () => number) {
+    this.#clock = clock ?? (() => this.time)
+  }
 
   store(): DocumentStore<number> {
     const supports: Supports = memory().supports
@@ -29,7 +35,8 @@ export class DocumentShelf {
         this.loads += 1
         const loaded = keys.map((key) => this.#read(key))
         this.betweenReadAndWrite()
-        return { now: this.time, wall: 1_700_000_000_000 + this.time, loaded }
+        const now = this.#clock()
+        return { now, wall: 1_700_000_000_000 + now, loaded }
       },
       swap: async (swaps) => swaps.map((swap) => this.#swap(swap)),
       list: async (query) => {
@@ -41,7 +48,7 @@ export class DocumentShelf {
         const page = used.slice(0, query.limit ?? 100)
         const documents = page.map((key) => ({ key, document: this.#read(key).document as KeyDocument }))
         const last = page.at(-1)
-        return { now: this.time, documents, ...(used.length > page.length && last !== undefined && { next: last }) }
+        return { now: this.#clock(), documents, ...(used.length > page.length && last !== undefined && { next: last }) }
       },
       tell: (news) => {
         for (const { key, record, standing } of news) {
