@@ -38,7 +38,6 @@ const againMs = 1000
 /** One office, for which any number of clients stand and which one of them holds. */
 export class Election implements Sleeper, RosterMember, AsyncIterable<Leader | null>, AsyncDisposable {
   /** @internal */
-  /** @internal */
   alarmSlot = -1
   /** @internal */
   rosterSlot = -1
