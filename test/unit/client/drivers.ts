@@ -20,7 +20,11 @@ export function driverOver(line: Line, store: LockDriver, limit?: Limit): LockDr
       const standings = await line.ask(() => store.send(requests))
       return standings ?? requests.map(() => ({ state: 'unknown', error: unavailable('There was no answer.') }))
     },
-    list: (query) => store.list(query),
+    async list(query) {
+      const page = await line.ask(() => store.list(query))
+      if (page === undefined) throw unavailable('There was no answer.')
+      return page
+    },
     listen: (heard) => {
       if (limit !== undefined) return nothingToDispose
       return store.listen?.((...news) => line.tell(() => heard(...news))) ?? nothingToDispose
@@ -43,6 +47,11 @@ export function documentDriverOver(line: Line, shelf: DocumentShelf, environment
       async swap(swaps) {
         const swapped = await line.ask(() => store.swap(swaps))
         return swapped ?? swaps.map(() => ({ unknown: unavailable('There was no answer.') }))
+      },
+      async list(query) {
+        const page = await line.ask(() => store.list(query))
+        if (page === undefined) throw unavailable('There was no answer.')
+        return page
       },
       listen: (heard) => store.listen?.((...news) => line.tell(() => heard(...news))) ?? nothingToDispose,
       close: async () => {},

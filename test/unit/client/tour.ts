@@ -72,6 +72,7 @@ export async function tour(options: TourOptions): Promise<TourReport> {
         events,
         waiting,
         alone: workers === 1,
+        queues: options.store !== 'without queue',
       }).work(until),
     )
     const over = Promise.all(working).then(() => locks.close())

@@ -16,6 +16,8 @@ interface Setting {
   readonly waiting: Set<string>
   /** Whether nobody else uses this client: then what it is told of queues is this worker's. */
   readonly alone: boolean
+  /** Whether the store keeps a queue. */
+  readonly queues: boolean
 }
 
 /** Something to want, and how to ask for it. */
@@ -54,7 +56,10 @@ export class Worker {
       await process.wait(world.between(0, 60))
       waiting.add(name)
       const whim = world.random()
-      await (whim < 0.1 ? this.#takeBoth() : whim < 0.2 ? this.#doTask() : this.#takeOne())
+      if (whim < 0.1) await this.#takeBoth()
+      else if (whim < 0.2) await this.#doTask()
+      else if (whim < 0.3) await this.#nest()
+      else await this.#takeOne()
       waiting.delete(name)
     }
   }
@@ -100,6 +105,28 @@ export class Worker {
       unlessExpected(error)
       for (const attempt of attempts) this.#tell({ type: 'refused', attempt })
     }
+  }
+
+  /** One lock inside another, in either order: somebody may have to give way. */
+  async #nest(): Promise<void> {
+    const { world, process, locks, queues } = this.#setting
+    const [outer, inner] = world.chance(0.5) ? (['orders', 'ledger'] as const) : (['ledger', 'orders'] as const)
+    const within = async (key: string, body: () => Promise<void>): Promise<void> => {
+      const attempt = this.#begin({ key, mode: 'exclusive' })
+      // Where nobody sees who waits for whom, nobody may wait for ever.
+      const options = { ...this.#options(), ...(!queues && { wait: world.between(10, 1500) }) }
+      const running = locks.run(key, options, async (lease) => {
+        this.#got(attempt, lease)
+        await body()
+        this.#held.delete(lease.fence)
+        this.#tell({ type: 'release', attempt })
+      })
+      await running.catch((error: unknown) => {
+        unlessExpected(error)
+        this.#tell({ type: 'refused', attempt })
+      })
+    }
+    await within(outer, () => within(inner, () => process.wait(world.between(1, 60))))
   }
 
   /** Whoever has the task completes it, mostly; it is remembered for less than its lease would have lasted, or for more. */
