@@ -18,6 +18,7 @@ Error.stackTraceLimit = 0
 function optionsOf(seed: number): TourOptions {
   const stores: TourOptions[] = [
     { seed, weather: 'storm' },
+    { seed, weather: 'storm', onlyReads: true },
     { seed, weather: 'storm', store: 'silent' },
     { seed, weather: 'storm', store: 'without queue' },
     { seed, weather: 'storm', store: 'documents' },

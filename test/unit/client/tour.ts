@@ -17,6 +17,8 @@ export interface TourOptions {
   readonly weather: 'calm' | 'storm'
   /** Absent: one that can do everything. Documents: each process runs the rule itself, and swaps what it has read. */
   readonly store?: Limit | 'documents'
+  /** All want one lock, for many readers or one writer: then conversions meet most. */
+  readonly onlyReads?: boolean
   readonly processes?: number
   readonly workers?: number
   readonly ms?: number
@@ -73,6 +75,7 @@ export async function tour(options: TourOptions): Promise<TourReport> {
         waiting,
         alone: workers === 1,
         queues: options.store !== 'without queue',
+        onlyReads: options.onlyReads ?? false,
       }).work(until),
     )
     const over = Promise.all(working).then(() => locks.close())

@@ -18,6 +18,8 @@ interface Setting {
   readonly alone: boolean
   /** Whether the store keeps a queue. */
   readonly queues: boolean
+  /** Whether it is all about one lock, for many readers or one writer. */
+  readonly onlyReads: boolean
 }
 
 /** Something to want, and how to ask for it. */
@@ -51,12 +53,13 @@ export class Worker {
   }
 
   async work(until: number): Promise<void> {
-    const { world, process, name, waiting } = this.#setting
+    const { world, process, name, waiting, onlyReads } = this.#setting
     while (world.now < until) {
       await process.wait(world.between(0, 60))
       waiting.add(name)
       const whim = world.random()
-      if (whim < 0.1) await this.#takeBoth()
+      if (onlyReads) await this.#takeOne()
+      else if (whim < 0.1) await this.#takeBoth()
       else if (whim < 0.2) await this.#doTask()
       else if (whim < 0.3) await this.#nest()
       else await this.#takeOne()
@@ -150,8 +153,8 @@ export class Worker {
   }
 
   #wish(): Wish {
-    const { world, locks } = this.#setting
-    const kind = world.between(0, 5)
+    const { world, locks, onlyReads } = this.#setting
+    const kind = onlyReads ? 2 : world.between(0, 5)
     if (kind === 0) {
       const start = world.between(0, 5)
       const range = { start, end: start + world.between(1, 4) }
