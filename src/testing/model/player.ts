@@ -89,8 +89,9 @@ export class Player {
     if (answers.length !== requests.length) return `${requests.length} requests had ${answers.length} answers`
     for (const [index, { forModel }] of requests.entries()) {
       const expected = this.#model.send(forModel)
-      const hasLeft = forModel.op === 'release' || (forModel.op === 'withdraw' && expected.state === 'absent')
-      if (hasLeft) this.#news.noteRelease(forModel.id, this.#model.news.length)
+      if (forModel.op === 'release') this.#news.noteRelease(forModel.id, this.#model.news.length)
+      // Its owner knows that it is over. In its grace it may be there still, and be turned out later.
+      if (forModel.op === 'withdraw' && expected.state === 'absent') this.#news.noteRelease(forModel.id, Infinity)
       const key = forModel.op === 'claim' ? forModel.claim.key : forModel.key
       const difference = this.#comparison(key).standing(expected, answers[index])
       if (difference === undefined) continue
