@@ -78,15 +78,18 @@ export async function takeAll(
   return new LeaseSet(held)
 }
 
-function worthWaiting({ miss }: Missed): boolean {
-  return miss.type === 'failed' || (miss.type === 'refused' && miss.standing.reason === 'refused')
+function worthWaiting(missed: Missed): boolean {
+  return missed.miss.type === 'failed' || wasRefused(missed)
+}
+
+/** Somebody else holds it. */
+function wasRefused({ miss }: Missed): boolean {
+  return miss.type === 'refused' && miss.standing.reason === 'refused'
 }
 
 /** Who wanted to wait, and had no time left for it, was not refused. */
 function outOfTime(missed: Missed): Missed {
-  const { miss } = missed
-  const isRefused = miss.type === 'refused' && miss.standing.reason === 'refused'
-  return isRefused ? { ...missed, miss: { type: 'timeout', ahead: undefined, error: undefined } } : missed
+  return wasRefused(missed) ? { ...missed, miss: { type: 'timeout', ahead: undefined, error: undefined } } : missed
 }
 
 function leasesIn(tries: readonly Acquired[]): Lease[] {

@@ -38,11 +38,13 @@ export async function startHeartbeatThread(url: string, report: (report: Report)
   // answered may be carried out yet.
   const drain = (first?: Report): void => {
     const newest = new Map<string, Report>()
-    if (first !== undefined) newest.set(first.id, first)
-    for (let next = receiveMessageOnPort(port); next !== undefined; next = receiveMessageOnPort(port)) {
-      const message = next.message as Report
+    const take = (message: Report): void => {
       if (message.standing.state === 'unknown') report(message)
       else newest.set(message.id, message)
+    }
+    if (first !== undefined) take(first)
+    for (let next = receiveMessageOnPort(port); next !== undefined; next = receiveMessageOnPort(port)) {
+      take(next.message as Report)
     }
     for (const message of newest.values()) report(message)
   }

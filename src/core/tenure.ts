@@ -93,11 +93,6 @@ export class Tenure implements Sleeper, Requester {
     return this.#life
   }
 
-  /** Nothing more will happen to this claim. */
-  get over(): boolean {
-    return this.#life.phase === 'over' || this.#life.phase === 'lost'
-  }
-
   /** It may still be granted. */
   get undecided(): boolean {
     return this.#life.phase === 'asking' || this.#life.phase === 'waiting'

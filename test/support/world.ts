@@ -34,6 +34,11 @@ export class World {
     return this.random() < probability
   }
 
+  /** How fast somebody's clock runs: all are off by up to a fiftieth. */
+  clockRate(): number {
+    return 1 + (this.random() - 0.5) * 0.04
+  }
+
   at(delayMs: number, action: () => void): Timer {
     const due: Due = { at: this.now + Math.max(0, delayMs), order: (this.#order += 1), action }
     this.#due.add(due)

@@ -40,8 +40,7 @@ interface Findings extends HistoryReport {
 
 async function tour(seed: number): Promise<Findings> {
   const world = new World(seed)
-  const rateOf = (): number => 1 + (world.random() - 0.5) * 0.04
-  const storeRate = rateOf()
+  const storeRate = world.clockRate()
   const store = memory({ clock: { now: () => world.now * storeRate, wall: () => 1_700_000_000_000 + world.now } })
   const storms = (): boolean => world.now < stormMs
   const events: HistoryEvent[] = []
@@ -49,7 +48,7 @@ async function tour(seed: number): Promise<Findings> {
   const elections = new Map<SimulatedProcess, Election>()
 
   const live = async (name: string): Promise<void> => {
-    const process = new SimulatedProcess(world, rateOf())
+    const process = new SimulatedProcess(world, world.clockRate())
     const line = new Line(world, process, weatherOf(world, storms))
     const locks = await createLocks({ driver: driverOver(line, store), environment: process.environment })
     const office = new Office(world, process, name, events, complaints)

@@ -14,6 +14,16 @@ describe('a lease', () => {
     expect(lease.heldMs).toBe(60_000)
   })
 
+  test('trusts what another thread was told no longer than the shorter ttl that it has asked for meanwhile', async () => {
+    const { client, environment } = locksBench()
+    const lease = await (await client()).acquire('a', { ttl: '30s' })
+    const shorter = lease.renew('3s')
+    const told = { state: 'held', fence: lease.fence, ttlMs: 30_000 } as const
+    lease.tenure.renewedElsewhere(told, environment.now(), 30_000)
+    expect(lease.remainingMs).toBeLessThan(3000)
+    await shorter
+  })
+
   test('by hand warns at one third left, is lost at its end, and cannot be renewed after', async () => {
     const { client, advance } = locksBench()
     const locks = await client()

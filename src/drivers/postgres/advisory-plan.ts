@@ -41,8 +41,9 @@ export class StepPlan {
     if (request.op === 'claim') return this.#claim(request.claim, hash, place)
     const holding = request.op === 'evict' ? undefined : this.#holdings.find(request.id)
     if (holding === undefined) return unknown
-    // Nobody waits here: there is nothing to withdraw but what is held.
-    if (request.op === 'release' || request.op === 'withdraw') return this.giveBack(holding, place)
+    if (request.op === 'release') return this.giveBack(holding, place)
+    // Nobody waits here: it is held, and stays so.
+    if (request.op === 'withdraw') return standingOf(holding, performance.now())
     if (request.op === 'renew') {
       this.#renewals.push({ holding, request, place })
       this.#undecided.add(hash)

@@ -20,11 +20,7 @@ export function driverOver(line: Line, store: LockDriver, limit?: Limit): LockDr
       const standings = await line.ask(() => store.send(requests))
       return standings ?? requests.map(() => ({ state: 'unknown', error: unavailable('There was no answer.') }))
     },
-    async list(query) {
-      const page = await line.ask(() => store.list(query))
-      if (page === undefined) throw unavailable('There was no answer.')
-      return page
-    },
+    list: (query) => line.read(() => store.list(query)),
     listen: (heard) => {
       if (limit !== undefined) return nothingToDispose
       return store.listen?.((...news) => line.tell(() => heard(...news))) ?? nothingToDispose
@@ -39,20 +35,12 @@ export function documentDriverOver(line: Line, shelf: DocumentShelf, environment
   return documentDriver(
     {
       ...store,
-      async load(keys) {
-        const loaded = await line.ask(() => store.load(keys))
-        if (loaded === undefined) throw unavailable('There was no answer.')
-        return loaded
-      },
+      load: (keys) => line.read(() => store.load(keys)),
       async swap(swaps) {
         const swapped = await line.ask(() => store.swap(swaps))
         return swapped ?? swaps.map(() => ({ unknown: unavailable('There was no answer.') }))
       },
-      async list(query) {
-        const page = await line.ask(() => store.list(query))
-        if (page === undefined) throw unavailable('There was no answer.')
-        return page
-      },
+      list: (query) => line.read(() => store.list(query)),
       listen: (heard) => store.listen?.((...news) => line.tell(() => heard(...news))) ?? nothingToDispose,
       close: async () => {},
     },

@@ -45,6 +45,13 @@ export class Line {
     })
   }
 
+  /** The same for what is only read: no answer is a failure like any other. */
+  async read<Answer>(work: () => Promise<Answer>): Promise<Answer> {
+    const answer = await this.ask(work)
+    if (answer === undefined) throw unavailable('There was no answer.')
+    return answer
+  }
+
   /** Tells the process something that it did not ask for. */
   tell(action: () => void): void {
     if (!this.#weather.loses()) this.#later(() => this.#process.enter(action))

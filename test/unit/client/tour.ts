@@ -45,8 +45,7 @@ const patienceMs = 60_000
 export async function tour(options: TourOptions): Promise<TourReport> {
   const { seed, processes = 3, workers = 3, ms = 20_000 } = options
   const world = new World(seed)
-  const rateOf = (): number => 1 + (world.random() - 0.5) * 0.04
-  const storeRate = rateOf()
+  const storeRate = world.clockRate()
   const clock = { now: () => world.now * storeRate, wall: () => 1_700_000_000_000 + world.now }
   const store = options.store === 'documents' ? undefined : memory({ clock })
   const shelf = new DocumentShelf(() => Math.floor(clock.now()))
@@ -60,7 +59,7 @@ export async function tour(options: TourOptions): Promise<TourReport> {
   const waiting = new Set<string>()
 
   const live = async (name: string): Promise<void> => {
-    const process = new SimulatedProcess(world, rateOf())
+    const process = new SimulatedProcess(world, world.clockRate())
     const driver = driverFor(process, new Line(world, process, weatherOf(world, storms)))
     const locks = await (options.createLocks ?? createLocks)({ driver, environment: process.environment })
     afflict(world, name, process, storms, events)

@@ -27,7 +27,7 @@ export async function tour(options: TourOptions): Promise<HistoryReport> {
   const world = new World(seed)
   const events: HistoryEvent[] = []
   const stores = Array.from({ length: nodes }, (_, place) => {
-    const rate = 1 + (world.random() - 0.5) * 0.04
+    const rate = world.clockRate()
     return new NodeStore(world, { rate, aheadMs: place === 0 ? 0 : world.between(0, 1500) })
   })
   // A store that has just been set up has forgotten nothing, but nobody can know that.
@@ -39,7 +39,7 @@ export async function tour(options: TourOptions): Promise<HistoryReport> {
     const drivers = stores.map((store, place) =>
       link(store.link(weatherOf(world, () => world.now < (cutUntil[place] ?? 0)))),
     )
-    const rate = 1 + (world.random() - 0.5) * 0.04
+    const rate = world.clockRate()
     const environment = world.environment(rate)
     const driver = (options.quorum ?? realQuorum)(drivers, {
       votesAfter: options.votesAfterMs ?? 2000,
