@@ -1,5 +1,10 @@
 import { defineConfig } from 'vitest/config'
 
+/** Leases of some hundred milliseconds in real time, or servers under wine: afterwards, one file at a time. */
+const needMachine = ['mongodb*', 'etcd-*', 'primitives-*', 'client-*', 'quorum*', 'history-*', '*-processes'].map(
+  (name) => `test/integration/${name}.test.ts`,
+)
+
 export default defineConfig({
   test: {
     // Real processes: a test file cannot leak timers, handles or environment into the next one.
@@ -17,8 +22,23 @@ export default defineConfig({
       },
       {
         extends: true,
-        // These start processes and stores of their own: one file at a time leaves them the second core.
-        test: { name: 'integration', include: ['test/integration/**/*.test.ts'], fileParallelism: false },
+        // Processes and stores of their own, and much waiting for them: two files at a time take half as long as one.
+        test: {
+          name: 'integration',
+          include: ['test/integration/**/*.test.ts'],
+          exclude: needMachine,
+          maxWorkers: 2,
+          sequence: { groupOrder: 0 },
+        },
+      },
+      {
+        extends: true,
+        test: {
+          name: 'integration-alone',
+          include: needMachine,
+          fileParallelism: false,
+          sequence: { groupOrder: 1 },
+        },
       },
       {
         extends: true,

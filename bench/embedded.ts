@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { lock, type LockOptions } from 'proper-lockfile'
 import { connect } from '../src/index.ts'
-import { monotonicMs } from '../src/core/environment.ts'
+import { monotonicMs } from '../src/core/time/environment.ts'
 import type { Hold, TurnsOrder, TurnsStart } from './children/turns.ts'
 import { interleave, median, percentile, report } from './report.ts'
 import { nextMessage, startChild } from './support/child.ts'
@@ -27,6 +27,7 @@ const retrySettings = {
   itsDefault: { forever: true },
 } satisfies Record<string, LockOptions['retries']>
 type RetrySetting = keyof typeof retrySettings
+type Contenders = 'leasehold' | 'bareQueue' | RetrySetting
 
 // ---- one after another
 
@@ -73,8 +74,12 @@ interface Turns {
 }
 
 /** Four processes, one lock: every hold of all of them, in order. */
-async function takeTurns(directory: string, retries?: LockOptions['retries']): Promise<Turns> {
-  const order: TurnsOrder = { directory, retries, holdMs }
+async function takeTurns(
+  directory: string,
+  contender: TurnsOrder['contender'],
+  retries?: LockOptions['retries'],
+): Promise<Turns> {
+  const order: TurnsOrder = { directory, contender, retries, holdMs }
   const children = Array.from({ length: processes }, () => startChild('turns', JSON.stringify(order)))
   await Promise.all(children.map(nextMessage))
   const startAt = monotonicMs() + 20
@@ -115,10 +120,14 @@ async function compareTurns(directory: string) {
   const settings = Object.keys(retrySettings) as RetrySetting[]
   const runs = {
     leasehold: [] as Turns[],
+    bareQueue: [] as Turns[],
     ...Object.fromEntries(settings.map((name) => [name, [] as Turns[]])),
-  } as Record<'leasehold' | RetrySetting, Turns[]>
-  const contender = (name: 'leasehold' | RetrySetting) => async (): Promise<number> => {
-    const turns = await takeTurns(directory, name === 'leasehold' ? undefined : retrySettings[name])
+  } as Record<Contenders, Turns[]>
+  const contender = (name: Contenders) => async (): Promise<number> => {
+    const isOurs = name === 'leasehold' || name === 'bareQueue'
+    const turns = await (isOurs
+      ? takeTurns(directory, name)
+      : takeTurns(directory, 'properLockfile', retrySettings[name]))
     runs[name].push(turns)
     return percentile(turns.handOversMs, 0.5)
   }
@@ -158,6 +167,9 @@ try {
       properLockfileKeptByOne: theirs.reduce((sum, turns) => sum + turns.keptByOne, 0),
       properLockfileHandOverP50Ms: comparison.medians[best],
       properLockfileHandOverP99Ms: percentile(theirHandOvers, 0.99),
+      // What is possible at all with a SQLite file and a bell.
+      bareQueueHandOverP50Ms: comparison.medians.bareQueue,
+      bareQueueToProperLockfile: comparison.ratio('bareQueue', best),
       properLockfileFairness: median(theirs.map((turns) => fairness(turns))),
     },
     bars: {

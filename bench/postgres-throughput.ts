@@ -12,24 +12,9 @@ import { postgresAdvisory } from '../src/drivers/postgres-advisory.ts'
 import { claimOf } from '../test/support/claims.ts'
 import { giveToPostgres, PostgresServer, programAsPostgres } from '../test/support/postgres-server.ts'
 import { interleave, report } from './report.ts'
+import { keys, pairsPerSecond, roundMs } from './support/hundred-locks.ts'
 
 const rounds = 9
-const roundMs = 1000
-const keys = Array.from({ length: 100 }, (_, index) => `orders/${index}`)
-
-/** Pairs a second of a hundred loops, each with a key of its own. */
-async function pairsPerSecond(pair: (key: string) => Promise<unknown>): Promise<number> {
-  const startedAt = performance.now()
-  let pairs = 0
-  const loop = async (key: string): Promise<void> => {
-    while (performance.now() - startedAt < roundMs) {
-      await pair(key)
-      pairs += 1
-    }
-  }
-  await Promise.all(keys.map(loop))
-  return (pairs * 1000) / (performance.now() - startedAt)
-}
 
 const server = await PostgresServer.start({ durable: true, settings: { max_connections: 300 } })
 const scratch = mkdtempSync(path.join(tmpdir(), 'leasehold-pgbench-'))

@@ -1,6 +1,6 @@
 /**
  * The client in simulated storms, for as many minutes as told (1), from a seed (1001) on: messages are lost, late and
- * repeated, processes stopped and killed, and true time judges who held what.
+ * repeated, processes stopped, closed and killed, and true time judges who held what.
  */
 import { report } from '../bench/report.ts'
 import { tour, type TourOptions } from '../test/unit/client/tour.ts'
@@ -18,7 +18,14 @@ Error.stackTraceLimit = 0
 function optionsOf(seed: number): TourOptions {
   const stores: TourOptions[] = [
     { seed, weather: 'storm' },
-    { seed, weather: 'storm', onlyReads: true },
+    { seed, weather: 'storm', about: 'reads' },
+    { seed, weather: 'storm', about: 'hand-offs' },
+    { seed, weather: 'storm', about: 'web locks' },
+    { seed, weather: 'storm', about: 'permits' },
+    { seed, weather: 'storm', threads: true },
+    { seed, weather: 'gale', about: 'renewals', threads: true },
+    { seed, weather: 'gale', about: 'renewals' },
+    { seed, weather: 'gale', about: 'hand-offs', threads: true },
     { seed, weather: 'storm', store: 'silent' },
     { seed, weather: 'storm', store: 'without queue' },
     { seed, weather: 'storm', store: 'documents' },
@@ -32,19 +39,22 @@ function optionsOf(seed: number): TourOptions {
 const tellEveryMs = 10_000
 const startedAt = performance.now()
 const until = startedAt + Number(minutes) * 60_000
-const found = { tours: 0, holds: 0, violations: 0, stuck: 0, left: 0, timers: 0 }
+const found = { tours: 0, holds: 0, violations: 0, stuck: 0, left: 0, orphans: 0, timers: 0, traces: 0 }
 let tellAt = startedAt + tellEveryMs
 
 for (let seed = Number(firstSeed); performance.now() < until; seed += 1) {
-  const { summary, violations, stuck, left, timers } = await tour(optionsOf(seed))
+  const { summary, violations, stuck, left, orphans, timers, traces } = await tour(optionsOf(seed))
   found.tours += 1
   found.holds += summary.holds
   found.violations += violations.length
   found.stuck += stuck.length
   found.left += left.length
+  found.orphans += orphans.length
   found.timers += timers
+  found.traces += traces.length
   for (const { message } of violations) console.log(`seed ${seed}: ${message}`)
-  if (stuck.length + left.length + timers > 0) console.log(`seed ${seed}:`, { stuck, left, timers })
+  if (stuck.length + left.length + orphans.length + timers + traces.length > 0)
+    console.log(`seed ${seed}:`, { stuck, left, orphans, timers, traces })
   if (performance.now() < tellAt) continue
   tellAt += tellEveryMs
   const seconds = Math.round((performance.now() - startedAt) / 1000)

@@ -1,11 +1,11 @@
-// Turns each src/**/*.{sql,lua,html,css} into a sibling NAME.EXT.generated.ts that exports the text.
+// Turns each src/**/*.{sql,lua,html,css,svg,js} into a sibling NAME.EXT.generated.ts that exports the text.
 // Scripts and pages thus live in real files, while the package reads no file at run time.
 import { existsSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 import { fileURLToPath } from 'node:url'
 
 const root = fileURLToPath(new URL('..', import.meta.url))
-const embeddable = /\.(sql|lua|html|css)$/
+const embeddable = /\.(sql|lua|html|css|svg|js)$/
 const generated = /\.generated\.ts$/
 
 /** Brings the generated files of `folder` up to date: writes only what changed, removes what lost its source. */

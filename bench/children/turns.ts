@@ -3,12 +3,14 @@ import { once } from 'node:events'
 import { setTimeout as pause } from 'node:timers/promises'
 import { lock, type LockOptions } from 'proper-lockfile'
 import { connect } from '../../src/index.ts'
-import { monotonicMs } from '../../src/core/environment.ts'
+import { monotonicMs } from '../../src/core/time/environment.ts'
+import { bareQueue, type Take } from '../support/bare-queue.ts'
 import { ready } from '../support/child.ts'
 
 export interface TurnsOrder {
   readonly directory: string
-  /** How proper-lockfile is to try again; absent: use Leasehold. */
+  readonly contender: 'leasehold' | 'bareQueue' | 'properLockfile'
+  /** How proper-lockfile is to try again. */
   readonly retries?: LockOptions['retries'] | undefined
   readonly holdMs: number
 }
@@ -21,9 +23,6 @@ export interface TurnsStart {
 
 /** One hold: when the call to acquire had resolved, and when release was called. */
 export type Hold = readonly [acquiredAt: number, releasedAt: number]
-
-/** Takes the lock and resolves to what gives it back. */
-type Take = () => Promise<() => Promise<unknown>>
 
 const order = JSON.parse(process.argv[2] ?? '') as TurnsOrder
 
@@ -43,7 +42,8 @@ function properLockfile(): { take: Take; close: () => Promise<void> } {
   return { take: () => lock(`${order.directory}/turns`, options), close: () => Promise.resolve() }
 }
 
-const { take, close } = order.retries === undefined ? await leasehold() : properLockfile()
+const makers = { leasehold, bareQueue: () => bareQueue(order.directory), properLockfile }
+const { take, close } = await makers[order.contender]()
 ready()
 const [{ startAt, endAt }] = (await once(process, 'message')) as [TurnsStart]
 const holds: Hold[] = []

@@ -1,5 +1,6 @@
-import type { LeaseholdError } from '../core/errors.ts'
-import { toScope, type Scope, type ScopeLike } from '../core/scope.ts'
+import { overlaps } from '../core/conflict.ts'
+import { LeaseholdError } from '../core/errors.ts'
+import { covers, describeScope, toScope, type Scope, type ScopeLike } from '../core/scope.ts'
 import { attempt, exclusively, type Acquired, type Missed } from './acquisition.ts'
 import type { Client } from './client.ts'
 import type { Lease } from './lease.ts'
@@ -52,22 +53,32 @@ export async function takeAll(
   const wanted = canonicalOrder(scopes.map(toScope))
   const since = client.environment.now()
   const until = since + waitMs
+  const { retry, queueMs } = terms.patience
+  let queuedMs = 0
   const held: Lease[] = []
-  while (held.length < wanted.length) {
+  for (;;) {
+    // One that was lost meanwhile is had again first, without those after it.
+    const lostAt = held.findIndex((lease) => !lease.held)
+    if (lostAt >= 0) await Promise.all(held.splice(lostAt).map((lease) => lease.release()))
+    if (held.length === wanted.length) return new LeaseSet(held)
     // All that is left, at once and without waiting: this is the round trip that mostly suffices.
     const rest = wanted.slice(held.length)
     const tries = await Promise.all(rest.map((scope) => attempt(client, scope, exclusively, terms, 0)))
     const firstMiss = tries.findIndex((acquired) => !('lease' in acquired))
     const kept = firstMiss < 0 ? tries : tries.slice(0, firstMiss)
     held.push(...leasesIn(kept))
-    if (firstMiss < 0) break
+    if (firstMiss < 0) continue
     await Promise.all(leasesIn(tries.slice(firstMiss)).map((lease) => lease.release()))
     // Then wait for the first that was missing, holding only those before it.
     const scope = rest[firstMiss] as Scope
     const miss = tries[firstMiss] as Missed
-    const leftMs = Math.max(0, until - client.environment.now())
-    const mayWait = leftMs > 0 && worthWaiting(miss)
-    const acquired = mayWait ? await attempt(client, scope, exclusively, terms, leftMs) : miss
+    const now = client.environment.now()
+    const leftMs = Math.max(0, until - now)
+    const mayWait = leftMs > 0 && retry?.attempts !== 1 && worthWaiting(miss)
+    // One queue after the other, and all of them within what `retry` allows for one.
+    const patience = { ...terms.patience, queueMs: queueMs === undefined ? undefined : Math.max(1, queueMs - queuedMs) }
+    const acquired = mayWait ? await attempt(client, scope, exclusively, { ...terms, patience }, leftMs) : miss
+    queuedMs += client.environment.now() - now
     if (!('lease' in acquired)) {
       await Promise.all(held.map((lease) => lease.release()))
       const waitedMs = client.environment.now() - since
@@ -75,7 +86,6 @@ export async function takeAll(
     }
     held.push(acquired.lease)
   }
-  return new LeaseSet(held)
 }
 
 function worthWaiting(missed: Missed): boolean {
@@ -96,13 +106,39 @@ function leasesIn(tries: readonly Acquired[]): Lease[] {
   return tries.flatMap((acquired) => ('lease' in acquired ? [acquired.lease] : []))
 }
 
-/** By key, then by the start of the range; each scope once. */
+/**
+ * By key, then by the start of the range. Each scope once, and none that another one covers: the lease on that protects it.
+ * Those that overlap otherwise would wait for each other.
+ */
 function canonicalOrder(scopes: readonly Scope[]): readonly Scope[] {
-  const byName = new Map(
-    scopes.map((scope) => [`${scope.key} ${scope.range?.start ?? ''} ${scope.range?.end ?? ''}`, scope]),
-  )
-  return [...byName.values()].toSorted((one, other) => {
+  const ordered = scopes.toSorted((one, other) => {
     if (one.key !== other.key) return one.key < other.key ? -1 : 1
-    return (one.range?.start ?? -1) - (other.range?.start ?? -1)
+    return startOf(one) - startOf(other) || endOf(other) - endOf(one)
   })
+  const wanted: Scope[] = []
+  for (const scope of ordered) {
+    // In this order, what touches any of those before touches the last of them.
+    const last = wanted.at(-1)
+    if (last !== undefined && covers(last, scope)) continue
+    if (last !== undefined && last.key === scope.key && overlaps(last, scope)) throw excluding(last, scope)
+    wanted.push(scope)
+  }
+  return wanted
+}
+
+/** A whole inode comes before all of its ranges. */
+function startOf({ range }: Scope): number {
+  return range?.start ?? -1
+}
+
+function endOf({ range }: Scope): number {
+  return range?.end ?? Number.MAX_SAFE_INTEGER
+}
+
+function excluding(one: Scope, other: Scope): LeaseholdError {
+  const [first, second] = [one, other].map((scope) => JSON.stringify(describeScope(scope)))
+  return new LeaseholdError(
+    'INVALID',
+    `acquireAll cannot hold ${first} and ${second} together: they overlap. Name one range that has both.`,
+  )
 }

@@ -1,4 +1,4 @@
-import { adaptivePolling } from '../core/backoff.ts'
+import { adaptivePolling } from '../core/time/backoff.ts'
 import type { AbsentReason, Claim, Mode } from '../core/driver.ts'
 import { spreadOf, type LifeTerms } from '../core/life.ts'
 import { claimant } from '../core/runner.ts'
@@ -29,7 +29,7 @@ export interface Missed {
 /** A lease, or why there is none. */
 export type Acquired = { readonly lease: Lease } | Missed
 
-/** Claims a scope and follows the claim until it is held or given up. Resolves in every case. */
+/** Claims a scope and follows the claim until it is held or given up. Rejects only if nothing was asked. */
 export function attempt(
   client: Client,
   scope: Scope,
@@ -50,6 +50,8 @@ export function pursue(
   acquired: (lease: Lease) => void,
   missed: (missed: Missed) => void,
 ): void {
+  // Whoever asks for one lock after another may have been overtaken by the client's end.
+  client.refuseIfClosed()
   const { supports } = client.driver
   if (scope.range !== undefined && !supports.range) throw unsupported('byte ranges')
   if (sharing.mode === 'shared' && !supports.shared) throw unsupported('shared locks')
@@ -85,7 +87,8 @@ class Acquisition extends Waiter {
     this.#scope = scope
     this.#sharing = sharing
     this.#terms = terms
-    this.#mayQueue = waitMs > 0 && driver.supports.queue
+    // The only attempt that `retry` allows asks once and goes.
+    this.#mayQueue = waitMs > 0 && driver.supports.queue && terms.patience.queueMs !== 0
     this.#acquired = acquired
     this.#missed = missed
     this.#key = storeKey(client.namespace, scope.key)

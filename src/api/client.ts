@@ -1,22 +1,22 @@
-import { Alarm } from '../core/alarm.ts'
+import { Alarm } from '../core/time/alarm.ts'
 import { Batcher } from '../core/batcher.ts'
-import { within } from '../core/bounded.ts'
+import { within } from '../core/time/bounded.ts'
 import type { LockDriver, Mode, Runner } from '../core/driver.ts'
-import type { Environment } from '../core/environment.ts'
-import { LeaseholdError } from '../core/errors.ts'
+import type { Environment } from '../core/time/environment.ts'
+import { clientClosed } from '../core/errors.ts'
 import { Events, type EventName, type LockEvents } from '../core/events.ts'
 import { IdTable } from '../core/id-table.ts'
 import { Roster } from '../core/roster.ts'
 import { describeScope, type Scope } from '../core/scope.ts'
-import type { HeldName } from '../core/runner-name.ts'
+import type { HeldName } from '../core/machine/runner-name.ts'
 import type { HeartbeatThread, Office } from '../core/tenure.ts'
-import { startHeartbeatThread } from './heartbeat-thread.ts'
+import type { Report } from './heartbeats.ts'
 import type { Lease } from './lease.ts'
-import type { LockOrder } from './lock-order.ts'
+import type { LockOrder } from './parties/lock-order.ts'
 import type { Logger } from './logger.ts'
-import type { DeadlockWatch } from './deadlock-watch.ts'
+import type { DeadlockWatch } from './parties/deadlock-watch.ts'
 import type { WaitOptions } from './options.ts'
-import { PartyBook } from './party-book.ts'
+import { PartyBook } from './parties/party-book.ts'
 import type { LeaseProof } from './proof.ts'
 import { Counters } from './counters.ts'
 
@@ -29,6 +29,9 @@ export interface LeaseWays {
   handOff(client: Client, lease: Lease, ttlMs: number): Promise<LeaseProof>
 }
 
+/** Starts what renews from elsewhere, and has it report. */
+export type StartThread = (report: (report: Report) => void) => Promise<HeartbeatThread>
+
 /** What one `connect` shares: the way to the store, the claims under way, and who is told about them. */
 export class Client {
   readonly driver: LockDriver
@@ -38,6 +41,10 @@ export class Client {
   readonly allowForce: boolean
   readonly leases = new Roster<Lease>()
   readonly parties = new PartyBook()
+  /** The ids of claims that are being taken over from other processes. */
+  readonly resuming = new Set<string>()
+  /** The shortest ttl of the tries to take a claim over that were never answered, by its id. Few: each is a store out of reach. */
+  readonly unansweredResumes = new Map<string, number>()
   readonly ways: LeaseWays
   /** Whether to remember where a party acquired what it holds. */
   tracesParties = false
@@ -85,9 +92,11 @@ export class Client {
   }
 
   /** Renews from another thread from now on. */
-  async startThread(url: string): Promise<void> {
-    this.office.thread = await startHeartbeatThread(url, ({ id, sent, standing }) => {
-      const tenure = this.office.tenures.get(id)
+  async startThread(start: StartThread): Promise<void> {
+    this.office.thread = await start((report) => {
+      const tenure = this.office.tenures.get(report.id)
+      if ('settledMs' in report) return tenure?.settledElsewhere(report.settledMs)
+      const { sent, standing } = report
       if (sent === undefined) tenure?.hear(standing)
       else tenure?.renewedElsewhere(standing, sent.at, sent.ttlMs)
     })
@@ -107,7 +116,7 @@ export class Client {
   }
 
   refuseIfClosed(): void {
-    if (this.closed) throw new LeaseholdError('CLOSED', 'This client has been closed. Connect again.')
+    if (this.closed) throw clientClosed()
   }
 
   /** Counts, logs and emits what happened to a lease. */
@@ -169,12 +178,18 @@ export class Client {
     for (const waiter of this.office.waiters) waiter.close()
     // What is meant to outlive this process goes on without us.
     for (const lease of this.leases) if (lease.terms.detached === true) lease.passOn('handed-off')
-    const released = [...this.leases].map((lease) => lease.release())
+    const released = [...this.leases].map((lease) => {
+      // However often its party has entered it.
+      lease.entries = 1
+      return lease.release()
+    })
     // Not for ever: what is left ends by its ttl.
     const settled = Promise.all(released).then(() => this.office.batcher.settled())
     await within(this.environment, closeMs, settled)
     this.#listening?.[Symbol.dispose]()
-    this.office.alarm.clear()
+    // What is answered from now on wakes nobody and asks for nothing.
+    this.office.batcher.close()
+    this.office.alarm.close()
     this.office.tenures.clear()
     await this.office.thread?.close()
     await this.driver.close()
@@ -194,5 +209,6 @@ const logLevels: Readonly<Record<EventName, keyof Logger>> = {
   leaving: 'warn',
   lost: 'warn',
   released: 'info',
+  'passed-on': 'info',
   failed: 'info',
 }

@@ -1,9 +1,16 @@
 import type { LockDriver } from '../core/driver.ts'
 import { LeaseholdError } from '../core/errors.ts'
 import { parseQuorum } from './quorum-url.ts'
+import { checkFile, sqliteFile } from './sqlite-url.ts'
+
+/** For whom a driver is. */
+export interface DriverTerms {
+  /** It makes claims for other processes, as a server does: its own end says nothing about theirs. */
+  readonly forOthers?: boolean
+}
 
 /** The driver for a URL, not opened yet. A driver's code is loaded only when it is asked for. */
-export async function driverFor(url: string): Promise<LockDriver> {
+export async function driverFor(url: string, terms: DriverTerms = {}): Promise<LockDriver> {
   const { scheme, rest } = splitUrl(url)
   switch (scheme) {
     case 'memory': {
@@ -12,7 +19,7 @@ export async function driverFor(url: string): Promise<LockDriver> {
     }
     case 'sqlite': {
       const { sqlite } = await import('../drivers/sqlite.ts')
-      return sqlite(rest === '' ? {} : { file: rest })
+      return sqlite({ ...(rest !== '' && { file: checkFile(rest) }), ...terms })
     }
     case 'postgres':
     case 'postgresql': {
@@ -37,21 +44,31 @@ export async function driverFor(url: string): Promise<LockDriver> {
       const { mongodb } = await import('../drivers/mongodb.ts')
       return mongodb(url)
     }
+    case 'etcd':
+    case 'etcds': {
+      const { etcd } = await import('../drivers/etcd.ts')
+      return etcd(url)
+    }
     case 'github': {
       const { githubUrl } = await import('../drivers/github.ts')
       return githubUrl(rest)
     }
+    case 'http':
+    case 'https': {
+      const { http } = await import('../drivers/http.ts')
+      return http(url)
+    }
     case 'quorum': {
       const { quorum } = await import('../drivers/quorum.ts')
       const { urls, options } = parseQuorum(rest)
-      return quorum(await Promise.all(urls.map((node) => driverFor(node))), options)
+      return quorum(await Promise.all(urls.map((node) => driverFor(node, terms))), options)
     }
     default:
       throw new LeaseholdError(
         'INVALID',
         `There is no store for '${scheme}:'. ` +
           'Use memory:, sqlite:FILE, redis://HOST, redis-cluster://HOST,HOST, postgres://HOST, ' +
-          'postgres-advisory://HOST, mongodb://HOST, github:OWNER/REPO or quorum:URL,URL,URL.',
+          'postgres-advisory://HOST, mongodb://HOST, etcd://HOST,HOST, github:OWNER/REPO, http(s)://HOST or quorum:URL,URL,URL.',
       )
   }
 }
@@ -60,6 +77,12 @@ export async function driverFor(url: string): Promise<LockDriver> {
 export function livesInThread(url: string): boolean {
   const { scheme, rest } = splitUrl(url)
   return scheme === 'memory' || (scheme === 'quorum' && parseQuorum(rest).urls.some((node) => livesInThread(node)))
+}
+
+/** The file that a store is kept in; undefined for a store that is elsewhere. */
+export function storeFile(url: string): string | undefined {
+  const { scheme, rest } = splitUrl(url)
+  return scheme === 'sqlite' ? sqliteFile(rest) : undefined
 }
 
 /** The parts of a store's URL. */

@@ -1,11 +1,14 @@
 import { join } from 'node:path'
 import { newRunnerId } from '../core/runner.ts'
-import { takeRunnerName, type HeldName } from '../core/runner-name.ts'
-import { systemEnvironment } from '../core/environment.ts'
+import { takeRunnerName, type HeldName } from '../core/machine/runner-name.ts'
+import { systemEnvironment } from '../core/time/environment.ts'
 import { LeaseholdError } from '../core/errors.ts'
+import { checkOptions, type OptionNames } from '../core/option-names.ts'
 import { driverFor, livesInThread } from './connect-driver.ts'
-import { openLocks, type LocksOptions } from './create-locks.ts'
+import { locksNames, openLocks, type LocksOptions } from './create-locks.ts'
+import { startHeartbeatThread } from './heartbeat-thread.ts'
 import type { Locks } from './locks.ts'
+import { sayItInDefaults } from './options.ts'
 
 export interface ConnectOptions extends LocksOptions {
   /**
@@ -17,8 +20,11 @@ export interface ConnectOptions extends LocksOptions {
   readonly heartbeatThread?: boolean
 }
 
+const connectNames: OptionNames<ConnectOptions> = { ...locksNames, runner: true, heartbeatThread: true }
+
 /** Connects to the store a URL names, `memory:`, `memory:NAME`, `sqlite:FILE` …, and opens its locks. */
 export async function connect(url: string, options: ConnectOptions = {}): Promise<Locks> {
+  checkOptions(options, connectNames, 'connect', sayItInDefaults)
   const { runner, heartbeatThread = false, ...rest } = options
   if (heartbeatThread && livesInThread(url)) {
     throw new LeaseholdError('INVALID', 'A memory store lives in one thread: heartbeatThread cannot renew there.')
@@ -30,17 +36,19 @@ export async function connect(url: string, options: ConnectOptions = {}): Promis
       ...rest,
       driver,
       runnerName: name,
-      threadUrl: heartbeatThread ? url : undefined,
+      startThread: heartbeatThread ? (report) => startHeartbeatThread(url, report) : undefined,
     })
   } catch (error) {
+    // Nobody else has it, and it may be open.
+    await driver.close().catch(() => {})
     name?.release()
     throw error
   }
 }
 
 async function holdName(name: string): Promise<HeldName> {
-  const { processWatch } = await import('../core/process-watch.ts')
-  const { stateDirectory } = await import('../core/state-directory.ts')
+  const { processWatch } = await import('../core/machine/process-watch.ts')
+  const { stateDirectory } = await import('../core/machine/state-directory.ts')
   const environment = systemEnvironment()
   return takeRunnerName(join(stateDirectory(), 'runners'), name, processWatch(), () =>
     newRunnerId(environment, process.pid),

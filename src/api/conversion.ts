@@ -1,15 +1,15 @@
 import type { AbsentReason, Mode } from '../core/driver.ts'
-import { durationMs } from '../core/duration.ts'
 import { LeaseholdError } from '../core/errors.ts'
 import { describeScope } from '../core/scope.ts'
 import { pursue, type Missed, type Sharing } from './acquisition.ts'
 import type { Client } from './client.ts'
 import type { Lease } from './lease.ts'
-import { unsupported, type WaitOptions, type Terms } from './options.ts'
+import { checkWaitOptions, unsupported, waitMsOf, type WaitOptions, type Terms } from './options.ts'
 import { refusal } from './refusal.ts'
 
 /** Turns a lease into one of another mode, without letting go in between. */
 export async function convert(client: Client, lease: Lease, mode: Mode, options: WaitOptions = {}): Promise<Lease> {
+  checkWaitOptions(options, 'upgrade')
   client.refuseIfClosed()
   lease.refuseUnlessHeld()
   const { supports } = client.driver
@@ -17,7 +17,7 @@ export async function convert(client: Client, lease: Lease, mode: Mode, options:
   if (lease.claim.limit !== undefined)
     throw invalid(lease, 'is a permit of a semaphore, which has nothing to convert to')
   if (lease.claim.mode === mode) return lease
-  const waitMs = mode === 'shared' ? 0 : options.wait === undefined ? Infinity : durationMs(options.wait, 'wait')
+  const waitMs = mode === 'shared' ? 0 : options.wait === undefined ? Infinity : waitMsOf(options.wait)
   return replaceLease(client, lease, { mode }, { signal: options.signal }, waitMs)
 }
 
@@ -35,7 +35,8 @@ export function replaceLease(
     ...lease.renewal,
     maxHoldMs: leftToHold(lease),
     evict: undefined,
-    patience: { ...lease.terms.patience, signal },
+    // How often the lease itself was asked for does not bound what comes of it: `wait` alone does.
+    patience: { ...lease.terms.patience, queueMs: undefined, signal },
     ...changed,
   }
   return new Promise((resolve, reject) => {

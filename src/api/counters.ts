@@ -3,7 +3,7 @@ import type { EventName, LockEvents } from '../core/events.ts'
 /** Names whose last holding time is remembered: those used last. */
 const namesMax = 1000
 
-/** Counts what a client does. The names follow the events; `metrics.ts` gives them their published names. */
+/** Counts what a client does. The names follow the events; `statistics.ts` gives them their published names. */
 export class Counters {
   readonly #events: Record<EventName, number> = {
     waiting: 0,
@@ -17,6 +17,7 @@ export class Counters {
     leaving: 0,
     lost: 0,
     released: 0,
+    'passed-on': 0,
     failed: 0,
   }
   /** Stale or dead holders taken over from. */

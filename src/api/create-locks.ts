@@ -1,16 +1,17 @@
 import type { LockDriver } from '../core/driver.ts'
-import { systemEnvironment, type Environment } from '../core/environment.ts'
+import { systemEnvironment, type Environment } from '../core/time/environment.ts'
+import { checkOptions, type OptionNames } from '../core/option-names.ts'
 import { describeRunner } from '../core/runner.ts'
 import { checkNamespace } from '../core/scope.ts'
-import type { HeldName } from '../core/runner-name.ts'
-import { Client } from './client.ts'
+import type { HeldName } from '../core/machine/runner-name.ts'
+import { Client, type StartThread } from './client.ts'
 import { convert } from './conversion.ts'
-import { DeadlockWatch } from './deadlock-watch.ts'
+import { DeadlockWatch } from './parties/deadlock-watch.ts'
 import { handOff } from './hand-off.ts'
-import { LockOrder } from './lock-order.ts'
+import { LockOrder } from './parties/lock-order.ts'
 import { Locks } from './locks.ts'
 import type { Logger } from './logger.ts'
-import type { AcquireOptions } from './options.ts'
+import { sayItInDefaults, type AcquireOptions } from './options.ts'
 
 export interface LocksOptions {
   /** Keeps the locks of one application apart from those of others in the same store. Default `default`. */
@@ -42,15 +43,31 @@ export interface CreateLocksOptions extends LocksOptions {
   readonly environment?: Environment
 }
 
+/** @internal */
+export const locksNames: OptionNames<LocksOptions> = {
+  namespace: true,
+  metadata: true,
+  logger: true,
+  defaults: true,
+  allowForce: true,
+  deadlockDetection: true,
+  traceParties: true,
+  warnLockOrder: true,
+}
+const createNames: OptionNames<CreateLocksOptions> = { driver: true, environment: true, ...locksNames }
+const ofConnect = 'Only connect, which opens the store by its URL, has that.'
+const createHints = { ...sayItInDefaults, runner: ofConnect, heartbeatThread: ofConnect }
+
 /** Locks over a driver you made yourself. Closing them closes the driver. */
 export async function createLocks(options: CreateLocksOptions): Promise<Locks> {
-  return openLocks({ ...options, runnerName: undefined, threadUrl: undefined })
+  checkOptions(options, createNames, 'createLocks', createHints)
+  return openLocks({ ...options, runnerName: undefined, startThread: undefined })
 }
 
 /** @internal What `connect` adds: a persisted runner id, and a thread that renews. */
 export interface OpenLocksOptions extends CreateLocksOptions {
   readonly runnerName: HeldName | undefined
-  readonly threadUrl: string | undefined
+  readonly startThread: StartThread | undefined
 }
 
 /** @internal */
@@ -73,6 +90,8 @@ export async function openLocks(options: OpenLocksOptions): Promise<Locks> {
   if (queue && parties && options.deadlockDetection !== false) client.deadlocks = new DeadlockWatch(client)
   client.tracesParties = options.traceParties ?? process.env['NODE_ENV'] !== 'production'
   if (options.warnLockOrder === true) client.order = new LockOrder(client.parties, (message) => client.warn(message))
-  if (options.threadUrl !== undefined) await client.startThread(options.threadUrl)
-  return new Locks(client, defaults)
+  // Checks the defaults against what the store can do: before there is a thread to end.
+  const locks = new Locks(client, defaults)
+  if (options.startThread !== undefined) await client.startThread(options.startThread)
+  return locks
 }

@@ -1,5 +1,5 @@
 import type { Claim, Standing } from '../core/driver.ts'
-import { LeaseholdError, messageOf } from '../core/errors.ts'
+import { clientClosed, LeaseholdError, messageOf } from '../core/errors.ts'
 import { spreadOf } from '../core/life.ts'
 import { claimant } from '../core/runner.ts'
 import { splitStoreKey } from '../core/scope.ts'
@@ -20,15 +20,22 @@ export function handOff(client: Client, lease: Lease, ttlMs: number): Promise<Le
     // Nobody else must renew from here on; a request under way is answered before this one is sent.
     lease.stopHeartbeat()
     renewDetached(client, lease.key, lease.claim.id, ttlMs, (standing, sentAt) => {
-      if (standing.state === 'held' && standing.leaving === undefined) {
+      if (standing.state === 'held' && standing.leaving === undefined && lease.held) {
         const proof = { ...lease.toJSON(), ttlMs }
         lease.passOn('handed-off')
         return resolve(proof)
       }
       lease.tenure.renewedElsewhere(standing, sentAt, ttlMs)
-      if (lease.held && heartbeating) lease.startHeartbeat()
+      // Lost or released meanwhile: its owner was told, and what was not answered since is not known.
+      if (!lease.held) return reject(lease.loss ?? notHeld(lease))
+      try {
+        if (heartbeating) lease.startHeartbeat()
+      } catch (error) {
+        // Lost since it was looked at: nothing may be thrown at whoever brings answers.
+        return reject(error)
+      }
       if (standing.state === 'held') return reject(askedToLeave(lease, standing.leaving ?? ''))
-      reject(lease.loss ?? unavailable('hand the lease off', standing))
+      reject(unavailable('hand the lease off', standing))
     })
   })
 }
@@ -47,13 +54,25 @@ export function resume(client: Client, proof: LeaseProof, terms: Terms): Promise
       throw new LeaseholdError('SCOPE_MISMATCH', `The lease with fence ${proof.fence} is of another namespace.`)
     }
     const { key, id } = proof
+    refuseSecondUse(client, proof)
+    client.resuming.add(id)
     renewDetached(client, key, id, terms.ttlMs, (standing, sentAt, at) => {
-      if (standing.state === 'unknown') return reject(unavailable('resume the lease', standing))
+      client.resuming.delete(id)
+      // Nobody would renew it here. It lives by its ttl, for whoever else has the proof.
+      if (client.closed) return reject(clientClosed())
+      // A try that was not answered may be carried out yet, after the one that is.
+      const doubtMs = Math.min(proof.doubtMs ?? Infinity, client.unansweredResumes.get(id) ?? Infinity)
+      if (standing.state === 'unknown') {
+        client.unansweredResumes.set(id, Math.min(doubtMs, terms.ttlMs))
+        return reject(unavailable('resume the lease', standing))
+      }
+      client.unansweredResumes.delete(id)
       if (standing.state !== 'held' || standing.fence !== proof.fence) return reject(notHeld(proof))
       const lifeTerms = {
         heartbeatMs: client.ownHeartbeatMs(terms.heartbeatMs, terms.ttlMs),
         polling: undefined,
         spread: spreadOf(client.environment.random()),
+        doubtMs: doubtMs === Infinity ? undefined : doubtMs,
       }
       const tenure = Tenure.resume(client.office, claimOf(client, proof, terms), lifeTerms, standing, sentAt, at)
       if (tenure === undefined) return reject(notHeld(proof))
@@ -64,6 +83,15 @@ export function resume(client: Client, proof: LeaseProof, terms: Terms): Promise
       resolve(lease)
     })
   })
+}
+
+/** A client can tell when it has the lease, or is about to. Two clients cannot. */
+function refuseSecondUse({ office, resuming }: Client, proof: LeaseProof): void {
+  const phase = office.tenures.get(proof.id)?.life.phase
+  if (phase === undefined && !resuming.has(proof.id)) return
+  if (phase === 'releasing') throw notHeld(proof)
+  const message = `This client has the lease with fence ${proof.fence} already. A proof is for one who resumes it.`
+  throw new LeaseholdError('INVALID', message, { fence: proof.fence })
 }
 
 type Answered = (standing: Standing, sentAt: number, at: number) => void
@@ -93,7 +121,7 @@ function claimOf(client: Client, { key, id, mode = 'exclusive', limit, range }: 
   }
 }
 
-function notHeld({ fence }: LeaseProof): LeaseholdError {
+function notHeld({ fence }: Pick<LeaseProof, 'fence'>): LeaseholdError {
   return new LeaseholdError('NOT_HELD', `The lease with fence ${fence} is over. Acquire the lock instead.`, { fence })
 }
 

@@ -1,16 +1,7 @@
 import { MessageChannel, receiveMessageOnPort, Worker, type MessagePort } from 'node:worker_threads'
-import type { Standing } from '../core/driver.ts'
-import { clockStart, type ClockStart } from '../core/environment.ts'
+import { clockStart, type ClockStart } from '../core/time/environment.ts'
 import type { HeartbeatThread, WatchedClaim } from '../core/tenure.ts'
-
-/** What the thread reports: the answer to a renewal it sent, or news it heard. */
-export interface Report {
-  readonly id: string
-  readonly key: string
-  /** When the renewal was sent, on the clock both threads share, and for how long; absent for news. */
-  readonly sent?: { readonly at: number; readonly ttlMs: number }
-  readonly standing: Standing
-}
+import { sift, type Report } from './heartbeats.ts'
 
 export type Order =
   | { readonly type: 'watch'; readonly claim: WatchedClaim }
@@ -34,19 +25,12 @@ export async function startHeartbeatThread(url: string, report: (report: Report)
   })
   // The thread lives as long as the client and not a moment longer than the process wants to.
   worker.unref()
-  // After a long block there are many reports: only the newest of each claim still says how it stands. But one that was not
-  // answered may be carried out yet.
   const drain = (first?: Report): void => {
-    const newest = new Map<string, Report>()
-    const take = (message: Report): void => {
-      if (message.standing.state === 'unknown') report(message)
-      else newest.set(message.id, message)
-    }
-    if (first !== undefined) take(first)
+    const reports = first === undefined ? [] : [first]
     for (let next = receiveMessageOnPort(port); next !== undefined; next = receiveMessageOnPort(port)) {
-      take(next.message as Report)
+      reports.push(next.message as Report)
     }
-    for (const message of newest.values()) report(message)
+    for (const each of sift(reports)) report(each)
   }
   port.on('message', drain)
   port.unref()

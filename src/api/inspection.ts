@@ -1,8 +1,9 @@
-import type { KeyPage, ListedClaim, ListedKey, Runner } from '../core/driver.ts'
-import { within } from '../core/bounded.ts'
-import { formatDuration } from '../core/duration.ts'
-import type { HolderSummary } from '../core/errors.ts'
+import type { ListedClaim, ListedKey, Runner } from '../core/driver.ts'
+import { within } from '../core/time/bounded.ts'
+import { formatDuration } from '../core/time/duration.ts'
+import { LeaseholdError, type HolderSummary } from '../core/errors.ts'
 import { overlaps } from '../core/conflict.ts'
+import { checkOptions, type OptionNames } from '../core/option-names.ts'
 import { describeScope, splitStoreKey, storeKey, type Scope } from '../core/scope.ts'
 import type { Client } from './client.ts'
 
@@ -52,8 +53,11 @@ export interface ListOptions {
   /** Only names that begin with this. */
   readonly prefix?: string
   readonly after?: string
+  /** Locks a page, at least 1. 100 unless told, 1000 at most. */
   readonly limit?: number
 }
+
+const listNames: OptionNames<ListOptions> = { prefix: true, after: true, limit: true }
 
 /** Whether a scope is locked, in short. */
 export interface LockStatus {
@@ -67,12 +71,18 @@ export interface LockStatus {
 
 /** One page of the namespace's locks, in the store's order. */
 export async function listLocks(client: Client, options: ListOptions = {}): Promise<LockPage> {
+  checkOptions(options, listNames, 'list')
+  const { limit } = options
+  if (limit !== undefined && !(Number.isInteger(limit) && limit >= 1)) {
+    throw new LeaseholdError('INVALID', `limit is ${String(limit)}. Use a whole number of locks a page, 1 to 1000.`)
+  }
   const page = await client.driver.list({
     prefix: storeKey(client.namespace, options.prefix === undefined ? '' : `named:${options.prefix}`),
     ...(options.after !== undefined && { after: options.after }),
     ...(options.limit !== undefined && { limit: options.limit }),
   })
-  const locks = page.keys.map((listed) => lockInfo(client, listed, page))
+  const wall = client.environment.wall()
+  const locks = page.keys.map((listed) => lockInfo(listed, page.now, wall))
   return page.next === undefined ? { locks } : { locks, next: page.next }
 }
 
@@ -86,20 +96,34 @@ export async function* eachLock(client: Client, options: ListOptions = {}): Asyn
   } while (after !== undefined)
 }
 
-/** Who holds a scope and who waits for it; null if nobody does. */
+/** Who holds something that touches the scope and who waits for it; null if nobody does. */
 export async function inspectLock(client: Client, scope: Scope): Promise<LockInfo | null> {
   const page = await client.driver.list({ key: storeKey(client.namespace, scope.key) })
   const listed = page.keys[0]
-  return listed === undefined ? null : lockInfo(client, listed, page)
+  // Ranges share the key of their inode: those beside the one asked for are none of its business.
+  const claims = (listed?.claims ?? []).filter((claim) => overlaps(claim, scope))
+  if (listed === undefined || claims.length === 0) return null
+  const info = lockInfo({ key: listed.key, claims }, page.now, client.environment.wall())
+  return { ...info, scope: describeScope(scope) }
 }
 
-/** Those who hold something that touches the scope. Empty if the store cannot say: this only decorates errors. */
-export async function holdersOf(client: Client, scope: Scope): Promise<readonly HolderSummary[]> {
+/**
+ * Who was in the way: those who hold something that touches the scope, and how many wait for it that a claim of this priority
+ * would come after. Nothing if the store cannot say: this only decorates errors.
+ */
+export async function inTheWay(
+  client: Client,
+  scope: Scope,
+  priority: number,
+): Promise<{ readonly holders: readonly HolderSummary[]; readonly queuePosition?: number }> {
   try {
     const info = await within(client.environment, holdersWithinMs, inspectLock(client, scope))
-    return (info?.holders ?? []).filter((holder) => overlaps(holder, { mode: 'exclusive', ...scope })).map(summary)
+    const holders = (info?.holders ?? []).map(summary)
+    if (!client.driver.supports.queue) return { holders }
+    const ahead = (info?.waiters ?? []).filter((waiter) => waiter.priority >= priority && !waiter.expired)
+    return { holders, queuePosition: ahead.length }
   } catch {
-    return []
+    return { holders: [] }
   }
 }
 
@@ -126,9 +150,9 @@ function describeClaim(claim: ClaimInfo): string {
   return parts.join(', ')
 }
 
-function lockInfo(client: Client, listed: ListedKey, page: KeyPage): LockInfo {
-  const wall = client.environment.wall()
-  const claims = listed.claims.map((claim) => ({ state: claim.state, info: claimInfo(claim, page.now, wall) }))
+/** A key as people see it. `storeNow` is the store's clock when it was read, `wall` ours. */
+export function lockInfo(listed: ListedKey, storeNow: number, wall: number): LockInfo {
+  const claims = listed.claims.map((claim) => ({ state: claim.state, info: claimInfo(claim, storeNow, wall) }))
   return {
     scope: describeScope({ key: splitStoreKey(listed.key)?.scopeKey ?? listed.key }),
     key: listed.key,

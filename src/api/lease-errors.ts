@@ -36,6 +36,7 @@ export function lost(lease: Told, reason: string, detail: string | undefined, tt
   const why = detail === undefined ? reason : `${reason}: ${detail}`
   const whats: Readonly<Record<string, string>> = {
     expired: `${nameOf(lease)} was not renewed for ${Math.round(ttlMs)} ms`,
+    'no-progress': `${nameOf(lease)} was not renewed any more: its work made no progress`,
     'max-hold': `${nameOf(lease)} was held for as long as it may be`,
   }
   const what = whats[reason] ?? `${nameOf(lease)} was taken away (${why})`

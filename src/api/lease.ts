@@ -1,5 +1,5 @@
 import type { Claim, Runner, Standing } from '../core/driver.ts'
-import { positiveMs, type Duration } from '../core/duration.ts'
+import { positiveMs, type Duration } from '../core/time/duration.ts'
 import type { LeaseholdError } from '../core/errors.ts'
 import type { Effect } from '../core/life.ts'
 import type { RosterMember } from '../core/roster.ts'
@@ -9,6 +9,7 @@ import { AwaitedRenewals } from './awaited-renewals.ts'
 import type { Client } from './client.ts'
 import { askedToLeave, lost, notHeld } from './lease-errors.ts'
 import { checkHeartbeat, type WaitOptions, type Terms } from './options.ts'
+import { Progress } from './progress.ts'
 import { proofOf, type LeaseProof } from './proof.ts'
 import { alreadyReleased, stillEntered, type ReleaseResult } from './release-result.ts'
 
@@ -33,7 +34,7 @@ export class Lease implements AsyncDisposable, Observer, RosterMember {
   /** How often the lease has been entered and not yet left; see `reentrant`. @internal */
   entries = 1
   /** Only with the `progress` option. */
-  #lastProgress: number | undefined
+  #progress: Progress | undefined
   #released: Promise<ReleaseResult> | undefined
   /** Set when the lock lives on without this lease. */
   #passedOn: 'converted' | 'handed-off' | undefined
@@ -49,12 +50,12 @@ export class Lease implements AsyncDisposable, Observer, RosterMember {
     this.fence = fence
     // A whole number: a fraction would be an object of its own.
     this.#heldSince = Math.ceil(heldSince)
-    if (terms.progressMs !== undefined) this.#lastProgress = heldSince
+    if (terms.progressMs !== undefined) this.#progress = new Progress(terms.progressMs, heldSince)
     this.#heartbeatMs = terms.heartbeatMs
     tenure.observer = this
     client.leases.add(this)
     client.parties.add(this)
-    if (terms.heartbeatMs !== Infinity) this.#beatElsewhere()
+    if (terms.heartbeatMs !== Infinity) tenure.renewElsewhere(terms.heartbeatMs)
   }
 
   /** What is locked. */
@@ -127,7 +128,7 @@ export class Lease implements AsyncDisposable, Observer, RosterMember {
     const renewed = this.#renewing.next()
     const changed = ttlMs !== this.tenure.life.ttlMs
     this.tenure.renew(ttlMs)
-    if (changed && this.heartbeating) this.#beatElsewhere()
+    if (changed && this.heartbeating) this.tenure.renewElsewhere(this.#heartbeatMs)
     await renewed
   }
 
@@ -137,21 +138,22 @@ export class Lease implements AsyncDisposable, Observer, RosterMember {
     if (every !== undefined) this.#heartbeatMs = checkHeartbeat(positiveMs(every, 'heartbeat'), ttlMs)
     else if (this.#heartbeatMs === Infinity) this.#heartbeatMs = ttlMs / 3
     this.refuseUnlessHeld()
+    if (this.#progress !== undefined) this.#progress.stalled = false
     this.tenure.setHeartbeat(this.#client.ownHeartbeatMs(this.#heartbeatMs, ttlMs))
-    this.#beatElsewhere()
+    this.tenure.renewElsewhere(this.#heartbeatMs)
   }
 
   /** Renews no more by itself. The lease runs out unless `renew` is called. */
   stopHeartbeat(): void {
+    if (this.#progress !== undefined) this.#progress.stalled = false
     this.tenure.setHeartbeat(Infinity)
-    this.#client.office.thread?.unwatch(this.tenure.life.claim.id)
+    this.tenure.stopElsewhere()
   }
 
   /** Says that the work is getting on; with the `progress` option the lease is renewed only while this is called. */
   progress(): void {
-    if (this.terms.progressMs === undefined) return
-    this.#lastProgress = this.#client.environment.now()
-    if (this.held && !this.heartbeating) this.startHeartbeat()
+    this.#progress?.made(this.#client.environment.now())
+    if (this.#progress?.stalled === true && this.held) this.startHeartbeat()
   }
 
   /** Takes the lock once more for the same party. It is let go with the last of as many releases. @internal */
@@ -205,7 +207,7 @@ export class Lease implements AsyncDisposable, Observer, RosterMember {
   }
 
   toJSON(): LeaseProof {
-    return proofOf(this.claim, this.fence, this.tenure.life.ttlMs)
+    return proofOf(this.tenure.life, this.fence)
   }
 
   /** The claim as it was asked for. @internal */
@@ -215,7 +217,8 @@ export class Lease implements AsyncDisposable, Observer, RosterMember {
 
   /** How it is renewed now, whatever was asked for at first. @internal */
   get renewal(): { readonly ttlMs: number; readonly heartbeatMs: number } {
-    return { ttlMs: this.tenure.life.ttlMs, heartbeatMs: this.heartbeating ? this.#heartbeatMs : Infinity }
+    const beats = this.heartbeating || this.#progress?.stalled === true
+    return { ttlMs: this.tenure.life.ttlMs, heartbeatMs: beats ? this.#heartbeatMs : Infinity }
   }
 
   /** The lease that came of this one by conversion, or this one. @internal */
@@ -233,6 +236,7 @@ export class Lease implements AsyncDisposable, Observer, RosterMember {
     this.#passedOn = how
     this.#successor = successor
     this.#leaveClient()
+    if (this.tenure.life.phase === 'held') this.#client.tell('passed-on', this, { how, heldMs: this.heldMs })
     this.tenure.passOn()
     this.#renewing?.failed(() => this.#notHeld())
   }
@@ -240,7 +244,7 @@ export class Lease implements AsyncDisposable, Observer, RosterMember {
   #leaveClient(): void {
     this.#client.leases.delete(this)
     this.#client.parties.delete(this)
-    this.#client.office.thread?.unwatch(this.tenure.life.claim.id)
+    this.tenure.stopElsewhere()
   }
 
   /** Looks at the clock: a blocked event loop must not make a lease look longer than it is. */
@@ -257,12 +261,12 @@ export class Lease implements AsyncDisposable, Observer, RosterMember {
         this.#renewing?.failed(() => effect.error)
         return this.#client.tell('renewal-failed', this, { error: effect.error, remainingMs: this.#trustedMs() })
       case 'jeopardy':
-        return this.#client.tell('jeopardy', this, { reason: effect.reason, remainingMs: effect.leftMs })
+        return this.#client.tell('jeopardy', this, { reason: this.#why(effect.reason), remainingMs: effect.leftMs })
       case 'leaving':
         this.#renewing?.failed(() => askedToLeave(this, effect.reason))
         return this.#client.tell('leaving', this, { reason: effect.reason, remainingMs: effect.leftMs })
       case 'lost':
-        return this.#onLost(effect.reason, effect.detail)
+        return this.#onLost(this.#why(effect.reason), effect.detail)
       case 'released':
         return this.#onReleased(effect.standing, effect.at)
       default:
@@ -270,25 +274,21 @@ export class Lease implements AsyncDisposable, Observer, RosterMember {
     }
   }
 
-  /** Lets the heartbeat thread, if there is one, renew this lease. */
-  #beatElsewhere(): void {
-    const { thread } = this.#client.office
-    if (thread === undefined) return
-    const { claim, ttlMs, sentAt } = this.tenure.life
-    thread.watch({ key: claim.key, id: claim.id, ttlMs, heartbeatMs: this.#heartbeatMs, sentAt })
-  }
-
   #onRenewed(): void {
     this.#renewals += 1
     this.#renewing?.succeeded()
     const client = this.#client
-    const { progressMs } = this.terms
-    if (progressMs !== undefined) {
-      const lastProgress = this.#lastProgress ?? this.#heldSince
-      if (client.environment.now() - lastProgress > progressMs) this.stopHeartbeat()
+    const progress = this.#progress
+    if (progress?.isWanting(client.environment.now()) === true && this.heartbeating) {
+      this.stopHeartbeat()
+      progress.stalled = true
     }
     if (!client.isHeard('renewed')) return client.counters.countRenewal()
     client.tell('renewed', this, { renewals: this.#renewals, remainingMs: this.#trustedMs() })
+  }
+
+  #why(reason: string): string {
+    return this.#progress?.why(reason) ?? reason
   }
 
   #onLost(reason: string, detail: string | undefined): void {

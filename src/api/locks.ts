@@ -4,7 +4,7 @@ import { describeScope, toScope, type ScopeLike } from '../core/scope.ts'
 import type { LeaseSet } from './acquire-all.ts'
 import { exclusively } from './acquisition.ts'
 import type { Client } from './client.ts'
-import { Election, type ElectionOptions } from './election.ts'
+import { Election, type ElectionOptions } from './primitives/election.ts'
 import { resume } from './hand-off.ts'
 import {
   explainLock,
@@ -17,13 +17,13 @@ import {
 } from './inspection.ts'
 import type { Lease } from './lease.ts'
 import { evictHolders, statusOf, sweepLocks, type EvictOptions } from './operators.ts'
-import { runOnce, type OnceOptions, type OnceResult } from './once.ts'
+import { runOnce, type OnceOptions, type OnceResult } from './primitives/once.ts'
 import type { AcquireOptions, Terms } from './options.ts'
 import type { LeaseProof } from './proof.ts'
-import { readWriteLock, type ReadWriteLock } from './read-write.ts'
-import { semaphoreOf, type Semaphore } from './semaphore.ts'
+import { readWriteLock, type ReadWriteLock } from './primitives/read-write.ts'
+import { semaphoreOf, type Semaphore } from './primitives/semaphore.ts'
 import { gatherStatistics, type Statistics } from './statistics.ts'
-import { claimTask, type TaskClaim, type TaskOptions } from './task.ts'
+import { claimTask, type TaskClaim, type TaskOptions } from './primitives/task.ts'
 import { Taker, type Body, type Lock, type RunArguments } from './taker.ts'
 import { verifyProof, type Verified } from './verify.ts'
 
@@ -59,12 +59,12 @@ export class Locks implements AsyncDisposable {
 
   /** Waits for the lock. Rejects on timeout or abort, leaving no claim behind. */
   acquire(scope: ScopeLike, options?: AcquireOptions): Promise<Lease> {
-    return this.#taker.acquire(toScope(scope), exclusively, options)
+    return this.#taker.acquire(scope, exclusively, options)
   }
 
   /** The lock if it is free, else null. Waits only if `wait` says so. */
   tryAcquire(scope: ScopeLike, options?: AcquireOptions): Promise<Lease | null> {
-    return this.#taker.tryAcquire(toScope(scope), exclusively, options)
+    return this.#taker.tryAcquire(scope, exclusively, options)
   }
 
   /**
@@ -74,10 +74,13 @@ export class Locks implements AsyncDisposable {
   run<Result>(scope: ScopeLike, body: Body<Result>): Promise<Result>
   run<Result>(scope: ScopeLike, options: AcquireOptions, body: Body<Result>): Promise<Result>
   run<Result>(scope: ScopeLike, ...rest: RunArguments<Result>): Promise<Result> {
-    return this.#taker.run(toScope(scope), exclusively, ...rest)
+    return this.#taker.run(scope, exclusively, ...rest)
   }
 
-  /** All of these locks or none, within one `wait`. Cannot deadlock with another `acquireAll`. */
+  /**
+   * All of these locks or none, within one `wait`. Cannot deadlock with another `acquireAll`. A scope that another one covers
+   * needs no lease of its own and gets none; ranges that overlap otherwise are INVALID.
+   */
   acquireAll(scopes: readonly ScopeLike[], options?: AcquireOptions): Promise<LeaseSet> {
     return this.#taker.acquireAll(scopes, options)
   }
@@ -122,13 +125,13 @@ export class Locks implements AsyncDisposable {
   }
 
   /** A page of what is held and waited for in this namespace. */
-  list(options?: ListOptions): Promise<LockPage> {
+  async list(options?: ListOptions): Promise<LockPage> {
     this.#client.refuseIfClosed()
     return listLocks(this.#client, options)
   }
 
-  /** Who holds a lock and who waits for it; null if nobody does. */
-  inspect(scope: ScopeLike): Promise<LockInfo | null> {
+  /** Who holds a lock and who waits for it; null if nobody does. For a byte range: those that overlap it. */
+  async inspect(scope: ScopeLike): Promise<LockInfo | null> {
     this.#client.refuseIfClosed()
     return inspectLock(this.#client, toScope(scope))
   }
@@ -145,8 +148,9 @@ export class Locks implements AsyncDisposable {
   }
 
   /**
-   * Takes the lock from its holders at once, or from the one with `fence`. For operators: the holder is told, but it may
-   * be writing still; only its fence protects. Needs `allowForce`. Gives how many were evicted.
+   * Takes the lock from its holders at once, or from the one with `fence`; of an inode with ranges, from those that overlap
+   * what is named. For operators: the holder is told, but it may be writing still; only its fence protects. Needs
+   * `allowForce`. Gives how many were evicted.
    */
   async evict(scope: ScopeLike, options: EvictOptions): Promise<number> {
     this.#client.refuseIfClosed()
@@ -160,13 +164,13 @@ export class Locks implements AsyncDisposable {
   }
 
   /** Counters since `connect`, and how the namespace looks now. */
-  stats(): Promise<Statistics> {
+  async stats(): Promise<Statistics> {
     this.#client.refuseIfClosed()
     return gatherStatistics(this.#client)
   }
 
   /** Asks the store whether a proof from another process stands for a lease on `scope`. */
-  verify(proof: LeaseProof, scope: ScopeLike): Promise<Verified> {
+  async verify(proof: LeaseProof, scope: ScopeLike): Promise<Verified> {
     this.#client.refuseIfClosed()
     return verifyProof(this.#client, proof, toScope(scope))
   }

@@ -1,5 +1,6 @@
 import { submitOnce } from '../core/batcher.ts'
 import { LeaseholdError } from '../core/errors.ts'
+import { checkOptions, type OptionNames } from '../core/option-names.ts'
 import { storeKey, type Scope } from '../core/scope.ts'
 import type { Client } from './client.ts'
 import { eachLock, inspectLock, type LockInfo, type LockStatus } from './inspection.ts'
@@ -7,15 +8,18 @@ import { eachLock, inspectLock, type LockInfo, type LockStatus } from './inspect
 /** Whom to evict, and what to tell them. */
 export interface EvictOptions {
   readonly reason: string
-  /** Absent: every holder. */
+  /** Absent: everybody who holds something that touches the scope. */
   readonly fence?: number
 }
+
+const evictNames: OptionNames<EvictOptions> = { reason: true, fence: true }
 
 /** Takes a lock from its holders at once. Gives how many were evicted. */
 export async function evictHolders(client: Client, scope: Scope, options: EvictOptions): Promise<number> {
   if (!client.allowForce) {
     throw new LeaseholdError('INVALID', 'evict takes locks from live holders. Pass allowForce: true to connect.')
   }
+  checkOptions(options, evictNames, 'evict')
   if (typeof options?.reason !== 'string' || options.reason === '') {
     throw new LeaseholdError('INVALID', 'evict needs a reason: it is told to the holder.')
   }

@@ -1,7 +1,8 @@
-import { retryPresets, type Backoff } from '../core/backoff.ts'
-import { durationMs, positiveMs, type Duration } from '../core/duration.ts'
+import { pausesMs, retryPresets, type Backoff } from '../core/time/backoff.ts'
+import { durationMs, positiveMs, type Duration } from '../core/time/duration.ts'
 import type { EvictRule, Supports } from '../core/driver.ts'
 import { LeaseholdError } from '../core/errors.ts'
+import { checkOptions, type OptionNames } from '../core/option-names.ts'
 import type { Patience } from '../core/waiter.ts'
 import type { Origin } from './origin.ts'
 
@@ -23,7 +24,7 @@ export type LeasePreset = keyof typeof leasePresets
 export type ConflictStrategy = 'wait' | 'fail' | 'steal-stale' | 'preempt' | 'reclaim' | 'force'
 
 export interface RetryOptions {
-  /** In all; absent: no limit. */
+  /** In all, the first one too; absent: no limit. */
   readonly attempts?: number
   readonly min?: Duration
   readonly max?: Duration
@@ -37,7 +38,7 @@ export interface AcquireOptions {
   readonly ttl?: Duration
   /** A named ttl and heartbeat. `ttl` and `heartbeat` override its parts. */
   readonly lease?: LeasePreset
-  /** How long to wait for the lock. `acquire`: as long as it takes; `tryAcquire`: not at all. */
+  /** How long to wait for the lock. Unless told, `acquire` waits as long as it takes (Infinity), `tryAcquire` not at all. */
   readonly wait?: Duration
   /** Gives up waiting when it fires. */
   readonly signal?: AbortSignal
@@ -54,7 +55,10 @@ export interface AcquireOptions {
   readonly onConflict?: ConflictStrategy
   /** With `steal-stale`: how long the holder must have been silent. Default two and a half heartbeats, or the driver's own. */
   readonly staleAfter?: Duration
-  /** How to ask again where the store cannot queue, or cannot be reached. */
+  /**
+   * How often to ask, and with which pauses: a store that cannot queue, or cannot be reached. In a queue nobody stays longer
+   * than those pauses take together: `none` does not wait, `standard` waits about 21 s. Then TIMEOUT, if not before by `wait`.
+   */
   readonly retry?: keyof typeof retryPresets | RetryOptions
   /** The same party may take a lock it holds once more: counted, same fence. */
   readonly reentrant?: boolean
@@ -84,7 +88,7 @@ export interface Terms {
   readonly staleMs: number | undefined
   readonly reentrant: boolean
   readonly metadata: Readonly<Record<string, unknown>> | undefined
-  /** Whom the claim is for, as `core/party-name.ts` writes it. */
+  /** Whom the claim is for, as `core/parties/party-name.ts` writes it. */
   readonly party: string | undefined
   /** Where the caller asked, if a party did: told to it should it wait for itself. */
   readonly origin?: Origin
@@ -101,27 +105,47 @@ const evictRules: Readonly<Record<ConflictStrategy, EvictRule | undefined>> = {
   reclaim: 'same-runner',
   force: 'all',
 }
-const known = new Set<string>([
-  'ttl',
-  'lease',
-  'wait',
-  'signal',
-  'heartbeat',
-  'priority',
-  'maxHold',
-  'grace',
-  'progress',
-  'onConflict',
-  'staleAfter',
-  'retry',
-  'reentrant',
-  'metadata',
-  'party',
-] satisfies (keyof AcquireOptions)[])
+const acquireNames: OptionNames<AcquireOptions> = {
+  ttl: true,
+  lease: true,
+  wait: true,
+  signal: true,
+  heartbeat: true,
+  priority: true,
+  maxHold: true,
+  grace: true,
+  progress: true,
+  onConflict: true,
+  staleAfter: true,
+  retry: true,
+  reentrant: true,
+  metadata: true,
+  party: true,
+}
+const waitNames: OptionNames<WaitOptions> = { wait: true, signal: true }
+const retryNames: OptionNames<RetryOptions> = { attempts: true, min: true, max: true, factor: true, jitter: true }
+const noTimeout = { timeout: `Use 'wait' for how long to wait, 'ttl' for the lease.` }
+const attemptsHint = `Use 'attempts', which counts the first one too.`
+const noRetries = { maxAttempts: attemptsHint, retries: attemptsHint, maxRetries: attemptsHint, limit: attemptsHint }
+
+/** For whoever was given an acquire option that is none of theirs: where to say it. */
+export const sayItInDefaults: Readonly<Record<string, string>> = Object.fromEntries(
+  Object.keys(acquireNames).map((name) => [name, `Say it for all locks by defaults: { ${name}: … }.`]),
+)
+
+/** Refuses options that no acquisition has. */
+export function checkAcquireOptions(options: AcquireOptions, whose: string): void {
+  checkOptions(options, acquireNames, whose, noTimeout)
+}
+
+/** Refuses what does not say how long to wait. */
+export function checkWaitOptions(options: WaitOptions, whose: string): void {
+  checkOptions(options, waitNames, whose, noTimeout)
+}
 
 /** Checks options against each other and against what the store can do. */
 export function resolveOptions(options: AcquireOptions, supports: Supports, allowForce: boolean): Terms {
-  for (const name of Object.keys(options)) if (!known.has(name)) throw unknownOption(name)
+  checkAcquireOptions(options, 'acquire')
   const { ttlMs, heartbeatMs } = leaseTimes(options, supports)
   const strategy = options.onConflict ?? 'wait'
   if (!Object.hasOwn(evictRules, strategy)) {
@@ -140,14 +164,16 @@ export function resolveOptions(options: AcquireOptions, supports: Supports, allo
   if (maxHoldMs !== undefined && !supports.maxHold) throw unsupported('maxHold')
   if (graceMs > 0 && !supports.grace) throw unsupported('grace')
   if (priority !== 0 && !supports.priority) throw unsupported('priority')
+  const retry = options.retry === undefined ? undefined : resolveRetry(options.retry)
   return {
     ttlMs,
     heartbeatMs,
-    waitMs: options.wait === undefined ? undefined : durationMs(options.wait, 'wait'),
+    waitMs: options.wait === undefined ? undefined : waitMsOf(options.wait),
     patience: {
       waitMs: Infinity,
       signal: options.signal,
-      retry: options.retry === undefined ? undefined : resolveRetry(options.retry),
+      retry,
+      queueMs: retry === undefined ? undefined : pausesMs(retry),
       polling: supports.pollingDefault,
     },
     priority,
@@ -186,6 +212,11 @@ function leaseTimes(
   return { ttlMs, heartbeatMs: checkHeartbeat(positiveMs(heartbeat, 'heartbeat'), ttlMs) }
 }
 
+/** Milliseconds to wait. For ever may be said, too: it is what `acquire` does unless told. */
+export function waitMsOf(wait: Duration): number {
+  return wait === Infinity ? Infinity : durationMs(wait, 'wait')
+}
+
 /** A heartbeat that leaves no room for one failure is a mistake. */
 export function checkHeartbeat(heartbeatMs: number, ttlMs: number): number {
   if (heartbeatMs <= ttlMs / 2) return heartbeatMs
@@ -212,6 +243,7 @@ function resolveRetry(retry: NonNullable<AcquireOptions['retry']>): Backoff {
     if (Object.hasOwn(retryPresets, retry)) return retryPresets[retry]
     throw invalid(`retry is ${JSON.stringify(retry)}. Use none, standard, aggressive or an object.`)
   }
+  checkOptions(retry, retryNames, 'retry', noRetries)
   const { standard } = retryPresets
   const backoff: Backoff = {
     attempts: retry.attempts ?? Infinity,
@@ -221,16 +253,13 @@ function resolveRetry(retry: NonNullable<AcquireOptions['retry']>): Backoff {
     jitter: retry.jitter ?? standard.jitter,
   }
   const { attempts, minMs, maxMs, factor, jitter } = backoff
-  if (!(attempts >= 1)) throw invalid(`retry.attempts is ${attempts}. At least one attempt is made.`)
+  if (!(attempts === Infinity || (Number.isSafeInteger(attempts) && attempts >= 1))) {
+    throw invalid(`retry.attempts is ${String(attempts)}. Use a whole number from 1 on: the first attempt counts.`)
+  }
   if (minMs > maxMs) throw invalid(`retry.min is ${minMs} ms, more than retry.max, ${maxMs} ms.`)
   if (!(factor >= 1 && factor <= 100)) throw invalid(`retry.factor is ${factor}. Use a number from 1 to 100.`)
   if (!(jitter >= 0 && jitter <= 1)) throw invalid(`retry.jitter is ${jitter}. Use a number from 0 to 1.`)
   return backoff
-}
-
-function unknownOption(name: string): LeaseholdError {
-  const hint = name === 'timeout' ? ` Use 'wait' for how long to wait, 'ttl' for the lease.` : ''
-  return invalid(`There is no option ${JSON.stringify(name)}.${hint} The options are ${[...known].join(', ')}.`)
 }
 
 function invalid(message: string): LeaseholdError {

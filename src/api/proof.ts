@@ -1,5 +1,6 @@
-import type { Claim, Mode, Range } from '../core/driver.ts'
+import type { Mode, Range } from '../core/driver.ts'
 import { LeaseholdError } from '../core/errors.ts'
+import { boundOf, type Life } from '../core/life.ts'
 
 /** What passes a lease to another process or proves it to a server. The id in it is a secret. */
 export interface LeaseProof {
@@ -12,11 +13,17 @@ export interface LeaseProof {
   /** Absent: exclusive. */
   readonly mode?: Mode
   readonly limit?: number
+  /** A renewal for no longer than this was never answered: the store may carry it out yet, whoever has the lease by then. */
+  readonly doubtMs?: number
 }
 
 /** What proves that a claim was granted with this fence. */
-export function proofOf(claim: Claim, fence: number, ttlMs: number): LeaseProof {
+export function proofOf(
+  { claim, ttlMs, ...bounds }: Pick<Life, 'claim' | 'ttlMs' | 'doubtMs' | 'elsewhereMs'>,
+  fence: number,
+): LeaseProof {
   const { key, id, range, mode, limit } = claim
+  const doubtMs = boundOf(bounds)
   return {
     version: 1,
     key,
@@ -26,6 +33,7 @@ export function proofOf(claim: Claim, fence: number, ttlMs: number): LeaseProof 
     ...(range !== undefined && { range }),
     ...(mode !== 'exclusive' && { mode }),
     ...(limit !== undefined && { limit }),
+    ...(doubtMs !== Infinity && { doubtMs }),
   }
 }
 
@@ -37,6 +45,7 @@ export function checkProof(proof: LeaseProof): void {
     proof.version === 1 &&
     typeof proof.key === 'string' &&
     typeof proof.id === 'string' &&
-    Number.isSafeInteger(proof.fence)
+    Number.isSafeInteger(proof.fence) &&
+    (proof.doubtMs === undefined || proof.doubtMs > 0)
   if (!fine) throw new LeaseholdError('INVALID', 'This is no proof of a lease. Pass what lease.toJSON() gave.')
 }

@@ -1,5 +1,6 @@
-import type { Duration } from '../core/duration.ts'
+import type { Duration } from '../core/time/duration.ts'
 import { LeaseholdError } from '../core/errors.ts'
+import { identifyStore } from './store-identity.ts'
 
 /** The URLs of a quorum's stores, and the options behind them. */
 export interface QuorumUrl {
@@ -29,7 +30,22 @@ function urlsOf(stores: string): string[] {
   if (urls.some((url) => url.startsWith('quorum:'))) {
     throw new LeaseholdError('INVALID', 'A quorum cannot be a node of a quorum. Name its stores instead.')
   }
+  refuseSameStores(urls)
   return urls
+}
+
+/** One store behind two votes would be a majority of its own. */
+function refuseSameStores(urls: readonly string[]): void {
+  const places = new Set<string>()
+  for (const url of urls) {
+    // Every private memory is a store of its own.
+    if (url === 'memory:') continue
+    const { url: place } = identifyStore(url)
+    if (places.has(place)) {
+      throw new LeaseholdError('INVALID', `The store ${place} is there twice in a quorum: it would vote twice.`)
+    }
+    places.add(place)
+  }
 }
 
 function optionsOf(query: URLSearchParams): QuorumUrlOptions {

@@ -2,7 +2,7 @@ import { LeaseholdError, messageOf, type DeadlockedParty, type ErrorCode, type E
 import { describeScope, storeKey, type Scope } from '../core/scope.ts'
 import type { Missed } from './acquisition.ts'
 import type { Client } from './client.ts'
-import { holdersOf } from './inspection.ts'
+import { inTheWay } from './inspection.ts'
 import type { Terms } from './options.ts'
 
 /** The error that an acquisition without a lease rejects with. */
@@ -44,9 +44,10 @@ async function describeRefusal(client: Client, scope: Scope, missed: Missed, ter
         const why = `${name} could not be had within ${waited}: ${plain(miss.error)}`
         return fail('UNAVAILABLE', why, unavailable(miss.error))
       }
-      const holders = await holdersOf(client, scope)
+      const found = await inTheWay(client, scope, terms.priority)
       const position = miss.ahead === undefined ? {} : { queuePosition: miss.ahead }
-      return fail('TIMEOUT', `${name} was not granted within ${waited}.${heldBy(holders)}`, { holders, ...position })
+      const why = `${name} was not granted within ${waited}.${heldBy(found.holders)}`
+      return fail('TIMEOUT', why, { ...found, ...position })
     }
     case 'refused':
       break
@@ -57,9 +58,9 @@ async function describeRefusal(client: Client, scope: Scope, missed: Missed, ter
   if (reason === 'mismatch') {
     return fail('SCOPE_MISMATCH', `${name} is shared by a different limit. Use the same number everywhere.`)
   }
-  const holders = await holdersOf(client, scope)
-  const why = reason === 'refused' ? heldBy(holders) : ` The store says: ${detail ?? reason}.`
-  return fail('HELD', `${name} is held by somebody else.${why}`, { holders })
+  const found = await inTheWay(client, scope, terms.priority)
+  const why = reason === 'refused' ? heldBy(found.holders) : ` The store says: ${detail ?? reason}.`
+  return fail('HELD', `${name} is held by somebody else.${why}`, found)
 }
 
 /** Each of the circle in a sentence. */

@@ -65,6 +65,7 @@ export async function gatherStatistics(client: Client): Promise<Statistics> {
       'lock.jeopardy': counters.of('jeopardy'),
       'lock.leaving': counters.of('leaving'),
       'lock.lost': counters.of('lost'),
+      'lock.passed_on': counters.of('passed-on'),
       'lock.failed': counters.of('failed'),
     },
     gauges,

@@ -4,9 +4,9 @@ import { takeAll, type LeaseSet } from './acquire-all.ts'
 import { attempt, exclusively, pursue, type Sharing } from './acquisition.ts'
 import type { Client } from './client.ts'
 import type { Lease } from './lease.ts'
-import { resolveOptions, type AcquireOptions, type Terms } from './options.ts'
-import { enterAgain, ownDeadlock, partyTerms } from './own-party.ts'
-import { asParty, bodyParty, claimingParty } from './party.ts'
+import { checkAcquireOptions, resolveOptions, type AcquireOptions, type Terms } from './options.ts'
+import { enterAgain, ownDeadlock, partyTerms } from './parties/own-party.ts'
+import { asParty, bodyParty, claimingParty } from './parties/party.ts'
 import { refusal } from './refusal.ts'
 
 /** What runs while a lock is held. */
@@ -59,10 +59,11 @@ export class Taker {
     return terms
   }
 
-  acquire(scope: Scope, sharing: Sharing, options: AcquireOptions | undefined, party?: string): Promise<Lease> {
+  acquire(of: ScopeLike, sharing: Sharing, options: AcquireOptions | undefined, party?: string): Promise<Lease> {
     // One promise from here to the lease: this is the call that is made most. What throws in here rejects it.
     return new Promise((resolve, reject) => {
       const { client } = this
+      const scope = toScope(of)
       const terms = this.terms(options, party)
       const again = enterAgain(client, scope, sharing, terms)
       if (again !== undefined) return resolve(again)
@@ -74,8 +75,9 @@ export class Taker {
     })
   }
 
-  async tryAcquire(scope: Scope, sharing: Sharing, options: AcquireOptions | undefined): Promise<Lease | null> {
+  async tryAcquire(of: ScopeLike, sharing: Sharing, options: AcquireOptions | undefined): Promise<Lease | null> {
     const { client } = this
+    const scope = toScope(of)
     const terms = this.terms(options)
     const again = enterAgain(client, scope, sharing, terms)
     if (again !== undefined) return again
@@ -89,11 +91,14 @@ export class Taker {
     throw await refusal(client, scope, acquired, terms)
   }
 
-  async run<Result>(scope: Scope, sharing: Sharing, ...rest: RunArguments<Result>): Promise<Result> {
+  async run<Result>(of: ScopeLike, sharing: Sharing, ...rest: RunArguments<Result>): Promise<Result> {
+    const scope = toScope(of)
     const [options, body] = rest.length === 1 ? [undefined, rest[0]] : rest
     if (typeof body !== 'function') throw new LeaseholdError('INVALID', 'run needs a function to run.')
     const party = bodyParty(options?.party ?? this.#defaults.party, () => this.client.environment.id())
     const lease = await this.acquire(scope, sharing, options, party)
+    // Closed in the same turn, by another body say, it has let this lock go.
+    this.client.refuseIfClosed()
     try {
       const result = await asParty(party, () => body(lease))
       // Look at the clock before letting go: a body that finished too late has done unprotected work.
@@ -119,6 +124,7 @@ export class Taker {
 
   /** The same lock, with the same options, again and again. */
   lock(scope: Scope, sharing: Sharing, fixed: AcquireOptions = {}): Lock {
+    checkAcquireOptions(fixed, 'a lock')
     const merged = (options?: AcquireOptions): AcquireOptions => ({ ...fixed, ...options })
     return {
       scope,

@@ -17,7 +17,7 @@ export interface Verified {
 export async function verifyProof(client: Client, proof: LeaseProof, scope: Scope): Promise<Verified> {
   checkProof(proof)
   const name = JSON.stringify(describeScope(scope))
-  const page = await client.driver.list({ key: proof.key })
+  const page = await client.driver.list({ key: proof.key, known: proof.id })
   const claim = page.keys[0]?.claims.find((listed) => listed.state === 'held' && sameSecret(listed.id, proof.id))
   if (claim === undefined || claim.fence !== proof.fence) {
     throw new LeaseholdError('NOT_HELD', `Fence ${proof.fence} is not held. Refuse the request that came with it.`, {

@@ -1,7 +1,7 @@
 import { parseArgs } from 'node:util'
 import type { Duration } from '../index.ts'
-import { nearest } from './suggestion.ts'
-import { quoted } from './terminal-text.ts'
+import { nearest } from '../core/suggestion.ts'
+import { quoted } from './speaking/terminal-text.ts'
 import { UsageError } from './usage-error.ts'
 
 /** The options a command knows, by their long names. */

@@ -2,17 +2,37 @@ import { LeaseholdError, version } from '../index.ts'
 import { messageOf } from '../core/errors.ts'
 import { parseArguments } from './arguments.ts'
 import type { Command, Surroundings } from './command.ts'
-import { evict } from './evict.ts'
+import { acquire } from './commands/acquire.ts'
+import { bench } from './commands/bench.ts'
+import { doctor } from './commands/doctor.ts'
+import { elect } from './commands/elect.ts'
+import { evict } from './commands/evict.ts'
 import { exitCodeOf } from './exit-codes.ts'
-import { explain } from './explain.ts'
-import { ls } from './ls.ts'
-import { run } from './run.ts'
-import { nearest } from './suggestion.ts'
-import { printable, quoted } from './terminal-text.ts'
+import { explain } from './commands/explain.ts'
+import { ls } from './commands/ls.ts'
+import { release } from './commands/release.ts'
+import { renew } from './commands/renew.ts'
+import { run } from './commands/run.ts'
+import { serve } from './commands/serve.ts'
+import { nearest } from '../core/suggestion.ts'
+import { printable, quoted } from './speaking/terminal-text.ts'
 import { UsageError } from './usage-error.ts'
-import { watch } from './watch.ts'
+import { watch } from './commands/watch.ts'
 
-const commands: readonly Command[] = [run, ls, explain, watch, evict]
+const commands: readonly Command[] = [
+  run,
+  elect,
+  acquire,
+  renew,
+  release,
+  ls,
+  explain,
+  watch,
+  evict,
+  doctor,
+  bench,
+  serve,
+]
 
 const help = `Usage: leasehold COMMAND [options]
 
@@ -25,6 +45,7 @@ leasehold COMMAND --help shows a command's options. leasehold --version shows th
 
 Examples:
   leasehold run nightly -- ./backup.sh
+  leasehold elect scheduler -- ./scheduler
   leasehold ls
   leasehold explain nightly
   leasehold evict nightly --reason 'host is gone'

@@ -1,3 +1,6 @@
+import type { Messages } from './speaking/messages.ts'
+import { signalExitCode } from './exit-codes.ts'
+
 const forwarded = ['SIGINT', 'SIGTERM', 'SIGHUP', 'SIGQUIT'] as const
 
 /** A signal by which somebody wants this process to end. */
@@ -10,6 +13,8 @@ export type EndingSignal = (typeof forwarded)[number]
 export class Interruption implements Disposable {
   /** Set once, if the work is to be given up. */
   by: EndingSignal | undefined
+  /** Whether anybody has wanted this process to end, and be it that the command was told. */
+  isWanted = false
   receiver: ((signal: EndingSignal) => void) | undefined
   readonly #controller = new AbortController()
 
@@ -37,8 +42,27 @@ export class Interruption implements Disposable {
   }
 
   readonly #hear = (name: NodeJS.Signals): void => {
+    this.isWanted = true
     if (this.receiver !== undefined) return this.receiver(name as EndingSignal)
     this.by ??= name as EndingSignal
     this.#controller.abort()
+  }
+}
+
+/** Does what a signal may interrupt. Then `untilThen` says how things stand, and the exit code names the signal. */
+export async function interruptibly(
+  messages: Messages,
+  untilThen: string,
+  work: (interruption: Interruption) => Promise<number>,
+): Promise<number> {
+  const interruption = new Interruption()
+  try {
+    return await work(interruption)
+  } catch (error) {
+    if (interruption.by === undefined) throw error
+    messages.say(`interrupted: ${untilThen}`)
+    return signalExitCode(interruption.by)
+  } finally {
+    interruption[Symbol.dispose]()
   }
 }

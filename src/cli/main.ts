@@ -2,9 +2,9 @@
 import { isatty } from 'node:tty'
 import { connect } from '../index.ts'
 import { runCommandLine } from './command-line.ts'
-import { standardErrorMessages } from './messages.ts'
-import { askAtTerminal } from './question.ts'
-import { finish, print } from './standard-output.ts'
+import { standardErrorMessages } from './speaking/messages.ts'
+import { askAtTerminal } from './speaking/question.ts'
+import { finish, print } from './speaking/standard-output.ts'
 
 const exitCode = await runCommandLine(process.argv.slice(2), {
   variables: process.env,

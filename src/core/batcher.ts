@@ -1,6 +1,6 @@
 import type { LockDriver, Request, Standing } from './driver.ts'
-import type { Environment } from './environment.ts'
-import { LeaseholdError } from './errors.ts'
+import type { Environment } from './time/environment.ts'
+import { clientClosed, LeaseholdError } from './errors.ts'
 
 /** Whoever made a request. `answered` is called once, with the times just before it was sent and when the answer came. */
 export interface Requester {
@@ -41,6 +41,7 @@ export class Batcher {
   /** Batches under way whose keys are not in `#busy` yet. */
   #unlisted: Batch[] = []
   #awaitingIdle: (() => void)[] = []
+  #closed = false
 
   constructor(driver: Pick<LockDriver, 'send'>, environment: Environment) {
     this.#driver = driver
@@ -65,6 +66,11 @@ export class Batcher {
     }
   }
 
+  /** Sends nothing more. Whoever asks for something is told that its outcome is not known. */
+  close(): void {
+    this.#closed = true
+  }
+
   #flushSoon(): void {
     if (this.#flushing) return
     this.#flushing = true
@@ -79,11 +85,19 @@ export class Batcher {
   #flush(): void {
     const gathered = this.#gathered
     this.#gathered = []
+    if (this.#closed) return this.#refuse(gathered)
     const ready = this.#underWay === 0 ? gathered : this.#freeAmong(gathered)
     if (ready.length > 1) ready.sort(byKey)
     if (ready.length <= requestsPerBatchMax) {
       if (ready.length > 0) this.#send(ready)
     } else for (const pending of split(ready)) this.#send(pending)
+  }
+
+  #refuse(gathered: readonly Pending[]): void {
+    const at = this.#environment.now()
+    const standing: Standing = { state: 'unknown', error: clientClosed() }
+    for (const { request, requester } of gathered) requester.answered(request, standing, Math.floor(at), at)
+    this.#tellIfIdle()
   }
 
   /** Those whose key has nothing under way; the others wait for that. */
@@ -140,6 +154,10 @@ export class Batcher {
       const standing: Standing = error === undefined ? checked(standings[index]) : { state: 'unknown', error }
       requester.answered(request, standing, sentAt, at)
     }
+    this.#tellIfIdle()
+  }
+
+  #tellIfIdle(): void {
     const isIdle = this.#underWay === 0 && this.#gathered.length === 0
     if (isIdle && this.#awaitingIdle.length > 0) for (const tell of this.#awaitingIdle.splice(0)) tell()
   }

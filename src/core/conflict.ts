@@ -8,7 +8,7 @@ export interface Wanted {
 }
 
 /** Whether two claims touch the same bytes. A claim without a range touches all of them. */
-export function overlaps(one: Wanted, other: Wanted): boolean {
+export function overlaps(one: Pick<Wanted, 'range'>, other: Pick<Wanted, 'range'>): boolean {
   if (one.range === undefined || other.range === undefined) return true
   return one.range.start < other.range.end && other.range.start < one.range.end
 }

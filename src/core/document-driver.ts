@@ -8,7 +8,7 @@
 import { listed } from './claim-record.ts'
 import { sendBySwapping, type DocumentSwapper } from './document-swaps.ts'
 import type { Heard, KeyPage, ListQuery, LockDriver, Request, Standing, Supports } from './driver.ts'
-import { systemEnvironment, type Environment } from './environment.ts'
+import { systemEnvironment, type Environment } from './time/environment.ts'
 import { LeaseholdError } from './errors.ts'
 import { decodeKey, type KeyDocument } from './key-document.ts'
 

@@ -2,11 +2,11 @@
  * One `send` over documents that can be compared and swapped: the rule is run on what was read, and what comes of it is
  * written back if nobody else wrote meanwhile.
  */
-import { admit, type News } from './admission.ts'
-import { pauseMs, type Backoff } from './backoff.ts'
+import { admit, type Change, type News } from './admission.ts'
+import { pauseMs, type Backoff } from './time/backoff.ts'
 import { keyOf } from './batcher.ts'
 import type { Request, Standing } from './driver.ts'
-import type { Environment } from './environment.ts'
+import type { Environment } from './time/environment.ts'
 import { LeaseholdError } from './errors.ts'
 import { fenceFloor } from './fence.ts'
 import { decodeKey, encodeKey, type KeyDocument } from './key-document.ts'
@@ -16,6 +16,8 @@ import type { KeyState } from './key-state.ts'
 export interface Loaded<Revision> {
   readonly document: KeyDocument | undefined
   readonly revision: Revision
+  /** It was not read but guessed: good for a swap, which finds out, and for nothing else. */
+  readonly isGuess?: boolean
 }
 
 export interface Swap<Revision> {
@@ -39,6 +41,11 @@ export interface DocumentSwapper<Revision> {
   }>
   /** Writes each document whose revision is unchanged. `unknown`: it cannot be said whether it was written. */
   swap(swaps: readonly Swap<Revision>[]): Promise<readonly ('swapped' | 'conflict' | { readonly unknown: unknown })[]>
+  /**
+   * Takes note of a change without its being written, if it can: a renewal, where leases are kept beside the documents.
+   * False: it must be written.
+   */
+  takesNote?(key: string, change: Change): boolean
   /** Answers in one round trip what it can, such as a claim on an idle key; undefined where the rule must decide. */
   fast?(requests: readonly Request[]): Promise<readonly (Standing | undefined)[]>
   /** Tells other clients. A hint: may fail, may be lost. */
@@ -87,13 +94,16 @@ async function race<Revision>(
   answers: (Standing | undefined)[],
 ): Promise<KeyWork[]> {
   const { now, wall, loaded } = await store.load(work.map(({ key }) => key))
+  const again: KeyWork[] = []
   const swaps: (Swap<Revision> & { readonly work: KeyWork; readonly standings: Standing[] })[] = []
   for (const [index, one] of work.entries()) {
-    const { document, revision } = loaded[index] as Loaded<Revision>
+    const { document, revision, isGuess = false } = loaded[index] as Loaded<Revision>
     try {
-      const { state, standings, news, changed } = judge(one, document, now, wall)
+      const { state, standings, news, changed } = judge(store, one, document, now, wall)
       if (changed) {
         swaps.push({ key: one.key, document: encodeKey(state), revision, idle: state.idle, work: one, standings, news })
+      } else if (isGuess) {
+        again.push(one)
       } else {
         answer(one, standings, answers)
       }
@@ -103,9 +113,8 @@ async function race<Revision>(
       answerUnknown(one, error, answers)
     }
   }
-  if (swaps.length === 0) return []
+  if (swaps.length === 0) return again
   const results = await store.swap(swaps)
-  const again: KeyWork[] = []
   for (const [index, swap] of swaps.entries()) {
     const result = results[index]
     if (result === 'swapped') {
@@ -121,7 +130,8 @@ async function race<Revision>(
 }
 
 /** What the rule makes of a key's requests. */
-function judge(
+function judge<Revision>(
+  store: DocumentSwapper<Revision>,
   work: KeyWork,
   document: KeyDocument | undefined,
   now: number,
@@ -135,7 +145,8 @@ function judge(
   let changed = false
   for (const { request } of work.requests) {
     const verdict = admit(state, request, now)
-    changed ||= verdict.changes.length > 0 || verdict.lastFence !== state.lastFence || verdict.ended !== state.ended
+    changed ||= verdict.changes.some((change) => store.takesNote?.(work.key, change) !== true)
+    changed ||= verdict.lastFence !== state.lastFence || verdict.ended !== state.ended
     state.apply(verdict)
     standings.push(verdict.standing)
     news.push(...verdict.news)

@@ -5,7 +5,7 @@
  * `admission.ts`, run by the store itself or in one atomic step beside it. Everything above (waiting, renewing,
  * deadlines, retries) lives in the client and is the same for every driver.
  */
-import type { Backoff } from './backoff.ts'
+import type { Backoff } from './time/backoff.ts'
 
 /** Shared claims may be held together, an exclusive one alone. */
 export type Mode = 'exclusive' | 'shared'
@@ -175,6 +175,8 @@ export interface Supports {
   readonly pollingDefault?: Backoff
   /** False: `list` does not show on whose behalf claims wait, so nobody can look for deadlocks. */
   readonly parties?: boolean
+  /** False: renewals are not written down, so `renewalCount` counts only those that changed something else. */
+  readonly renewals?: boolean
   /** False: a claim ends with the connection that made it, so no lease can be handed on or left to run out. */
   readonly handOff?: boolean
 }
@@ -222,6 +224,8 @@ export interface ListQuery {
   readonly after?: string
   /** Keys a page, 1 to 1000. */
   readonly limit?: number | undefined
+  /** An id the caller knows: a store that hides ids shows this one. */
+  readonly known?: string | undefined
 }
 
 export interface KeyPage {
@@ -240,6 +244,8 @@ export interface LockDriver {
   /** For messages and metrics, e.g. `sqlite`. */
   readonly name: string
   readonly supports: Supports
+  /** The store itself, where that is known: the same for two drivers says that they are of one store. */
+  readonly store?: unknown
   /** Connects and creates what the store lacks. Repeatable; safe when many processes do it at once. */
   open(): Promise<void>
   /**

@@ -48,7 +48,7 @@ export interface ErrorDetails {
   readonly fence?: number
   /** Who held the lock when it was not granted. */
   readonly holders?: readonly HolderSummary[]
-  /** How many stood in front. */
+  /** How many waited in front, or would have: holders do not count. Absent where the store keeps no queue. */
   readonly queuePosition?: number
   /** For DEADLOCK: who waits for whom, beginning with the one that was told to give way. */
   readonly cycle?: readonly DeadlockedParty[]
@@ -78,6 +78,11 @@ export class LeaseholdError extends Error {
     this.code = code
     Object.assign(this, rest)
   }
+}
+
+/** For whoever asks something of a client that has gone. */
+export function clientClosed(): LeaseholdError {
+  return new LeaseholdError('CLOSED', 'This client has been closed. Connect again.')
 }
 
 /** Reasons of UNAVAILABLE that another try cannot mend. */

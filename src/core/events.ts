@@ -1,5 +1,7 @@
 import type { Succession } from './driver.ts'
-import { messageOf, type ErrorCode } from './errors.ts'
+import { LeaseholdError, messageOf, type ErrorCode } from './errors.ts'
+import type { OptionNames } from './option-names.ts'
+import { nearest } from './suggestion.ts'
 
 /** What every event tells. */
 export interface LockEvent {
@@ -25,18 +27,36 @@ export interface LockEvents {
   stale: LockEvent & { readonly after: Succession }
   renewed: HeldEvent & { readonly renewals: number; readonly remainingMs: number }
   'renewal-failed': HeldEvent & { readonly error: unknown; readonly remainingMs: number }
-  /** A third of the lease is left and it has not been renewed. */
+  /** A third of the lease is left: it has not been renewed, or may not be held any longer (`max-hold`). */
   jeopardy: HeldEvent & { readonly reason: string; readonly remainingMs: number }
   /** Asked to leave: the lease will not be extended. */
   leaving: HeldEvent & { readonly reason: string; readonly remainingMs: number }
   lost: HeldEvent & { readonly reason: string; readonly heldMs: number }
   released: HeldEvent & { readonly heldMs: number }
+  /** The lease is over and its lock is still held: by the lease it was converted to, or by whoever resumes it. */
+  'passed-on': HeldEvent & { readonly how: 'converted' | 'handed-off'; readonly heldMs: number }
   /** An acquisition ended without a lease. */
   failed: LockEvent & { readonly code: ErrorCode; readonly waitMs: number; readonly attempts: number }
 }
 
 export type EventName = keyof LockEvents
 export type Listener<Name extends EventName> = (event: LockEvents[Name]) => void
+
+const eventNames: OptionNames<LockEvents> = {
+  waiting: true,
+  contention: true,
+  acquired: true,
+  takeover: true,
+  stale: true,
+  renewed: true,
+  'renewal-failed': true,
+  jeopardy: true,
+  leaving: true,
+  lost: true,
+  released: true,
+  'passed-on': true,
+  failed: true,
+}
 
 /** Who listens to what. A listener that throws harms nobody else. */
 export class Events {
@@ -48,6 +68,8 @@ export class Events {
   }
 
   on<Name extends EventName>(name: Name, listener: Listener<Name>): Disposable {
+    if (!Object.hasOwn(eventNames, name)) throw noEvent(name)
+    if (typeof listener !== 'function') throw new LeaseholdError('INVALID', `on('${name}') needs a function to call.`)
     let listeners = this.#listeners.get(name)
     if (listeners === undefined) this.#listeners.set(name, (listeners = new Set()))
     listeners.add(listener)
@@ -68,4 +90,14 @@ export class Events {
       }
     }
   }
+}
+
+function noEvent(name: unknown): LeaseholdError {
+  const names = Object.keys(eventNames)
+  const meant = typeof name === 'string' ? nearest(name, names) : undefined
+  const hint = meant === undefined ? '' : ` Did you mean '${meant}'?`
+  return new LeaseholdError(
+    'INVALID',
+    `There is no event ${JSON.stringify(name)}.${hint} The events are ${names.join(', ')}.`,
+  )
 }

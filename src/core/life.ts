@@ -5,15 +5,15 @@
  * thin runtime (`tenure.ts`) turns effects into sends and callbacks and wakes the claim at `wakeAt(life)`. A simulator
  * can drive it millions of times. The parts are in `life/`.
  */
-import { trustedUntil } from './deadline.ts'
+import { trustedUntil } from './time/deadline.ts'
 import type { Claim } from './driver.ts'
 import { answered, heard } from './life/answer.ts'
-import { beatEvery, renewNow, withTtl } from './life/beat.ts'
+import { askedElsewhere, beatEvery, renewNow, withTtl } from './life/beat.ts'
 import { conversionUnderWay, letGo, passOn, releaseAnswered, withdraw } from './life/ending.ts'
 import { nothing, type Event, type Life, type LifeTerms, type Stepped } from './life/state.ts'
 import { ticked } from './life/tick.ts'
 
-export { nextBeat, spreadOf } from './life/beat.ts'
+export { boundOf, nextBeat, spreadOf } from './life/beat.ts'
 export type { Effect, Event, Life, LifeTerms, Stepped } from './life/state.ts'
 
 /** A new claim, about to be sent. */
@@ -30,7 +30,8 @@ export function begin(claim: Claim, terms: LifeTerms, at: number): Stepped {
     sentAt,
     // No answer by then is worth having: the lease it grants would be over.
     deadline: trustedUntil(sentAt, claim.ttlMs),
-    doubtMs: Infinity,
+    doubtMs: undefined,
+    elsewhereMs: undefined,
     nextAt: Infinity,
     inFlight: true,
     askAgain: false,
@@ -65,6 +66,8 @@ export function step(life: Life, event: Event): Stepped {
   switch (event.type) {
     case 'answer':
       return answered(life, event)
+    case 'elsewhere':
+      return askedElsewhere(life, event.ttlMs, event.at)
     case 'release-answer':
       return releaseAnswered(life, event)
     case 'heard':

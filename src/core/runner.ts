@@ -1,10 +1,12 @@
 import { hostname } from 'node:os'
 import type { Runner } from './driver.ts'
-import type { Environment } from './environment.ts'
+import type { Environment } from './time/environment.ts'
 import { LeaseholdError } from './errors.ts'
 
 /** The most a caller may say about itself, as JSON: it is stored with every claim. */
-const metadataBytesMax = 8192
+export const metadataBytesMax = 8192
+/** How deep it may be nested: whoever shows it, or a store that reads it, can do so then. */
+export const metadataDepthMax = 64
 
 /** A new runner id: `runner_{time}_{8 hex}_{pid}`. */
 export function newRunnerId(environment: Environment, pid: number): string {
@@ -68,5 +70,13 @@ function checkMetadata(metadata: Readonly<Record<string, unknown>> | undefined):
     )
   }
   // A copy, so that what the caller changes later does not change what was claimed.
-  return JSON.parse(text) as Record<string, unknown>
+  const copy = JSON.parse(text) as Record<string, unknown>
+  if (!isDeeper(copy, metadataDepthMax)) return copy
+  throw new LeaseholdError('INVALID', `metadata is nested more than ${metadataDepthMax} deep.`)
+}
+
+/** Whether there are objects or lists inside each other for more than so many levels. */
+export function isDeeper(value: unknown, levels: number): boolean {
+  if (typeof value !== 'object' || value === null) return false
+  return levels === 0 || Object.values(value).some((inner) => isDeeper(inner, levels - 1))
 }

@@ -13,8 +13,9 @@ export interface Scope {
 export type ScopeLike = string | Scope
 
 const nameBytesMax = 512
+/** What no name and no line of text may have: it would end the line, or say something to a terminal. */
 // oxlint-disable-next-line no-control-regex -- control characters are what it looks for
-const controlCharacters = /[\u0000-\u001f\u007f-\u009f\u2028\u2029]/
+export const controlCharacters = /[\u0000-\u001f\u007f-\u009f\u2028\u2029]/
 const namespaceForm = /^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/
 
 /** A lock by name. */

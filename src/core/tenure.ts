@@ -1,10 +1,10 @@
-import type { Alarm, Sleeper } from './alarm.ts'
+import type { Alarm, Sleeper } from './time/alarm.ts'
 import type { Batcher, Requester } from './batcher.ts'
 import type { Claim, Request, Standing } from './driver.ts'
-import type { Environment } from './environment.ts'
+import type { Environment } from './time/environment.ts'
 import type { IdTable } from './id-table.ts'
 import { begin, step, wakeAt, type Effect, type Event, type Life, type LifeTerms, type Stepped } from './life.ts'
-import type { Moment } from './moments.ts'
+import type { Moment } from './time/moments.ts'
 import type { Roster, RosterMember } from './roster.ts'
 
 /** What the claims of one client share. */
@@ -33,6 +33,7 @@ export interface WatchedClaim {
 export interface HeartbeatThread {
   /** Renews this claim from now on, instead of as it was told before. */
   watch(claim: WatchedClaim): void
+  /** Renews it no more. What it was watched with is reported as settled when nothing of that is unanswered. */
   unwatch(id: string): void
   /** Hands over, now, the answers that came while this thread was busy. */
   drain(): void
@@ -53,6 +54,8 @@ export class Tenure implements Sleeper, Requester {
   alarmMoment: Moment | undefined
   readonly #office: Office
   #life: Life
+  /** Every ttl that the other thread was told to renew for, until it has said that it no longer does. */
+  #elsewhere: number[] | undefined
   /** Whoever waits for the claim, then whoever holds it. */
   observer: Observer
 
@@ -71,17 +74,23 @@ export class Tenure implements Sleeper, Requester {
     return tenure
   }
 
-  /** Follows a claim that was granted elsewhere, from a renewal on. Undefined: that was answered too late to trust it. */
+  /**
+   * Follows a claim that was granted elsewhere, from a renewal on, and takes over the doubt of whoever had it before.
+   * Undefined: the renewal was answered too late to trust it.
+   */
   static resume(
     office: Office,
     claim: Claim,
-    terms: LifeTerms,
+    terms: LifeTerms & Pick<Life, 'doubtMs'>,
     standing: Standing,
     sentAt: number,
     at: number,
   ): Tenure | undefined {
     const [asked] = begin(claim, terms, sentAt)
-    const [life] = step(asked, { type: 'answer', at, sentAt, askedMs: claim.ttlMs, standing, roll: 0 })
+    const [life] = step(
+      { ...asked, doubtMs: terms.doubtMs },
+      { type: 'answer', at, sentAt, askedMs: claim.ttlMs, standing, roll: 0 },
+    )
     if (life.phase !== 'held') return undefined
     const tenure = new Tenure(office, unobserved, life)
     office.tenures.set(claim.id, tenure)
@@ -148,7 +157,37 @@ export class Tenure implements Sleeper, Requester {
     const at = this.#office.environment.now()
     const trusted =
       standing.state === 'held' ? { ...standing, ttlMs: Math.min(standing.ttlMs, this.#life.ttlMs) } : standing
-    this.#dispatch({ type: 'answer', at, sentAt, askedMs, standing: trusted, roll: 0 })
+    this.#dispatch({ type: 'answer', at, sentAt, askedMs, standing: trusted, roll: 0, elsewhere: true })
+  }
+
+  /** Has the other thread, if there is one, renew this claim, with the ttl that is in force. */
+  renewElsewhere(heartbeatMs: number): void {
+    const { thread } = this.#office
+    if (thread === undefined) return
+    const { claim, ttlMs, sentAt } = this.#life
+    thread.watch({ key: claim.key, id: claim.id, ttlMs, heartbeatMs, sentAt })
+    this.#elsewhere ??= []
+    this.#elsewhere.push(ttlMs)
+    this.#boundBy(this.#elsewhere)
+  }
+
+  stopElsewhere(): void {
+    this.#office.thread?.unwatch(this.#life.claim.id)
+  }
+
+  /** The other thread no longer asks for this ttl, and nothing of what it has asked for is unanswered. */
+  settledElsewhere(ttlMs: number): void {
+    const told = this.#elsewhere ?? []
+    const index = told.indexOf(ttlMs)
+    if (index < 0) return
+    told.splice(index, 1)
+    this.#boundBy(told)
+  }
+
+  #boundBy(told: readonly number[]): void {
+    const ttlMs = told.length === 0 ? undefined : Math.min(...told)
+    if (ttlMs === this.#life.elsewhereMs) return
+    this.#dispatch({ type: 'elsewhere', at: this.#office.environment.now(), ttlMs })
   }
 
   /** Judges the deadline by the clock, without waiting for the alarm. Gives the time it read. */

@@ -1,9 +1,10 @@
-import type { Sleeper } from './alarm.ts'
-import { adaptivePolling, pauseMs, retryPresets, type Backoff } from './backoff.ts'
+import { listenForAbort, stopListeningForAbort } from './abort-listeners.ts'
+import type { Sleeper } from './time/alarm.ts'
+import { adaptivePolling, pauseMs, retryPresets, type Backoff } from './time/backoff.ts'
 import type { AbsentReason, Claim, Standing } from './driver.ts'
 import { LeaseholdError, worthRetrying, type DeadlockedParty } from './errors.ts'
 import type { Effect, LifeTerms } from './life.ts'
-import type { Moment } from './moments.ts'
+import type { Moment } from './time/moments.ts'
 import type { RosterMember } from './roster.ts'
 import { Tenure, type Office } from './tenure.ts'
 
@@ -14,6 +15,8 @@ export interface Patience {
   readonly signal: AbortSignal | undefined
   /** Set by the caller; absent: ask as long as `waitMs` allows, and try a store that fails ten times. */
   readonly retry: Backoff | undefined
+  /** How long to stay in a queue at most, once in it. Absent: as long as `waitMs` allows. */
+  readonly queueMs?: number | undefined
   /** The store's own pace, where asking it is dear. */
   readonly polling?: Backoff | undefined
 }
@@ -53,6 +56,8 @@ export abstract class Waiter implements Sleeper, RosterMember {
   #error: unknown
   /** When the next attempt is due, while pausing between two. */
   #pauseUntil = Infinity
+  /** When the place in the queue is given up although there is time left. */
+  #queueUntil = Infinity
   #over = false
   /** Why it is no longer wanted, while the store is asked to forget it. */
   #withdrawal: Miss | undefined
@@ -101,7 +106,7 @@ export abstract class Waiter implements Sleeper, RosterMember {
     if (signal?.aborted === true) return this.#miss({ type: 'aborted' })
     if (signal !== undefined) {
       this.#abort = (): void => this.#giveUp({ type: 'aborted' })
-      signal.addEventListener('abort', this.#abort)
+      listenForAbort(signal, this.#abort)
     }
     this.#attempt(this.#since)
   }
@@ -117,7 +122,7 @@ export abstract class Waiter implements Sleeper, RosterMember {
   }
 
   wake(now: number): void {
-    if (now >= this.#until)
+    if (now >= Math.min(this.#until, this.#queueUntil))
       this.#giveUp({ type: 'timeout', ahead: this.#ahead, error: this.#error ?? this.#noAnswer() })
     else if (now >= this.#pauseUntil) this.#attempt(now)
     else this.#setAlarm()
@@ -133,6 +138,7 @@ export abstract class Waiter implements Sleeper, RosterMember {
       case 'queued':
         this.#ahead = effect.ahead
         this.#error = undefined
+        this.#boundQueue()
         return this.queued(effect.ahead)
       case 'refused':
         return this.#refused(effect.standing)
@@ -183,7 +189,15 @@ export abstract class Waiter implements Sleeper, RosterMember {
   }
 
   #setAlarm(): void {
-    this.#office.alarm.set(this, Math.min(this.#until, this.#pauseUntil))
+    this.#office.alarm.set(this, Math.min(this.#until, this.#queueUntil, this.#pauseUntil))
+  }
+
+  /** Counts from the first place in a queue: until then attempts are counted themselves. */
+  #boundQueue(): void {
+    const { queueMs } = this.#patience
+    if (queueMs === undefined || this.#queueUntil !== Infinity) return
+    this.#queueUntil = this.#office.environment.now() + queueMs
+    this.#setAlarm()
   }
 
   /** A store that has said nothing at all is the reason, not whoever may hold the lock. */
@@ -220,6 +234,7 @@ export abstract class Waiter implements Sleeper, RosterMember {
     const { alarm, waiters } = this.#office
     alarm.set(this, Infinity)
     if (waiters.delete(this)) alarm.unhold()
-    if (this.#abort !== undefined) this.#patience.signal?.removeEventListener('abort', this.#abort)
+    const { signal } = this.#patience
+    if (this.#abort !== undefined && signal !== undefined) stopListeningForAbort(signal, this.#abort)
   }
 }

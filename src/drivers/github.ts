@@ -7,8 +7,8 @@
  */
 import { keyOf } from '../core/batcher.ts'
 import type { Claim, KeyPage, ListQuery, LockDriver, Request, Standing, Supports } from '../core/driver.ts'
-import { durationMs, positiveMs, type Duration } from '../core/duration.ts'
-import { systemEnvironment, type Environment } from '../core/environment.ts'
+import { durationMs, positiveMs, type Duration } from '../core/time/duration.ts'
+import { systemEnvironment, type Environment } from '../core/time/environment.ts'
 import { LeaseholdError } from '../core/errors.ts'
 import { pageOf } from '../core/paging.ts'
 import { ttlMaxMs } from './github/claim-comment.ts'
@@ -23,7 +23,7 @@ import { commentsByKey, listedClaims } from './github/listing.ts'
 import { LockIssues } from './github/lock-issues.ts'
 import { MirrorKeeper } from './github/mirror.ts'
 import { makeOctokit, type OctokitLike } from './github/octokit.ts'
-import { checkNames, type GithubOptions } from './github/options.ts'
+import { checkGithubOptions, type GithubOptions } from './github/options.ts'
 import { Pace } from './github/pace.ts'
 import { Seats } from './github/seats.ts'
 import { Signs } from './github/signs.ts'
@@ -90,7 +90,7 @@ class IssuesDriver implements GithubDriver {
     if (owner === undefined || repo === undefined) {
       throw new LeaseholdError('INVALID', `${JSON.stringify(repository)} is no repository. Use owner/repo.`)
     }
-    checkNames(options)
+    checkGithubOptions(options)
     this.#repository = { owner, repo }
     this.#options = options
     this.#environment = options.environment ?? systemEnvironment()

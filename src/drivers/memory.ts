@@ -6,14 +6,15 @@
  */
 import { admit } from '../core/admission.ts'
 import { keyOf } from '../core/batcher.ts'
-import { listed } from '../core/claim-record.ts'
+import { listed, type ClaimRecord } from '../core/claim-record.ts'
 import type { Heard, KeyPage, ListQuery, LockDriver, Request, Standing, Supports } from '../core/driver.ts'
-import { monotonicMs } from '../core/environment.ts'
+import { monotonicMs } from '../core/time/environment.ts'
 import { LeaseholdError } from '../core/errors.ts'
 import { fenceFloor } from '../core/fence.ts'
 import { fullSupport } from '../core/full-support.ts'
 import { KeyState, type FenceCounter } from '../core/key-state.ts'
 import { Listeners } from '../core/listeners.ts'
+import { checkOptions, type OptionNames } from '../core/option-names.ts'
 import { pageOf } from '../core/paging.ts'
 
 /** The store's time. `now` must never go back by itself; `wall` is milliseconds since 1970. */
@@ -29,6 +30,13 @@ export interface MemoryOptions {
   readonly clock?: MemoryClock
 }
 
+const memoryNames: OptionNames<MemoryOptions> = { name: true, clock: true }
+
+/** Fewer keys than this are no burden, whatever became of their holders. */
+const keysKeptAnyway = 1000
+/** A holder that is over for so long will not be asked for: its process died under a name used once. */
+const abandonedAfterMs = 3_600_000
+
 const supports: Supports = { ...fullSupport, ttlMaxMs: Number.MAX_SAFE_INTEGER }
 
 const systemClock: MemoryClock = { now: monotonicMs, wall: () => Date.now() }
@@ -37,6 +45,7 @@ const storesByName = new Map<string, MemoryStore>()
 
 /** A lock store in this process. */
 export function memory(options: MemoryOptions = {}): LockDriver {
+  checkOptions(options, memoryNames, 'memory')
   const { name, clock = systemClock } = options
   if (name === undefined) return new MemoryDriver(new MemoryStore(clock))
   let store = storesByName.get(name)
@@ -51,6 +60,8 @@ class MemoryStore {
   readonly #keys = new Map<string, KeyState>()
   /** Keys of which only an ending is remembered, oldest first, to be forgotten in passing. */
   readonly #remembered = new Set<string>()
+  /** Goes through the keys again and again, a few with each request. */
+  #round = this.#keys.entries()
   readonly #madeAt: number
   readonly #fences: FenceCounter
 
@@ -78,6 +89,7 @@ class MemoryStore {
     if (state.idle) this.#keys.delete(key)
     else if (state.ended !== undefined) this.#remembered.add(key)
     if (this.#remembered.size > 0) this.#forgetSome(now)
+    if (this.#keys.size > keysKeptAnyway) this.#forgetAbandoned(now)
     for (const { record, standing } of verdict.news) this.#push(key, record.claim.id, standing)
     return verdict.standing
   }
@@ -104,19 +116,35 @@ class MemoryStore {
     }
   }
 
+  /** Lets go of names that nobody has asked for since their claims were over. */
+  #forgetAbandoned(now: number): void {
+    for (let looks = 2; looks > 0; looks -= 1) {
+      const { value, done } = this.#round.next()
+      if (done === true) this.#round = this.#keys.entries()
+      else if (isAbandoned(value[1], now)) this.#keys.delete(value[0])
+    }
+  }
+
   #push(key: string, id: string, standing: Standing): void {
     queueMicrotask(() => this.listeners.tell(key, id, standing))
   }
 }
 
+function isAbandoned(state: KeyState, now: number): boolean {
+  const isOver = ({ expiresAt, claim }: ClaimRecord): boolean => now >= expiresAt + claim.graceMs + abandonedAfterMs
+  return state.holders().every(isOver) && state.waiters().every(isOver) && now >= (state.ended?.until ?? 0)
+}
+
 class MemoryDriver implements LockDriver {
   readonly name = 'memory'
   readonly supports = supports
+  readonly store: unknown
   readonly #store: MemoryStore
   readonly #listening: Disposable[] = []
   #closed = false
 
   constructor(store: MemoryStore) {
+    this.store = store
     this.#store = store
   }
 

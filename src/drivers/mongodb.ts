@@ -7,13 +7,15 @@
  */
 import { randomBytes } from 'node:crypto'
 import { sendBySwapping } from '../core/document-swaps.ts'
-import { positiveMs, type Duration } from '../core/duration.ts'
+import { positiveMs, type Duration } from '../core/time/duration.ts'
 import type { Heard, KeyPage, ListQuery, LockDriver, Request, Standing, Supports } from '../core/driver.ts'
-import { systemEnvironment } from '../core/environment.ts'
+import { systemEnvironment } from '../core/time/environment.ts'
 import { LeaseholdError } from '../core/errors.ts'
 import { fullSupport } from '../core/full-support.ts'
+import { leaseDefaults } from '../core/lease-defaults.ts'
 import { Listeners } from '../core/listeners.ts'
 import { Opening } from '../core/opening.ts'
+import { checkOptions, type OptionNames } from '../core/option-names.ts'
 import type { MongoSource } from './mongodb/client.ts'
 import type { ReadConcern } from './mongodb/concerns.ts'
 import { faultOf } from './mongodb/faults.ts'
@@ -55,11 +57,26 @@ export interface MongodbOptions {
   readonly clockForTests?: () => number
 }
 
-const defaults = { collection: 'DistributedLocks', ttl: 30_000, waitMin: 10, waitMax: 800, timeout: 5000 } as const
+const mongodbNames: OptionNames<MongodbOptions> = {
+  collection: true,
+  database: true,
+  ttl: true,
+  heartbeat: true,
+  waitMin: true,
+  waitMax: true,
+  adaptive: true,
+  changeStream: true,
+  readConcern: true,
+  timeout: true,
+  clockForTests: true,
+}
+
+const defaults = { collection: 'DistributedLocks', waitMin: 10, waitMax: 800, timeout: 5000 } as const
 const timeoutMinMs = 50
 
 /** A lock store in MongoDB: a URL, a `MongoClient` or a `Db` of the mongodb package. */
 export function mongodb(source: MongoSource, options: MongodbOptions = {}): LockDriver {
+  checkOptions(options, mongodbNames, 'mongodb')
   return new MongodbDriver(source, options)
 }
 
@@ -234,14 +251,4 @@ function paceOf({ waitMin, waitMax, adaptive = true }: MongodbOptions): Pace {
   const maxMs = positiveMs(waitMax ?? Math.max(defaults.waitMax, minMs), 'waitMax')
   if (minMs <= maxMs) return { minMs, maxMs, adaptive }
   throw new LeaseholdError('INVALID', `waitMin is ${minMs} ms, more than waitMax, ${maxMs} ms.`)
-}
-
-function leaseDefaults({ ttl, heartbeat }: MongodbOptions): Partial<Supports> {
-  const ttlMs = positiveMs(ttl ?? defaults.ttl, 'ttl')
-  const heartbeatMs = heartbeat === undefined ? ttlMs / 3 : positiveMs(heartbeat, 'heartbeat')
-  if (heartbeatMs <= ttlMs / 2) return { ttlDefaultMs: ttlMs, heartbeatDefaultMs: heartbeatMs }
-  throw new LeaseholdError(
-    'INVALID',
-    `heartbeat is ${heartbeatMs} ms, over half the ttl of ${ttlMs} ms: one failed renewal would lose the lock.`,
-  )
 }

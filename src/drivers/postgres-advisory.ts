@@ -8,9 +8,10 @@
  */
 import { keyOf } from '../core/batcher.ts'
 import type { Heard, KeyPage, ListQuery, LockDriver, Request, Standing, Supports } from '../core/driver.ts'
-import { positiveMs, type Duration } from '../core/duration.ts'
+import { positiveMs, type Duration } from '../core/time/duration.ts'
 import { LeaseholdError } from '../core/errors.ts'
 import { Listeners } from '../core/listeners.ts'
+import { checkOptions, type OptionNames } from '../core/option-names.ts'
 import { pageLimit } from '../core/paging.ts'
 import { Holdings } from './postgres/advisory-holdings.ts'
 import { advisoryKey } from './postgres/advisory-key.ts'
@@ -37,11 +38,15 @@ export interface PostgresAdvisoryOptions {
   readonly patienceMs?: number
 }
 
+const advisoryNames: OptionNames<PostgresAdvisoryOptions> = { schema: true, ttlMs: true, patienceMs: true }
+const advisoryHints = { ttl: "It is 'ttlMs' here, in milliseconds." }
+
 const ttlDefaultMs = 30_000
 const patienceDefaultMs = 5000
 
 /** Session advisory locks of a PostgreSQL database: a URL, a Pool of `pg`, or an instance of `postgres`. */
 export function postgresAdvisory(source: PostgresSource, options: PostgresAdvisoryOptions = {}): LockDriver {
+  checkOptions(options, advisoryNames, 'postgresAdvisory', advisoryHints)
   return new PostgresAdvisoryDriver(source, options)
 }
 
@@ -64,7 +69,7 @@ class PostgresAdvisoryDriver implements LockDriver {
   #closed = false
 
   constructor(source: PostgresSource, options: PostgresAdvisoryOptions) {
-    const fromUrl = typeof source === 'string' ? urlOptions(source) : undefined
+    const fromUrl = typeof source === 'string' ? urlOptions(source, ['schema', 'ttl']) : undefined
     this.#source = fromUrl?.url ?? source
     this.#schema = options.schema ?? fromUrl?.options.get('schema') ?? 'leasehold'
     this.#ttlMs =

@@ -13,6 +13,7 @@ import { LeaseholdError } from '../core/errors.ts'
 import { fullSupport } from '../core/full-support.ts'
 import { Listeners } from '../core/listeners.ts'
 import { Opening } from '../core/opening.ts'
+import { checkOptions, type OptionNames } from '../core/option-names.ts'
 import { pageLimit } from '../core/paging.ts'
 import { readAnswer, readNotice, readPage, type Notice } from './postgres/answer.ts'
 import { connectionsTo, type Connections, type PostgresSource, type Value } from './postgres/connections.ts'
@@ -39,6 +40,14 @@ export interface PostgresOptions extends SchemaOptions {
   readonly patienceMs?: number
 }
 
+const postgresNames: OptionNames<PostgresOptions> = {
+  schema: true,
+  unlogged: true,
+  poolSize: true,
+  listen: true,
+  patienceMs: true,
+}
+
 const poolSizeDefault = 4
 const patienceDefaultMs = 5000
 /** How often a driver that is in use forgets keys that are not, and how many at once. */
@@ -47,6 +56,7 @@ const keysPerTidying = 10_000
 
 /** A lock store in a PostgreSQL database: a URL, a Pool or Client of `pg`, or an instance of `postgres`. */
 export function postgres(source: PostgresSource, options: PostgresOptions = {}): LockDriver {
+  checkOptions(options, postgresNames, 'postgres')
   return new PostgresDriver(source, options)
 }
 
@@ -71,9 +81,13 @@ class PostgresDriver implements LockDriver {
   #tidiedAt = -Infinity
 
   constructor(source: PostgresSource, options: PostgresOptions) {
-    const fromUrl = typeof source === 'string' ? urlOptions(source) : undefined
+    const fromUrl = typeof source === 'string' ? urlOptions(source, urlNames) : undefined
     this.#source = fromUrl?.url ?? source
     this.#options = { ...optionsOf(fromUrl?.options), ...options }
+    const { poolSize = poolSizeDefault } = this.#options
+    if (!Number.isInteger(poolSize) || poolSize < 1) {
+      throw new LeaseholdError('INVALID', `poolSize is ${poolSize}. Use a whole number from 1 on.`)
+    }
     this.#patienceMs = options.patienceMs ?? patienceDefaultMs
     this.#waiting = new WaitingRoom(
       () => this.#listener?.hears !== true,
@@ -255,10 +269,15 @@ class PostgresDriver implements LockDriver {
 }
 
 /** What a URL may say: `?schema=locks&poolSize=2&unlogged=true`. */
+const urlNames = ['schema', 'poolSize', 'unlogged'] as const
+
 function optionsOf(parameters: ReadonlyMap<string, string> | undefined): PostgresOptions {
   const schema = parameters?.get('schema')
   const poolSize = parameters?.get('poolSize')
   const unlogged = parameters?.get('unlogged')
+  if (unlogged !== undefined && unlogged !== 'true' && unlogged !== 'false') {
+    throw new LeaseholdError('INVALID', `?unlogged=${unlogged} is neither true nor false.`)
+  }
   return {
     ...(schema !== undefined && { schema }),
     ...(poolSize !== undefined && { poolSize: Number(poolSize) }),

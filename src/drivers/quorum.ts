@@ -6,9 +6,10 @@
  */
 import { keyOf } from '../core/batcher.ts'
 import type { KeyPage, ListQuery, LockDriver, Request, Standing, Supports } from '../core/driver.ts'
-import { durationMs, positiveMs, type Duration } from '../core/duration.ts'
-import { systemEnvironment, type Environment } from '../core/environment.ts'
+import { durationMs, positiveMs, type Duration } from '../core/time/duration.ts'
+import { systemEnvironment, type Environment } from '../core/time/environment.ts'
 import { LeaseholdError, messageOf } from '../core/errors.ts'
+import { checkOptions, type OptionNames } from '../core/option-names.ts'
 import { Assembly } from './quorum/assembly.ts'
 import { claimOn } from './quorum/claiming.ts'
 import { evictOn } from './quorum/evicting.ts'
@@ -39,6 +40,13 @@ export interface QuorumOptions {
   readonly environment?: Environment
 }
 
+const quorumNames: OptionNames<QuorumOptions> = {
+  votesAfter: true,
+  answerWithin: true,
+  drift: true,
+  environment: true,
+}
+
 const votesAfterDefaultMs = 60_000
 const driftDefault = 0.01
 const listWithinMs = 5000
@@ -46,6 +54,7 @@ const closeWithinMs = 1000
 
 /** Locks held on a majority of an odd number of stores, three or more. Closing it closes them. */
 export function quorum(drivers: readonly LockDriver[], options: QuorumOptions = {}): LockDriver {
+  checkOptions(options, quorumNames, 'quorum')
   return new QuorumDriver(drivers, options)
 }
 
@@ -60,6 +69,10 @@ class QuorumDriver implements LockDriver {
   constructor(drivers: readonly LockDriver[], options: QuorumOptions) {
     if (drivers.length < 3 || drivers.length % 2 === 0 || new Set(drivers).size < drivers.length) {
       throw new LeaseholdError('INVALID', 'A quorum needs 3, 5 or 7 different stores: an even one is no safer.')
+    }
+    const stores = drivers.flatMap(({ store }) => (store === undefined ? [] : [store]))
+    if (new Set(stores).size < stores.length) {
+      throw new LeaseholdError('INVALID', 'Two drivers of a quorum are of one store, which would vote twice.')
     }
     const { votesAfter = votesAfterDefaultMs, answerWithin, drift = driftDefault } = options
     if (!(drift >= 0 && drift <= 0.5)) throw new LeaseholdError('INVALID', `drift is ${drift}. Use 0 to 0.5.`)
@@ -103,8 +116,8 @@ class QuorumDriver implements LockDriver {
   async list(query: ListQuery): Promise<KeyPage> {
     this.#refuseIfClosed()
     const { environment, majority } = this.#assembly
-    const { key, prefix } = query
-    const wanted = { ...(key !== undefined && { key }), ...(prefix !== undefined && { prefix }) }
+    const { key, prefix, known } = query
+    const wanted = { ...(key !== undefined && { key }), ...(prefix !== undefined && { prefix }), known }
     const pages = await this.#assembly.read(wanted, listWithinMs)
     return mergedPage(pages, query, Math.floor(environment.now()), majority)
   }

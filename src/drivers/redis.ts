@@ -6,12 +6,13 @@
  */
 import { randomBytes } from 'node:crypto'
 import { keyOf } from '../core/batcher.ts'
-import { inTime } from '../core/bounded.ts'
+import { inTime } from '../core/time/bounded.ts'
 import type { Heard, KeyPage, ListQuery, LockDriver, Request, Standing } from '../core/driver.ts'
 import { LeaseholdError } from '../core/errors.ts'
 import { fullSupport } from '../core/full-support.ts'
 import { Listeners } from '../core/listeners.ts'
 import { Opening } from '../core/opening.ts'
+import { checkOptions, type OptionNames } from '../core/option-names.ts'
 import { parseAddress } from './redis/address.ts'
 import { callsOf, isOneCall, type Call } from './redis/calls.ts'
 import { decodeNews, decodeReply, decodeSolo, openReply } from './redis/decoding.ts'
@@ -27,7 +28,7 @@ import { listPage } from './redis/listing.ts'
 import { NodeRedisClusterLink, NodeRedisLink, type NodeRedisClient, type NodeRedisCluster } from './redis/node-redis.ts'
 import { scriptsFor } from './redis/script.ts'
 import { Uptime } from './redis/uptime.ts'
-import { WaitingClaims } from './redis/waiting-claims.ts'
+import { WaitingClaims } from '../core/waiting-claims.ts'
 
 export type { IoredisClient } from './redis/ioredis.ts'
 export type { NodeRedisClient, NodeRedisCluster } from './redis/node-redis.ts'
@@ -51,13 +52,23 @@ export interface RedisOptions {
   readonly clockForTests?: () => number
 }
 
+const redisNames: OptionNames<RedisOptions> = {
+  url: true,
+  client: true,
+  prefix: true,
+  commandTimeoutMs: true,
+  clockForTests: true,
+}
+
 const commandTimeoutDefaultMs = 5000
 const commandTimeoutMinMs = 50
 
 /** A lock store in Redis, out of a URL, a client, or options. */
 export function redis(from: string | RedisClient | RedisOptions = {}): LockDriver {
   if (typeof from === 'string') return new RedisDriver({ url: from })
-  return new RedisDriver('call' in from || 'sendCommand' in from ? { client: from } : from)
+  if ('call' in from || 'sendCommand' in from) return new RedisDriver({ client: from })
+  checkOptions(from, redisNames, 'redis')
+  return new RedisDriver(from)
 }
 
 class RedisDriver implements LockDriver {

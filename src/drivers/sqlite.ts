@@ -24,10 +24,11 @@ import { Observer } from './sqlite/observer.ts'
 import { persist } from './sqlite/patience.ts'
 import { NotThisWay, takeShortcut } from './sqlite/shortcut.ts'
 import { standpointIn, type Standpoint } from './sqlite/standpoint.ts'
-import { defaultFile } from '../core/state-directory.ts'
+import { defaultFile } from '../core/machine/state-directory.ts'
+import { checkOptions, type OptionNames } from '../core/option-names.ts'
 import { ageOfFileMs, bellDirectory, createBellDirectory } from './sqlite/store-file.ts'
 import { inTransaction, type Outcome } from './sqlite/transaction.ts'
-import { systemSurroundings, type SqliteSurroundings } from './sqlite/surroundings.ts'
+import { forOthers, systemSurroundings, type SqliteSurroundings } from './sqlite/surroundings.ts'
 
 export type { SqliteClock, SqliteSurroundings } from './sqlite/surroundings.ts'
 
@@ -38,8 +39,21 @@ export interface SqliteOptions {
   readonly networkFileSystem?: boolean
   /** How long to wait for a file that other processes keep busy before UNAVAILABLE. 5 s unless told. */
   readonly patienceMs?: number
+  /**
+   * True: its claims are made for other processes, as by a server, and live by their ttl alone. Unless told they end with
+   * this process.
+   */
+  readonly forOthers?: boolean
   /** What to take from elsewhere than the machine, in tests. */
   readonly surroundings?: Partial<SqliteSurroundings>
+}
+
+const sqliteNames: OptionNames<SqliteOptions> = {
+  file: true,
+  networkFileSystem: true,
+  patienceMs: true,
+  forOthers: true,
+  surroundings: true,
 }
 
 const patienceDefaultMs = 5000
@@ -50,12 +64,14 @@ const tidyEveryMs = 60_000
 
 /** A lock store in a file. */
 export function sqlite(options: SqliteOptions = {}): LockDriver {
+  checkOptions(options, sqliteNames, 'sqlite')
   return new SqliteDriver(options)
 }
 
 class SqliteDriver implements LockDriver {
   readonly name = 'sqlite'
   readonly supports = fullSupport
+  readonly store: string
   readonly #file: string
   readonly #options: SqliteOptions
   readonly #surroundings: SqliteSurroundings
@@ -76,8 +92,10 @@ class SqliteDriver implements LockDriver {
   constructor(options: SqliteOptions) {
     this.#options = options
     this.#file = path.resolve(options.file ?? defaultFile())
+    this.store = this.#file
     this.#patienceMs = options.patienceMs ?? patienceDefaultMs
-    this.#surroundings = { ...systemSurroundings(), ...options.surroundings }
+    const surroundings = { ...systemSurroundings(), ...options.surroundings }
+    this.#surroundings = options.forOthers === true ? forOthers(surroundings) : surroundings
     this.#standpoint = standpointIn(this.#surroundings)
     this.#ringer = new BellRinger(bellDirectory(this.#file))
     this.#deathWatch = new DeathWatch({

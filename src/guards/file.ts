@@ -2,7 +2,8 @@ import { randomUUID } from 'node:crypto'
 import { closeSync, fsyncSync, openSync, renameSync } from 'node:fs'
 import { open, rm, stat } from 'node:fs/promises'
 import path from 'node:path'
-import { durationMs, type Duration } from '../core/duration.ts'
+import { checkOptions, type OptionNames } from '../core/option-names.ts'
+import { durationMs, type Duration } from '../core/time/duration.ts'
 import { openDatabase, type Database } from '../drivers/sqlite/database.ts'
 import { faultOf } from '../drivers/sqlite/faults.ts'
 import { persist } from '../drivers/sqlite/patience.ts'
@@ -12,6 +13,8 @@ export interface FileGuardOptions {
   /** How long to wait for another process that is just writing the file. Default 5 s, then UNAVAILABLE (`busy`). */
   readonly patience?: Duration
 }
+
+const fileNames: OptionNames<FileGuardOptions> = { patience: true }
 
 /**
  * Keeps stale holders out of a file. The file is replaced as a whole, so that readers see the old content or the new.
@@ -23,6 +26,7 @@ export class FileGuard {
   readonly #patienceMs: number
 
   constructor(file: string, options: FileGuardOptions = {}) {
+    checkOptions(options, fileNames, 'fileGuard')
     this.#file = path.resolve(file)
     this.#patienceMs = options.patience === undefined ? 5000 : durationMs(options.patience, 'patience')
   }

@@ -1,5 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { LeaseholdError } from '../core/errors.ts'
+import { checkOptions, type OptionNames } from '../core/option-names.ts'
 import { fenceHeader, readFence, refusedHeader } from './http-fence.ts'
 import { memoryGuard, type MemoryGuard } from './memory.ts'
 import { isSuperseded } from './superseded.ts'
@@ -12,6 +13,8 @@ export interface HttpGuardOptions<Request extends IncomingMessage = IncomingMess
   /** Lets requests without a fence through, unguarded. Unless told they are refused with 428. */
   readonly optional?: boolean
 }
+
+const httpNames: OptionNames<HttpGuardOptions> = { resource: true, guard: true, optional: true }
 
 /** Middleware as Express, Connect and many others take it. Under plain `node:http` the handler is `next`. */
 export type Middleware<Request extends IncomingMessage = IncomingMessage> = (
@@ -32,6 +35,7 @@ const safeMethods = new Set(['GET', 'HEAD', 'OPTIONS', 'TRACE'])
 export function httpGuard<Request extends IncomingMessage = IncomingMessage>(
   options: HttpGuardOptions<Request> = {},
 ): Middleware<Request> {
+  checkOptions(options, httpNames, 'httpGuard')
   const { resource = pathOf, guard = memoryGuard(), optional = false } = options
   return (request, response, next) => {
     const given = request.headers[fenceHeader.toLowerCase()]

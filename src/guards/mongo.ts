@@ -1,10 +1,13 @@
 import { LeaseholdError } from '../core/errors.ts'
+import { checkOptions, type OptionNames } from '../core/option-names.ts'
 import { checkFence, superseded } from './superseded.ts'
 
 export interface MongoGuardOptions {
   /** The field that keeps the fence; a dotted path if it lies deeper. */
   readonly field?: string
 }
+
+const mongoNames: OptionNames<MongoGuardOptions> = { field: true }
 
 /** What the driver gives: of `updateOne`, `replaceOne`, `deleteOne`, or of `findOneAndUpdate` (the document, or null). */
 export type MongoResult =
@@ -24,6 +27,7 @@ export class MongoGuard {
   readonly #field: string
 
   constructor(options: MongoGuardOptions = {}) {
+    checkOptions(options, mongoNames, 'mongoGuard')
     const { field = 'fence' } = options
     if (typeof field !== 'string' || field === '' || field.startsWith('$') || field.includes('\0')) {
       throw new LeaseholdError('INVALID', `${JSON.stringify(field)} is no name of a field.`)

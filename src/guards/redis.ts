@@ -1,4 +1,5 @@
 import { LeaseholdError } from '../core/errors.ts'
+import { checkOptions, type OptionNames } from '../core/option-names.ts'
 import script from './fenced-command.lua.generated.ts'
 import { checkFence, superseded } from './superseded.ts'
 
@@ -21,12 +22,15 @@ export interface RedisGuardOptions {
   readonly fenceKey?: (key: string) => string
 }
 
+const redisNames: OptionNames<RedisGuardOptions> = { fenceKey: true }
+
 /** Keeps stale holders out of Redis keys: one script checks the fence and runs the command, nothing can come in between. */
 export class RedisGuard {
   readonly #evaluate: (keys: string[], values: string[]) => Promise<unknown>
   readonly #fenceKey: (key: string) => string
 
   constructor(client: IoredisClient | NodeRedisClient, options: RedisGuardOptions = {}) {
+    checkOptions(options, redisNames, 'redisGuard')
     this.#evaluate =
       'defineCommand' in client
         ? (keys, values) => client.eval(script, keys.length, ...keys, ...values)

@@ -1,4 +1,5 @@
 import { LeaseholdError } from '../core/errors.ts'
+import { checkOptions, type OptionNames } from '../core/option-names.ts'
 import { affectedRows, type WriteResult } from './affected-rows.ts'
 import { checkFence, superseded } from './superseded.ts'
 
@@ -9,6 +10,8 @@ export interface SqlGuardOptions {
   /** The column that keeps the fence, a 64-bit integer (`bigint`). NULL means: not written under a fence yet. */
   readonly column?: string
 }
+
+const sqlNames: OptionNames<SqlGuardOptions> = { column: true }
 
 /** A piece of SQL, and the values of its placeholders in order. */
 export interface SqlPiece {
@@ -34,6 +37,7 @@ export class SqlGuard {
   readonly #column: string
 
   constructor(dialect: SqlDialect, options: SqlGuardOptions = {}) {
+    checkOptions(options, sqlNames, 'sqlGuard')
     if (!Object.hasOwn(quotes, dialect)) {
       throw new LeaseholdError('INVALID', `There is no SQL dialect ${JSON.stringify(dialect)}. Use ${dialects}.`)
     }

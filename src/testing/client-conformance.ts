@@ -1,4 +1,4 @@
-import { describe, test } from 'vitest'
+import { describe, test } from './vitest.ts'
 import type { Harness } from './bench.ts'
 import { asking } from './client/asking.ts'
 import { chaos } from './client/chaos.ts'

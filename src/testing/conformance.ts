@@ -15,7 +15,7 @@
  * })
  * ```
  */
-import { describe, expect, test } from 'vitest'
+import { describe, expect, test } from './vitest.ts'
 import type { Supports } from '../core/driver.ts'
 import type { Harness } from './bench.ts'
 import { batches } from './conformance/batches.ts'

@@ -1,4 +1,4 @@
-import type { Environment, Timer } from '../core/environment.ts'
+import type { Environment, Timer } from '../core/time/environment.ts'
 import { seededRandom } from './random.ts'
 
 interface PendingTimer {

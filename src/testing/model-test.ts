@@ -1,8 +1,7 @@
-import * as fc from 'fast-check'
-import { test } from 'vitest'
+import type { RunDetails } from 'fast-check'
+import { test } from './vitest.ts'
 import { termsOf, type Harness } from './bench.ts'
 import { scriptOf, type Command } from './model/command.ts'
-import { scripts } from './model/generate.ts'
 import { FenceFloor, Player } from './model/player.ts'
 
 export interface ModelTestOptions {
@@ -51,6 +50,8 @@ const timeLimitDefaultMs = 20_000
 export async function compareWithModel(harness: Harness, options: ModelTestOptions = {}): Promise<ModelTestResult> {
   const { runs = 500, commandsMax = 80, timeLimitMs = timeLimitDefaultMs } = options
   const terms = termsOf(harness)
+  // Only here: whoever plays no scripts needs no fast-check.
+  const [fc, { scripts }] = await Promise.all([import('fast-check'), import('./model/generate.ts')])
   const bench = await harness.open()
   let played = 0
   let commands = 0
@@ -78,7 +79,7 @@ export async function compareWithModel(harness: Harness, options: ModelTestOptio
 
 class Difference extends Error {}
 
-function tell(details: fc.RunDetails<[Command[]]>): Counterexample | undefined {
+function tell(details: RunDetails<[Command[]]>): Counterexample | undefined {
   // Interrupted by the time limit before anything was found: not a failure.
   if (details.counterexample === null) return undefined
   const [script] = details.counterexample

@@ -1,4 +1,4 @@
-import { describe, test } from 'vitest'
+import { describe, test } from './vitest.ts'
 import type { Supports } from '../core/driver.ts'
 import type { Harness } from './bench.ts'
 import { Company } from './client/company.ts'

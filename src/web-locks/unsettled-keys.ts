@@ -1,5 +1,5 @@
 import { submitOnce, type Batcher } from '../core/batcher.ts'
-import type { Environment } from '../core/environment.ts'
+import type { Environment } from '../core/time/environment.ts'
 
 /** The keys of requests that the store may not know of yet: whoever looks must let it answer them first. */
 export class UnsettledKeys {

@@ -67,6 +67,7 @@ class LeaseholdLockManager implements WebLockManager {
     const lease = await this.#claim(request)
     await myTurn()
     if (lease === null) return callback(null)
+    if (this.#client.closed) throw exception('AbortError', 'The client was closed before the callback could begin.')
     // Fired between the grant and now: that still counts as before it.
     if (signal?.aborted === true) {
       await lease.release()
@@ -102,13 +103,15 @@ class LeaseholdLockManager implements WebLockManager {
   }
 
   #terms({ steal, signal }: LockRequest, metadata: Readonly<Record<string, string>> | undefined): Terms {
-    return inOurWords(() =>
+    const terms = inOurWords(() =>
       this.#locks.terms({
         onConflict: steal ? 'force' : 'wait',
         ...(signal !== undefined && { signal }),
         ...(metadata !== undefined && { metadata }),
       }),
     )
+    // A request waits until it is granted or aborted, whatever the defaults say.
+    return { ...terms, patience: { ...terms.patience, queueMs: undefined } }
   }
 
   async #failure(scope: Scope, missed: Missed, terms: Terms): Promise<Error> {

@@ -1,5 +1,6 @@
 import { spawnSync } from 'node:child_process'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { connect } from '../../src/index.ts'
 import { openDatabase } from '../../src/drivers/sqlite/database.ts'
 import { gone, isRunning, Workshop } from './cli-process.ts'
 
@@ -215,8 +216,14 @@ describe('a lease in danger', () => {
     const holder = leasehold('run', 'demo', '--ttl', '3s', '--max-hold', '2s', '--', 'sleep', '600')
     const { code, errors } = await holder.ended()
     expect(code).toBe(76)
-    expect(errors).toContain('--max-hold')
+    expect(errors).toContain('"demo" was held for as long as --max-hold allows')
+    expect(errors).not.toMatch(/not renewed|could not be renewed|was lost/)
     expect(Date.now() - startedAt).toBeLessThan(6000)
+  })
+
+  test('--max-hold below the ttl leaves the command its time', async () => {
+    const holder = leasehold('run', 'demo', '--max-hold', '5s', '--', 'sh', '-c', 'sleep 1; echo done')
+    expect(await holder.ended()).toMatchObject({ code: 0, output: 'done\n' })
   })
 
   test('a leasehold that was suspended for longer than the lease kills the command when it wakes', async () => {
@@ -296,6 +303,62 @@ describe('what is left behind', () => {
   })
 })
 
+test('a lock that was acquired outlives its process, until it is released', async () => {
+  const acquired = await leasehold('acquire', 'demo', '--ttl', '10m', '--proof', 'demo.proof').ended()
+  expect(acquired.code).toBe(0)
+  expect((await leasehold('run', 'demo', '--no-wait', '--', 'true').ended()).code).toBe(75)
+  expect((await leasehold('renew', '--proof', 'demo.proof').ended()).code).toBe(0)
+  const [holder] = (await workshop.lock('demo')).holders
+  expect(`${holder?.fence}\n`).toBe(acquired.output)
+  expect((await leasehold('release', '--proof', 'demo.proof').ended()).code).toBe(0)
+  expect((await leasehold('run', 'demo', '--no-wait', '--', 'true').ended()).code).toBe(0)
+})
+
+describe('an election', () => {
+  const candidate = (name: string) =>
+    leasehold('elect', 'office', '--', 'sh', '-c', `echo $LEASEHOLD_FENCE > ${name}; sleep 600; true`)
+
+  test('has one leader, and the next one when it was deposed, which stands again', async () => {
+    const one = candidate('one')
+    const first = Number(await workshop.written('one'))
+    const other = candidate('other')
+    await other.says(/waiting for "leader:office", next in line/)
+    expect((await leasehold('evict', 'leader:office', '--reason', 'stuck', '--yes').ended()).code).toBe(0)
+    await one.says(/was lost: evicted: stuck.*\n.*standing for "leader:office" again\n.*waiting for "leader:office"/)
+    expect(Number(await workshop.written('other'))).toBeGreaterThan(first)
+    other.kill('SIGKILL')
+    await expect.poll(() => Number(workshop.read('one')), { timeout: 20_000 }).toBeGreaterThan(first)
+    one.kill('SIGTERM')
+    expect((await one.ended()).code).toBe(143)
+  })
+
+  test('is the same for programs, and a candidate that is interrupted no longer stands', async () => {
+    await using locks = await connect(`sqlite:${workshop.storeFile}`)
+    await locks.elect('office').campaign()
+    const one = candidate('one')
+    await one.says(/waiting for "leader:office"/)
+    one.kill('SIGINT')
+    expect((await one.ended()).code).toBe(130)
+    expect(workshop.read('one')).toBe('')
+    expect((await workshop.lock('leader:office')).waiters).toEqual([])
+  })
+
+  test('ends with the command that ends by itself, and with its exit code', async () => {
+    expect(await leasehold('elect', 'office', '--', 'sh', '-c', 'exit 3').ended()).toMatchObject({
+      code: 3,
+      errors: '',
+    })
+    // 76 is also what we say of a lease that was lost.
+    expect(await leasehold('elect', 'office', '--', 'sh', '-c', 'exit 76').ended()).toMatchObject({
+      code: 76,
+      errors: '',
+    })
+    expect((await leasehold('elect', 'office', '--shared', '--', 'true').ended()).code).toBe(64)
+    const { code, errors } = await leasehold('elect', 'office').ended()
+    expect({ code, errors }).toMatchObject({ code: 64, errors: expect.stringContaining('elect office -- COMMAND') })
+  })
+})
+
 test('a store that cannot be opened exits with 69', async () => {
   await leasehold('run', 'demo', '--', 'true').ended()
   const { code, errors } = await leasehold('ls', '--store', `sqlite:${workshop.storeFile}/inside`).ended()
@@ -309,10 +372,14 @@ test('ls shows holders and waiters of other processes', async () => {
   await waiter.says(/waiting for/)
   const { code, output } = await leasehold('ls').ended()
   expect(code).toBe(0)
-  expect(output).toMatch(new RegExp(`^NAME .*\ndemo +runner_\\S+ +\\S+ +${holder.pid} +[\\d:]+ +[\\d.]+ s +\\d+ +1\n$`))
+  expect(output).toMatch(
+    new RegExp(`^NAME .*\ndemo +name +runner_\\S+ +\\S+ +${holder.pid} +[\\d:]+ +[\\d.]+ s +\\d+ +1\n$`),
+  )
 })
 
 test('watch shows who holds a lock, whenever that changes, until it is interrupted', async () => {
+  // Only who takes a lock makes the store.
+  await leasehold('run', 'demo', '--', 'true').ended()
   const watch = leasehold('watch', 'demo')
   await expect.poll(() => watch.output, { timeout: 10_000 }).toMatch(/^\S+ demo: free\n$/)
   const { holder } = await startHolder('demo')

@@ -4,6 +4,7 @@ import { blocksOf, pages } from '../docs/blocks.ts'
 import type { Block } from '../docs/blocks.ts'
 import { compile, programOf } from '../docs/program.ts'
 import { complaintAboutNpm, runApart, withoutNpm } from '../docs/shell.ts'
+import { needProgram } from '../support/debian.ts'
 
 // Every code block of the docs works as printed. After the fence stands the language, then how the block is tested:
 //   ts, js             type-checked and run             ts no-run      type-checked: needs a server
@@ -12,7 +13,10 @@ import { complaintAboutNpm, runApart, withoutNpm } from '../docs/shell.ts'
 //   json               parsed                           text           not tested
 // Blocks in further languages are shown as they are, and listed in `shownOnly`.
 
-const shownOnly = ['text', 'mermaid', 'http', 'yaml', 'toml', 'sql', 'lua', 'html', 'diff']
+// The page about the server shows how to call it by hand.
+needProgram('curl', ['curl'])
+
+const shownOnly = ['text', 'mermaid', 'http', 'yaml', 'toml', 'sql', 'lua', 'html', 'diff', 'nginx']
 const blocks = pages().flatMap((page) => blocksOf(page))
 const programs = blocks.filter(({ language }) => language === 'ts' || language === 'js')
 const { scripts } = JSON.parse(readFileSync('package.json', 'utf8')) as { scripts: Record<string, string> }
@@ -37,7 +41,7 @@ describe.each(pages())('%s', (page) => {
     if (programs.includes(block)) {
       test(title, async () => {
         expect(complaints.get(block)).toEqual([])
-        if (runs) expect(await runApart(process.execPath, [programOf(block)])).toMatchObject({ ok: true })
+        if (runs) await expectSuccess(runApart(process.execPath, [programOf(block)]))
       })
     } else if (block.language === 'sh') {
       test(title, async () => {
@@ -46,13 +50,19 @@ describe.each(pages())('%s', (page) => {
         expect(npm.map((line) => complaintAboutNpm(line, scripts)).filter((each) => each !== undefined)).toEqual([])
         const script = lines.map(withoutNpm).join('\n')
         const args = [...(runs ? [] : ['-n']), '-euo', 'pipefail', '-c', script]
-        expect(await runApart('bash', args)).toMatchObject({ ok: true })
+        await expectSuccess(runApart('bash', args))
       })
     } else if (block.language === 'json') {
       test(`${page}:${block.line} parses`, () => expect(() => JSON.parse(block.text) as unknown).not.toThrow())
     }
   }
 })
+
+/** A block that failed says what it printed. */
+async function expectSuccess(run: ReturnType<typeof runApart>) {
+  const { ok, output } = await run
+  expect(ok, output).toBe(true)
+}
 
 let compilation: Promise<Map<Block, string[]>> | undefined
 /** Compiles once for all pages. */

@@ -68,7 +68,7 @@ describe('rights', () => {
     expect(lease.signal.reason).toMatchObject({ code: 'LOST' })
     const other = await taken(second)
     expect(other.fence).toBeGreaterThan(lease.fence)
-    const claim = first.locks.acquire(issue(number), { retry: 'none' })
+    const claim = first.locks.acquire(issue(number))
     await expect(scene.run(claim)).rejects.toMatchObject({ code: 'UNAVAILABLE', reason: 'auth' })
     await scene.world.pass(10_000)
     const asked = scene.fake.log.length

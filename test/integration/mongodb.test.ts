@@ -9,8 +9,10 @@ import { eventually } from '../support/eventually.ts'
 import { clientOf } from '../support/mongo-client.ts'
 import { mongoHarness } from '../support/mongo-harness.ts'
 import { afterReading } from '../support/mongo-reading.ts'
-import { againIfItFell } from '../support/mongo-falls.ts'
+import { againIfItFell, countFalls } from '../support/mongo-falls.ts'
 import { MongoServer } from '../support/mongo-server.ts'
+
+countFalls()
 
 const server = await MongoServer.start()
 const client = clientOf(server)
@@ -36,7 +38,7 @@ const restart = async (): Promise<void> => {
   await answers()
 }
 
-describe('one server', { retry: againIfItFell }, () => {
+describe('one server', { retry: againIfItFell, timeout: 60_000 }, () => {
   conformance('mongodb', mongoHarness(client, { database: 'conformance', restart, waitMax: 200 }))
 })
 

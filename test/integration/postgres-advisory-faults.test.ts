@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { Pool } from 'pg'
 import postgresJs from 'postgres'
-import { afterAll, afterEach, describe, expect, test } from 'vitest'
+import { afterAll, describe, expect, onTestFinished, test } from 'vitest'
 import { createLocks } from '../../src/index.ts'
 import type { LockDriver, Standing } from '../../src/core/driver.ts'
 import {
@@ -18,10 +18,6 @@ import { TcpProxy } from '../support/tcp-proxy.ts'
 
 // Few locks fit into such a server's memory.
 const server = await PostgresServer.start({ settings: { max_connections: 12, max_locks_per_transaction: 10 } })
-const cleanups: (() => Promise<unknown>)[] = []
-afterEach(async () => {
-  for (const cleanup of cleanups.splice(0).toReversed()) await cleanup()
-})
 afterAll(() => server.destroy())
 
 const schema = `advisory_${randomBytes(6).toString('hex')}`
@@ -29,7 +25,7 @@ const ttlMs = 5000
 
 async function open(options: PostgresAdvisoryOptions = {}, source: PostgresSource = server.url): Promise<LockDriver> {
   const driver = postgresAdvisory(source, { schema, ...options })
-  cleanups.push(() => driver.close())
+  onTestFinished(() => driver.close())
   await driver.open()
   return driver
 }
@@ -68,7 +64,7 @@ describe('the pinned connection', () => {
 
   test('is what a lease ends with: handing it off is refused, and it stays held', async () => {
     const locks = await createLocks({ driver: await open() })
-    cleanups.push(() => locks.close())
+    onTestFinished(() => locks.close())
     const lease = await locks.acquire('a', { ttl: ttlMs })
     await expect(lease.handOff()).rejects.toMatchObject({ code: 'UNSUPPORTED' })
     expect(lease.held).toBe(true)
@@ -77,7 +73,7 @@ describe('the pinned connection', () => {
   test('is terminated: the signal of the lease fires long before its ttl', async () => {
     const driver = await open()
     const locks = await createLocks({ driver })
-    cleanups.push(() => locks.close())
+    onTestFinished(() => locks.close())
     const lease = await locks.acquire('a', { ttl: ttlMs })
     const lost = new Promise((resolve) => lease.signal.addEventListener('abort', resolve))
     const startedAt = performance.now()
@@ -88,7 +84,7 @@ describe('the pinned connection', () => {
 
   test('falls silent: the server gives up its locks when the ttl is over', async () => {
     const proxy = await TcpProxy.start({ port: server.port })
-    cleanups.push(() => proxy.stop())
+    onTestFinished(() => proxy.stop())
     const other = await open()
     const silent = await open({ ttlMs: 3000, patienceMs: 300 }, `postgres://postgres@127.0.0.1:${proxy.port}/postgres`)
     const held = claimOf('a', { ttlMs: 3000, wait: false })
@@ -109,7 +105,7 @@ describe('the pinned connection', () => {
 
   test('is made anew by a client package behind our back: that is noticed, and nothing is believed held', async () => {
     const sql = postgresJs(server.url, { max: 4, onnotice: () => {} })
-    cleanups.push(() => sql.end({ timeout: 1 }))
+    onTestFinished(() => sql.end({ timeout: 1 }))
     const driver = await open({}, sql)
     const held = wish('a')
     expect(await claim(driver, held)).toMatchObject({ state: 'held' })
@@ -148,9 +144,9 @@ describe('the server', () => {
 
   test('is behind a pooler in transaction mode: refused with a clear error, and no lock is stranded', async () => {
     const bouncer = await PgBouncer.start(server.port, 'transaction')
-    cleanups.push(() => bouncer.stop())
+    onTestFinished(() => bouncer.stop())
     const driver = postgresAdvisory(bouncer.url, { schema })
-    cleanups.push(() => driver.close())
+    onTestFinished(() => driver.close())
     await expect(driver.open()).rejects.toMatchObject({
       code: 'UNAVAILABLE',
       reason: 'configuration',
@@ -162,7 +158,7 @@ describe('the server', () => {
 
   test('is behind a pooler in session mode: that works', async () => {
     const bouncer = await PgBouncer.start(server.port, 'session')
-    cleanups.push(() => bouncer.stop())
+    onTestFinished(() => bouncer.stop())
     const driver = await open({}, bouncer.url)
     expect(await claim(driver, wish('a'))).toMatchObject({ state: 'held' })
   })
@@ -194,7 +190,7 @@ describe('names', () => {
 
   test('held in one process exclude each other there too', async () => {
     const pool = new Pool({ connectionString: server.url, max: 1 })
-    cleanups.push(() => pool.end())
+    onTestFinished(() => pool.end())
     const driver = await open({}, pool)
     const first = wish('a')
     expect(await claim(driver, first)).toMatchObject({ state: 'held' })

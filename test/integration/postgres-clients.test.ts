@@ -2,35 +2,31 @@ import { randomBytes } from 'node:crypto'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { Client, Pool } from 'pg'
 import postgresJs from 'postgres'
-import { afterAll, afterEach, describe, expect, test } from 'vitest'
+import { afterAll, describe, expect, onTestFinished, test } from 'vitest'
 import { connect, createLocks } from '../../src/index.ts'
 import { postgres, type PostgresSource } from '../../src/drivers/postgres.ts'
 import { eventually } from '../support/eventually.ts'
 import { PostgresServer } from '../support/postgres-server.ts'
 
 const server = await PostgresServer.start()
-const cleanups: (() => Promise<unknown>)[] = []
-afterEach(async () => {
-  for (const cleanup of cleanups.splice(0).toReversed()) await cleanup()
-})
 afterAll(() => server.destroy())
 
 /** What a user may hand in, each with a way to see that we left it open. */
 const sources: Record<string, () => Promise<PostgresSource>> = {
   async 'a Pool of pg'() {
     const pool = new Pool({ connectionString: server.url, max: 1 })
-    cleanups.push(() => pool.end())
+    onTestFinished(() => pool.end())
     return pool
   },
   async 'a Client of pg'() {
     const client = new Client({ connectionString: server.url })
     await client.connect()
-    cleanups.push(() => client.end())
+    onTestFinished(() => client.end())
     return client
   },
   async 'an instance of postgres'() {
     const sql = postgresJs(server.url, { max: 1, onnotice: () => {} })
-    cleanups.push(() => sql.end())
+    onTestFinished(() => sql.end())
     return sql
   },
   async 'a URL'() {
@@ -43,9 +39,9 @@ describe.each(Object.entries(sources))('%s', (_name, source) => {
     const schema = `clients_${randomBytes(6).toString('hex')}`
     const driver = postgres(await source(), { schema })
     const locks = await createLocks({ driver })
-    cleanups.push(() => locks.close())
+    onTestFinished(() => locks.close())
     const others = await connect(`${server.url}?schema=${schema}`)
-    cleanups.push(() => others.close())
+    onTestFinished(() => others.close())
 
     const held = await others.acquire('a', { ttl: '60s', metadata: { text: 'quote " \\ and \u0000' } })
     const waiting = locks.acquire('a', { ttl: '60s' })
@@ -66,7 +62,7 @@ test('a Client of pg gets one statement at a time, however many locks are wanted
   await (await connect(server.url)).close()
   const client = new Client({ connectionString: server.url })
   await client.connect()
-  cleanups.push(() => client.end())
+  onTestFinished(() => client.end())
   let underWay = 0
   let most = 0
   const query = client.query.bind(client) as (...given: unknown[]) => unknown
@@ -79,7 +75,7 @@ test('a Client of pg gets one statement at a time, however many locks are wanted
     },
   })
   const locks = await createLocks({ driver: postgres(client) })
-  cleanups.push(() => locks.close())
+  onTestFinished(() => locks.close())
   const names = Array.from({ length: 20 }, (_, index) => `name-${index}`)
   // In different turns of the event loop, and so in different batches.
   await Promise.all(
@@ -93,7 +89,7 @@ test('a Client of pg gets one statement at a time, however many locks are wanted
 
 test('closing the locks leaves what was handed in open', async () => {
   const pool = new Pool({ connectionString: server.url, max: 2 })
-  cleanups.push(() => pool.end())
+  onTestFinished(() => pool.end())
   const locks = await createLocks({ driver: postgres(pool) })
   await (await locks.acquire('a')).release()
   await locks.close()

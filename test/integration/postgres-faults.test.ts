@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { Client } from 'pg'
-import { afterAll, afterEach, describe, expect, test } from 'vitest'
-import { createLocks, type Locks } from '../../src/index.ts'
+import { afterAll, describe, expect, onTestFinished, test } from 'vitest'
+import type { Locks } from '../../src/index.ts'
 import type { LockDriver } from '../../src/core/driver.ts'
 import { postgres, postgresSchema, type PostgresOptions, type PostgresSource } from '../../src/drivers/postgres.ts'
 import { claim, claimOf, release, renew } from '../support/claims.ts'
@@ -10,12 +10,9 @@ import { eventually } from '../support/eventually.ts'
 import { PgBouncer } from '../support/pgbouncer.ts'
 import { PostgresServer } from '../support/postgres-server.ts'
 import { TcpProxy } from '../support/tcp-proxy.ts'
+import { locksOn, opened } from '../support/opened.ts'
 
 const server = await PostgresServer.start({ settings: { max_connections: 60, max_wal_senders: 4 } })
-const cleanups: (() => Promise<unknown>)[] = []
-afterEach(async () => {
-  for (const cleanup of cleanups.splice(0).toReversed()) await cleanup()
-})
 afterAll(() => server.destroy())
 
 /** A schema that nobody else uses. */
@@ -24,21 +21,12 @@ function freshSchema(): string {
 }
 
 async function open(schema: string, options: PostgresOptions = {}, source: PostgresSource = server.url) {
-  const driver = postgres(source, { schema, ...options })
-  cleanups.push(() => driver.close())
-  await driver.open()
-  return driver
-}
-
-async function locksOn(driver: LockDriver): Promise<Locks> {
-  const locks = await createLocks({ driver })
-  cleanups.push(() => locks.close())
-  return locks
+  return opened(postgres(source, { schema, ...options }))
 }
 
 async function proxied(): Promise<{ proxy: TcpProxy; url: string }> {
   const proxy = await TcpProxy.start({ port: server.port })
-  cleanups.push(() => proxy.stop())
+  onTestFinished(() => proxy.stop())
   return { proxy, url: `postgres://postgres@127.0.0.1:${proxy.port}/postgres` }
 }
 
@@ -59,7 +47,7 @@ describe('the server', () => {
 
   test('crashes: all that was answered is as it was', async () => {
     const durable = await PostgresServer.start({ durable: true })
-    cleanups.push(() => durable.destroy())
+    onTestFinished(() => durable.destroy())
     const driver = await open(freshSchema(), { listen: false }, durable.url)
     const held = claimOf('a')
     const { fence } = (await claim(driver, held)) as { fence: number }
@@ -114,7 +102,7 @@ describe('the server', () => {
     }
     await expect(crowd()).rejects.toMatchObject({ code: '53300' })
     const driver = postgres(server.url, { schema, patienceMs: 500 })
-    cleanups.push(() => driver.close())
+    onTestFinished(() => driver.close())
     try {
       await expect(driver.open()).rejects.toMatchObject({ code: 'UNAVAILABLE', reason: 'busy' })
     } finally {
@@ -133,22 +121,22 @@ describe('the server', () => {
     const schema = freshSchema()
     await open(schema)
     const standby = await server.startStandby()
-    cleanups.push(() => standby.destroy())
+    onTestFinished(() => standby.destroy())
     const driver = postgres(standby.url, { schema })
-    cleanups.push(() => driver.close())
+    onTestFinished(() => driver.close())
     const sent = driver.open().then(() => claim(driver, claimOf('a')))
     await expect(sent).rejects.toMatchObject({ code: 'UNAVAILABLE', reason: 'read-only' })
   })
 
   test('does not know the user: auth is what is told', async () => {
     const driver = postgres(server.url.replace('postgres@', 'nobody@'))
-    cleanups.push(() => driver.close())
+    onTestFinished(() => driver.close())
     await expect(driver.open()).rejects.toMatchObject({ code: 'UNAVAILABLE', reason: 'auth' })
   })
 
   test('is not there: network is what is told', async () => {
     const driver = postgres('postgres://postgres@127.0.0.1:1/postgres')
-    cleanups.push(() => driver.close())
+    onTestFinished(() => driver.close())
     await expect(driver.open()).rejects.toMatchObject({ code: 'UNAVAILABLE', reason: 'network' })
   })
 })
@@ -295,7 +283,7 @@ describe('opening', () => {
     const at = Date.now() + 3000
     const url = `${server.url}?schema=${schema}&poolSize=1`
     const children = Array.from({ length: 20 }, () => new Child('postgres-open', [url, String(at)]))
-    cleanups.push(() => Promise.all(children.map((child) => child.kill())))
+    onTestFinished(async () => void (await Promise.all(children.map((child) => child.kill()))))
     const lines = await Promise.all(children.map((child) => child.line(/^fence/)))
     expect(new Set(lines).size).toBe(20)
     expect(await Promise.all(children.map((child) => child.ended()))).toEqual(children.map(() => 0))
@@ -310,7 +298,7 @@ describe('opening', () => {
       grant usage on schema ${schema} to ${user};
       grant select, insert, update, delete on all tables in schema ${schema} to ${user};
       grant usage on all sequences in schema ${schema} to ${user}`)
-    cleanups.push(() => server.sql(`drop owned by ${user}; drop role ${user}`))
+    onTestFinished(async () => void (await server.sql(`drop owned by ${user}; drop role ${user}`)))
     const driver = await open(schema, {}, server.url.replace('postgres@', `${user}@`))
     expect(await claim(driver, claimOf('a'))).toMatchObject({ state: 'held' })
     expect(await claim(driver, claimOf('a'))).toMatchObject({ state: 'waiting' })
@@ -328,7 +316,7 @@ describe('a transaction pooler', () => {
   test('is noticed: waiters poll, and nothing is lost', { timeout: 60_000 }, async () => {
     const schema = freshSchema()
     const bouncer = await PgBouncer.start(server.port, 'transaction')
-    cleanups.push(() => bouncer.stop())
+    onTestFinished(() => bouncer.stop())
     const [one, other] = await Promise.all([1, 2].map(async () => locksOn(await open(schema, {}, bouncer.url))))
     let holding = 0
     let turns = 0

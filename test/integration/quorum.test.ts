@@ -1,7 +1,7 @@
 import { setImmediate as nextTurn, setTimeout as pause } from 'node:timers/promises'
 import { afterAll, afterEach, beforeEach, describe, expect, test } from 'vitest'
 import type { LockDriver } from '../../src/core/driver.ts'
-import { systemEnvironment } from '../../src/core/environment.ts'
+import { systemEnvironment } from '../../src/core/time/environment.ts'
 import { quorum, type QuorumOptions } from '../../src/drivers/quorum.ts'
 import { redis } from '../../src/drivers/redis.ts'
 import { createLocks, type Locks } from '../../src/index.ts'

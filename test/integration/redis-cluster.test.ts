@@ -1,7 +1,7 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import { Cluster } from 'ioredis'
 import { createCluster } from 'redis'
-import { afterAll, afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { afterAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest'
 import type { Claim, LockDriver, Standing } from '../../src/core/driver.ts'
 import { hashTagOf } from '../../src/drivers/redis/hash-tags.ts'
 import { redis, type RedisClient } from '../../src/drivers/redis.ts'
@@ -14,25 +14,21 @@ import { SlotMove } from '../support/slot-move.ts'
 const cluster = await RedisCluster.start()
 afterAll(() => cluster.stop())
 
-const cleanups: (() => Promise<unknown> | void)[] = []
 beforeEach(async () => {
   await cluster.empty()
   await Promise.all(cluster.servers.map((server) => server.cli('CONFIG', 'RESETSTAT')))
 })
-afterEach(async () => {
-  for (const cleanup of cleanups.splice(0).toReversed()) await cleanup()
-})
 
 async function ioredisCluster(): Promise<RedisClient> {
   const client = new Cluster(cluster.startNodes)
-  cleanups.push(() => client.disconnect())
+  onTestFinished(() => client.disconnect())
   return client
 }
 
 async function nodeRedisCluster(): Promise<RedisClient> {
   const client = createCluster({ rootNodes: cluster.startNodes.map((socket) => ({ socket })) })
   await client.connect()
-  cleanups.push(() => client.destroy())
+  onTestFinished(() => client.destroy())
   return client
 }
 
@@ -56,7 +52,7 @@ function keysLike(prefix: string, tag: string): string[] {
 /** Begins to move a slot. No test leaves one half way. */
 async function beginMove(name: string): Promise<SlotMove> {
   const move = await SlotMove.begin(cluster, name)
-  cleanups.push(() => move.end())
+  onTestFinished(() => move.end())
   return move
 }
 
@@ -97,7 +93,7 @@ describe.each(libraries)('a slot that moves, over $library', ({ newClient }) => 
   let driver: LockDriver
   beforeEach(async () => {
     driver = redis(await newClient())
-    cleanups.push(() => driver.close())
+    onTestFinished(() => driver.close())
     await driver.open()
   })
 
@@ -218,13 +214,13 @@ describe('a node of a Cluster that stands still', () => {
   test('holds up its own locks and no others, and is dialled again', async () => {
     const url = `redis-cluster://${cluster.startNodes.map(({ host, port }) => `${host}:${port}`).join(',')}`
     const driver = redis({ url, commandTimeoutMs: 300 })
-    cleanups.push(() => driver.close())
+    onTestFinished(() => driver.close())
     await driver.open()
     const frozen = await cluster.primaryOf(slotName)
     const elsewhere = await keyOfAnother(frozen)
     await driver.send([claimOf('a', keyA), claimOf('b', elsewhere)].map((each) => ({ op: 'claim', claim: each })))
     frozen.freeze()
-    cleanups.push(() => frozen.thaw())
+    onTestFinished(() => frozen.thaw())
     for (let beat = 0; beat < 3; beat += 1) {
       const [held, other] = await renew(driver, { a: keyA, b: elsewhere })
       expect(held).toMatchObject({ state: 'unknown', error: { reason: 'network' } })
@@ -253,11 +249,11 @@ describe('a Cluster that loses a primary', () => {
   // An election may have to be held again.
   test('and has a replica of it goes on with the locks that had reached it', { timeout: 90_000 }, async () => {
     const replicated = await RedisCluster.start({ replicas: 1 })
-    cleanups.push(() => replicated.stop())
+    onTestFinished(() => replicated.stop())
     const driver = redis(
       `redis-cluster://${replicated.startNodes.map(({ host, port }) => `${host}:${port}`).join(',')}`,
     )
-    cleanups.push(() => driver.close())
+    onTestFinished(() => driver.close())
     await driver.open()
     const fence = fenceOf(await claim(driver, 'holder', keyA))
     await claim(driver, 'waiter', keyA)
@@ -284,7 +280,7 @@ describe.each(libraries)(
     test('are kept by their heartbeats', async () => {
       const ttl = 1500
       const locks = await createLocks({ driver: redis(await newClient()) })
-      cleanups.push(() => locks.close())
+      onTestFinished(() => locks.close())
       const names = [keyA, keyB].map((key) => key.replace('default/named:', ''))
       const leases = await Promise.all(names.map((name) => locks.acquire(name, { ttl })))
       const move = await beginMove(slotName)
@@ -308,7 +304,7 @@ describe.each(libraries)('clients at work while slots move, over $library', ({ n
     const turns: number[] = []
     const workers = Array.from({ length: 4 }, async (_, worker) => {
       const locks = await createLocks({ driver: redis(await newClient()) })
-      cleanups.push(() => locks.close())
+      onTestFinished(() => locks.close())
       turns[worker] = 0
       while (!work.over) {
         for (const name of names) {

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { Redis } from 'ioredis'
 import { createClient } from 'redis'
-import { afterAll, afterEach, describe, expect, test } from 'vitest'
+import { afterAll, describe, expect, onTestFinished, test } from 'vitest'
 import { connect, createLocks } from '../../src/index.ts'
 import { redis, type RedisClient } from '../../src/drivers/redis.ts'
 import { Child } from '../support/child.ts'
@@ -27,10 +27,6 @@ const server = await RedisServer.start({
 })
 const cluster = await RedisCluster.start()
 
-const cleanups: (() => Promise<unknown> | void)[] = []
-afterEach(async () => {
-  for (const cleanup of cleanups.splice(0).toReversed()) await cleanup()
-})
 afterAll(async () => {
   await Promise.all([server.stop(), cluster.stop()])
   rmSync(folder, { recursive: true })
@@ -47,7 +43,7 @@ const urls = {
 /** What a process says that visits these stores, with one client library and the certificate authority, or without. */
 async function visit(library: string, stores: readonly string[], trusts = true): Promise<readonly string[]> {
   const child = new Child('redis-visitor', [library, ...stores], trusts ? { NODE_EXTRA_CA_CERTS: caFile } : {})
-  cleanups.push(() => child.kill())
+  onTestFinished(() => child.kill())
   await child.ended()
   expect(child.complaints).not.toMatch(/Error/)
   return child.lines
@@ -124,7 +120,7 @@ describe('one lock', () => {
     await using lease = await secure.acquire('orders/42')
     expect(lease.fence).toBeGreaterThan(0)
     expect(await plain.tryAcquire('orders/42')).toBeNull()
-    cleanups.push(() => ('call' in client ? client.disconnect() : client.destroy?.()))
+    onTestFinished(() => ('call' in client ? client.disconnect() : client.destroy?.()))
   })
 
   test('is the same over TCP and a socket in one database, and another in another', async () => {
@@ -162,7 +158,7 @@ describe('a Cluster by its URL', () => {
       'cluster-announce-ip': '127.0.0.1',
     }
     const node = await RedisServer.start({ settings })
-    cleanups.push(() => node.stop())
+    onTestFinished(() => node.stop())
     const cli = (...args: readonly string[]): Promise<string> => node.cli('--no-auth-warning', '-a', 'p@ss', ...args)
     const all = Array.from({ length: 16_384 }, (_, slot) => String(slot))
     expect(await cli('CLUSTER', 'ADDSLOTS', ...all)).toBe('OK')

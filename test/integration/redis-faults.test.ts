@@ -3,7 +3,7 @@ import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { setTimeout as pause } from 'node:timers/promises'
 import { Redis } from 'ioredis'
-import { afterEach, describe, expect, test } from 'vitest'
+import { describe, expect, onTestFinished, test } from 'vitest'
 import type { Claim, LockDriver, Standing } from '../../src/core/driver.ts'
 import { hashTagOf } from '../../src/drivers/redis/hash-tags.ts'
 import { redis, type RedisOptions } from '../../src/drivers/redis.ts'
@@ -13,27 +13,21 @@ import { freePort } from '../support/free-port.ts'
 import { RedisServer, type RedisServerOptions } from '../support/redis-server.ts'
 import { TcpProxy } from '../support/tcp-proxy.ts'
 
-const cleanups: (() => Promise<unknown> | void)[] = []
-
-afterEach(async () => {
-  for (const cleanup of cleanups.splice(0).toReversed()) await cleanup()
-})
-
 async function startServer(options: RedisServerOptions = {}): Promise<RedisServer> {
   const server = await RedisServer.start(options)
-  cleanups.push(() => server.stop())
+  onTestFinished(() => server.stop())
   return server
 }
 
 async function startProxy(server: RedisServer): Promise<TcpProxy> {
   const proxy = await TcpProxy.start({ port: server.port })
-  cleanups.push(() => proxy.stop())
+  onTestFinished(() => proxy.stop())
   return proxy
 }
 
 async function openDriver(options: string | RedisOptions): Promise<LockDriver> {
   const driver = redis(options)
-  cleanups.push(() => driver.close())
+  onTestFinished(() => driver.close())
   await driver.open()
   return driver
 }
@@ -122,14 +116,14 @@ describe('a Redis that stands still', () => {
   test('past the ttl: the holder stops first, and the next one has a higher fence', async () => {
     const server = await startServer()
     const locks = await createLocks({ driver: redis(server.url) })
-    cleanups.push(() => locks.close())
+    onTestFinished(() => locks.close())
     const lease = await locks.acquire('orders/42', { ttl: 1000 })
     const lost = new Promise<number>((resolve) => {
       lease.signal.addEventListener('abort', () => resolve(performance.now()))
     })
     const frozenAt = performance.now()
     server.freeze()
-    cleanups.push(() => server.thaw())
+    onTestFinished(() => server.thaw())
     const lostAt = await lost
     expect(lostAt - frozenAt).toBeLessThan(1000)
     await pause(Math.max(0, 1100 - (performance.now() - frozenAt)))
@@ -143,7 +137,7 @@ describe('a Redis that stands still', () => {
     const driver = await openDriver(server.url)
     await claim(driver, 'holder')
     server.freeze()
-    cleanups.push(() => server.thaw())
+    onTestFinished(() => server.thaw())
     const startedAt = performance.now()
     const standing = await renew(driver, 'holder', 900)
     expect(standing).toMatchObject({ state: 'unknown', error: { code: 'UNAVAILABLE', reason: 'network' } })
@@ -211,7 +205,7 @@ describe('scripts', () => {
     const server = await startServer()
     const driver = await openDriver(server.url)
     const client = new Redis(server.port)
-    cleanups.push(() => client.disconnect())
+    onTestFinished(() => client.disconnect())
     const turns = { over: false }
     const flushing = (async () => {
       while (!turns.over) await client.script('FLUSH')
@@ -239,7 +233,7 @@ describe('a subscription that is lost', () => {
 
   function clientOf({ port }: RedisServer): Redis {
     const client = new Redis(port)
-    cleanups.push(() => client.disconnect())
+    onTestFinished(() => client.disconnect())
     return client
   }
 
@@ -310,10 +304,10 @@ describe('a Redis that refuses', () => {
   test('a wrong password is told as auth, at opening', async () => {
     const server = await startServer({ settings: { requirepass: 'right' } })
     const wrong = redis(`redis://:wrong@127.0.0.1:${server.port}`)
-    cleanups.push(() => wrong.close())
+    onTestFinished(() => wrong.close())
     await expect(wrong.open()).rejects.toMatchObject({ code: 'UNAVAILABLE', reason: 'auth' })
     const none = redis(server.url)
-    cleanups.push(() => none.close())
+    onTestFinished(() => none.close())
     await expect(none.open()).rejects.toMatchObject({ code: 'UNAVAILABLE', reason: 'auth' })
     const right = await openDriver(`redis://:right@127.0.0.1:${server.port}`)
     expect(await claim(right, 'holder')).toMatchObject({ state: 'held' })
@@ -376,7 +370,7 @@ describe('a Redis that refuses', () => {
   test('a server that is no Redis is told as such', async () => {
     const server = createServer((_request, response) => response.end('welcome'))
     await once(server.listen(await freePort(), '127.0.0.1'), 'listening')
-    cleanups.push(() => void server.close())
+    onTestFinished(() => void server.close())
     const { port } = server.address() as AddressInfo
     await expect(openDriver(`redis://127.0.0.1:${port}`)).rejects.toMatchObject({
       code: 'UNAVAILABLE',
@@ -429,7 +423,7 @@ describe('a failover to a replica that lags behind', () => {
 
     expect(fence).toBeGreaterThan(lost)
     const client = new Redis(replica.port)
-    cleanups.push(() => client.disconnect())
+    onTestFinished(() => client.disconnect())
     const guard = redisGuard(client)
     await guard.set('total', 'by the other', fence)
     await expect(guard.set('total', 'by the first holder', lost)).rejects.toMatchObject({ code: 'LOST' })
@@ -441,7 +435,7 @@ describe('a closed driver', () => {
   test('leaves no connection of its own open, and the client it was given as it is', async () => {
     const server = await startServer()
     const client = new Redis(server.port)
-    cleanups.push(() => client.disconnect())
+    onTestFinished(() => client.disconnect())
     await client.ping()
     const given = await openDriver({ client })
     const own = await openDriver(server.url)
@@ -542,7 +536,7 @@ describe('a driver that is closed while it dials again', () => {
     const unhandled: unknown[] = []
     const note = (error: unknown): void => void unhandled.push(error)
     process.on('unhandledRejection', note)
-    cleanups.push(() => void process.off('unhandledRejection', note))
+    onTestFinished(() => void process.off('unhandledRejection', note))
     // Slow enough for some turn to close just when the subscription has been asked for again.
     const proxy = await startProxy(server)
     proxy.delayMs = 10

@@ -1,6 +1,10 @@
 import { execFileSync } from 'node:child_process'
 import { accessSync, constants, readFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
 import { delimiter, join } from 'node:path'
+
+/** Locked by whoever runs apt. */
+const turns = join(tmpdir(), 'leasehold-tests-apt.lock')
 
 /** Where a real server's program was looked for, and what to do when it is not there. */
 export class MissingProgram extends Error {}
@@ -31,10 +35,10 @@ export function needProgram(name: string, packages: readonly string[], folders: 
 
 function install(packages: readonly string[]): void {
   const options = { stdio: 'ignore', env: { ...process.env, DEBIAN_FRONTEND: 'noninteractive' } } as const
-  // Two test files may want to install at once: wait for each other instead of failing.
-  const apt = ['-o', 'DPkg::Lock::Timeout=120', '-q', '-y']
-  execFileSync('apt-get', [...apt, 'update'], options)
-  execFileSync('apt-get', [...apt, 'install', '--no-install-recommends', ...packages], options)
+  // Two test files may want to install at once: they take turns. Somebody else's apt is waited for, too.
+  const apt = [turns, 'apt-get', '-o', 'DPkg::Lock::Timeout=120', '-q', '-y']
+  execFileSync('flock', [...apt, 'update'], options)
+  execFileSync('flock', [...apt, 'install', '--no-install-recommends', ...packages], options)
 }
 
 function mayInstall(): boolean {

@@ -11,6 +11,8 @@ import { mongodProgram } from './mongod-program.ts'
 
 /** The first start of all makes a Windows out of nothing. */
 const startedWithinMs = 60_000
+/** Later ones take two seconds, or hang. */
+const startedAgainWithinMs = 10_000
 /**
  * Clients ask a server how it is instead of keeping a question open: the Windows build falls over, at times, when a client
  * leaves while it is being answered.
@@ -41,6 +43,7 @@ export class MongoServer {
   readonly #settings: Readonly<Record<string, string>>
   #process: ChildProcess | undefined
   #restarts = 0
+  #hasRun = false
 
   private constructor(port: number, settings: Readonly<Record<string, string>>) {
     this.port = port
@@ -60,12 +63,28 @@ export class MongoServer {
     // Whoever started it may end with an error, and must not leave it behind.
     process.once('exit', this.#quit)
     const deadline = Date.now() + startedWithinMs
+    let hangsFrom = this.#hasRun ? Date.now() + startedAgainWithinMs : Infinity
     while (!(await this.#answers())) {
       if (this.#restarts > restartsMax || Date.now() > deadline) {
         throw new Error(`mongod did not start:\n${this.#lastWords()}`)
       }
+      if (Date.now() > hangsFrom) {
+        await this.#launchAgain()
+        hangsFrom = Date.now() + startedAgainWithinMs
+      }
       await pause(50)
     }
+    this.#hasRun = true
+  }
+
+  /** It hangs before it has begun. */
+  async #launchAgain(): Promise<void> {
+    falls += 1
+    this.#restarts += 1
+    console.error(`mongod on port ${this.port} does not start, once more:\n${this.#lastWords()}`)
+    await this.kill()
+    this.#launch()
+    process.once('exit', this.#quit)
   }
 
   #launch(): void {

@@ -16,6 +16,8 @@ export interface PostgresServerOptions {
   readonly settings?: Readonly<Record<string, string | number>>
   /** Waits for the disk, as a real one does. Default: false, since tests only need it when they pull the plug. */
   readonly durable?: boolean
+  /** Beside what this process has. */
+  readonly environment?: Readonly<Record<string, string>>
 }
 
 const startMs = 30_000
@@ -24,13 +26,15 @@ export class PostgresServer {
   readonly port: number
   readonly directory: string
   readonly #settings: Readonly<Record<string, string | number>>
+  readonly #environment: Readonly<Record<string, string>>
   #process: ChildProcess | undefined
   #client: Client | undefined
 
-  private constructor(directory: string, port: number, settings: Readonly<Record<string, string | number>>) {
+  private constructor(directory: string, port: number, { settings = {}, environment = {} }: PostgresServerOptions) {
     this.directory = directory
     this.port = port
     this.#settings = settings
+    this.#environment = environment
   }
 
   /** A fresh server, ready for connections. */
@@ -65,7 +69,7 @@ export class PostgresServer {
     giveToPostgres(home)
     const fast = options.durable === true ? {} : { fsync: 'off', synchronous_commit: 'off' }
     const settings = { max_connections: 100, listen_addresses: '127.0.0.1', ...fast, ...options.settings }
-    return new PostgresServer(path.join(home, 'data'), await freePort(), settings)
+    return new PostgresServer(path.join(home, 'data'), await freePort(), { ...options, settings })
   }
 
   get url(): string {
@@ -77,7 +81,8 @@ export class PostgresServer {
     const settings = { port: this.port, unix_socket_directories: path.dirname(this.directory), ...this.#settings }
     const flags = Object.entries(settings).flatMap(([name, value]) => ['-c', `${name}=${value}`])
     const { file, prefix } = programAsPostgres('postgres')
-    this.#process = spawn(file, [...prefix, '-D', this.directory, ...flags], { stdio: 'ignore' })
+    const env = { ...process.env, ...this.#environment }
+    this.#process = spawn(file, [...prefix, '-D', this.directory, ...flags], { stdio: 'ignore', env })
     // Whoever started it may end with an error, and must not leave it behind.
     process.once('exit', this.#quit)
     await this.#isReady()

@@ -1,6 +1,5 @@
 /** Private Redis servers for tests: real ones, on free ports, with a folder of their own. */
-import { execFile, spawn, type ChildProcess } from 'node:child_process'
-import { once } from 'node:events'
+import { execFile, spawn } from 'node:child_process'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { connect } from 'node:net'
 import { tmpdir } from 'node:os'
@@ -9,24 +8,27 @@ import { setTimeout as pause } from 'node:timers/promises'
 import { promisify } from 'node:util'
 import { needProgram } from './debian.ts'
 import { freePort } from './free-port.ts'
+import { ServerProcess } from './server-process.ts'
 
 export interface RedisServerOptions {
   /** Lines of redis.conf, by name. */
   readonly settings?: Readonly<Record<string, string>>
   /** Below 32768, unless told. */
   readonly port?: number
+  /** Beside what this process has. */
+  readonly environment?: Readonly<Record<string, string>>
 }
 
 const startedWithinMs = 10_000
 
-export class RedisServer {
+export class RedisServer extends ServerProcess {
   readonly port: number
   readonly url: string
   readonly folder = mkdtempSync(path.join(tmpdir(), 'leasehold-redis-'))
   readonly #options: RedisServerOptions
-  #process: ChildProcess | undefined
 
   private constructor(port: number, options: RedisServerOptions) {
+    super()
     this.port = port
     this.url = `redis://127.0.0.1:${port}`
     this.#options = options
@@ -43,7 +45,7 @@ export class RedisServer {
   }
 
   get pid(): number {
-    return this.#process?.pid as number
+    return this.process?.pid as number
   }
 
   /** Starts again after `kill`, on the same port and with what is on disk. */
@@ -60,29 +62,12 @@ export class RedisServer {
       ...this.#options.settings,
     }
     const args = Object.entries(settings).flatMap(([name, value]) => [`--${name}`, value])
-    this.#process = spawn(program, args, { stdio: 'ignore', detached: false })
+    this.process = spawn(program, args, { stdio: 'ignore', env: { ...process.env, ...this.#options.environment } })
     const deadline = Date.now() + startedWithinMs
     while (!(await this.#answers())) {
       if (Date.now() > deadline) throw new Error(`redis-server did not start within ${startedWithinMs} ms.`)
       await pause(10)
     }
-  }
-
-  /** Ends it as a crash would. What was not on disk is lost. */
-  async kill(): Promise<void> {
-    const running = this.#process
-    if (running === undefined || running.exitCode !== null || running.signalCode !== null) return
-    running.kill('SIGKILL')
-    await once(running, 'exit')
-  }
-
-  /** Stops it in its tracks: connections stay, nothing is answered. */
-  freeze(): void {
-    this.#process?.kill('SIGSTOP')
-  }
-
-  thaw(): void {
-    this.#process?.kill('SIGCONT')
   }
 
   /** One command, through redis-cli; resolves to what it prints. */

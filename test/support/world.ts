@@ -1,4 +1,4 @@
-import type { Environment, Timer } from '../../src/core/environment.ts'
+import type { Environment, Timer } from '../../src/core/time/environment.ts'
 import { seededRandom } from '../../src/testing/random.ts'
 
 interface Due {

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { Alarm, type Sleeper } from '../../src/core/alarm.ts'
+import { Alarm, type Sleeper } from '../../src/core/time/alarm.ts'
 import { fakeTime } from '../../src/testing/fake-time.ts'
 import { seededRandom } from '../../src/testing/random.ts'
 

@@ -11,8 +11,9 @@ const mayImport: Record<string, readonly string[]> = {
   // The file guard uses the SQLite driver's binding: the lock of a SQLite file is the only one Node has for files.
   guards: ['core', 'drivers'],
   'web-locks': ['api', 'core'],
+  telemetry: ['api', 'core', 'index.ts'],
   dashboard: ['api', 'core'],
-  server: ['api', 'core', 'dashboard', 'index.ts'],
+  server: ['api', 'core', 'dashboard', 'telemetry', 'index.ts'],
   cli: ['api', 'core', 'server', 'dashboard', 'index.ts'],
   testing: ['api', 'core', 'drivers', 'web-locks', 'index.ts'],
 }

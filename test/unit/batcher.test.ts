@@ -3,6 +3,7 @@ import { Batcher, submitOnce } from '../../src/core/batcher.ts'
 import type { LockDriver, Request, Standing } from '../../src/core/driver.ts'
 import { memory } from '../../src/drivers/memory.ts'
 import { fakeTime } from '../../src/testing/fake-time.ts'
+import { isSettled } from './support/bench-of-locks.ts'
 
 const absent: Standing = { state: 'absent', reason: 'unknown' }
 const release = (key: string, id = 'id'): Request => ({ op: 'release', key, id })
@@ -217,6 +218,61 @@ describe('the batcher', () => {
     recorder.answer()
     await time.advance(0)
     expect(told).toBe(sentAt)
+  })
+
+  test('rounds when a request was sent to the safe side: down', async () => {
+    const { time, recorder, batcher } = setUp()
+    const sentAt = time.environment.now()
+    time.block(0.9)
+    let told = 0
+    batcher.submit(release('a'), { answered: (_request, _standing, sent) => (told = sent) })
+    await time.advance(0)
+    recorder.answer()
+    await time.advance(0)
+    expect(told).toBe(sentAt)
+  })
+
+  test('knows what is under way when one turn was sent in several batches and the first is answered', async () => {
+    const { time, recorder, batcher } = setUp()
+    const keys = Array.from({ length: 600 }, (_, number) => `key-${String(number).padStart(3, '0')}`)
+    for (const key of keys) void submitOnce(batcher, { op: 'renew', key, id: 'id', ttlMs: 1000 })
+    await time.advance(0)
+    expect(recorder.batches.map((batch) => batch.length)).toEqual([500, 100])
+    recorder.answer()
+    await time.advance(0)
+    for (const key of ['key-000', 'key-599']) void submitOnce(batcher, release(key))
+    await time.advance(0)
+    expect(recorder.batches.slice(2), 'one of the two is busy').toEqual([[release('key-000')]])
+    recorder.answer()
+    await time.advance(0)
+    expect(recorder.batches.slice(3)).toEqual([[release('key-599')]])
+  })
+
+  test('lets a key be asked for again after a failure', async () => {
+    const { time, recorder } = setUp()
+    let failing: (() => void) | undefined
+    const send: LockDriver['send'] = (requests) =>
+      failing === undefined
+        ? new Promise((_, reject) => (failing = () => reject(new Error('no route'))))
+        : recorder.driver.send(requests)
+    const batcher = new Batcher({ send }, time.environment)
+    void submitOnce(batcher, release('a', 'first'))
+    await time.advance(0)
+    void submitOnce(batcher, release('a', 'second'))
+    await time.advance(0)
+    failing?.()
+    await time.advance(0)
+    expect(recorder.batches).toEqual([[release('a', 'second')]])
+  })
+
+  test('is not settled while anything is under way', async () => {
+    const { time, recorder, batcher } = setUp()
+    void submitOnce(batcher, release('a'))
+    await time.advance(0)
+    const settled = batcher.settled()
+    expect(await isSettled(settled)).toBe(false)
+    recorder.answer()
+    await settled
   })
 
   test('is settled when everything is answered, for all who ask', async () => {

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { bootIdentity, guessedBoot, linuxBoot } from '../../src/core/boot.ts'
+import { bootIdentity, guessedBoot, linuxBoot } from '../../src/core/machine/boot.ts'
 
 const bootId = '0b0e8a3c-1f6e-4a7e-9d1c-2f5a6c7d8e9f\n'
 

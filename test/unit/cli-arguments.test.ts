@@ -1,12 +1,12 @@
 import { describe, expect, test } from 'vitest'
 import { commonOptions, durationOption, numberOption, onlyName, parseArguments } from '../../src/cli/arguments.ts'
-import { readRunRequest, runOptions } from '../../src/cli/run-request.ts'
-import { nearest } from '../../src/cli/suggestion.ts'
+import { readRunRequest, runOptions } from '../../src/cli/holding/run-request.ts'
+import { nearest } from '../../src/core/suggestion.ts'
 
 const options = { ...commonOptions, json: { type: 'boolean' }, fence: { type: 'string' } } as const
 const parse = (...args: string[]) => parseArguments(args, options)
 const readRun = (own: string[], command: string[] = ['true']) =>
-  readRunRequest({ ...parseArguments(own, runOptions), command })
+  readRunRequest('run', { ...parseArguments(own, runOptions), command })
 
 describe('options', () => {
   test('options and names may come in any order', () => {

@@ -1,28 +1,27 @@
-import { readFileSync } from 'node:fs'
-import { describe, expect, test } from 'vitest'
-import { runCommandLine } from '../../src/cli/command-line.ts'
-import type { Surroundings } from '../../src/cli/command.ts'
-import { messagesTo } from '../../src/cli/messages.ts'
+import { existsSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import path from 'node:path'
+import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { connect } from '../../src/index.ts'
+import { desk } from './support/desk.ts'
 
-let stores = 0
-
-/** A command line on a store in memory, and what it printed. */
-function desk(answer?: string) {
-  const store = `memory:cli-${(stores += 1)}`
-  const shown = { output: '', errors: '' }
-  const surroundings: Surroundings = {
-    variables: { LEASEHOLD_STORE: store },
-    messages: messagesTo((text) => (shown.errors += text), undefined),
-    print: (text) => (shown.output += text),
-    connect,
-    ask: answer === undefined ? undefined : () => Promise.resolve(answer),
-  }
-  return { store, shown, leasehold: (...args: string[]) => runCommandLine(args, surroundings) }
-}
+const everyCommand = [
+  'run',
+  'elect',
+  'acquire',
+  'renew',
+  'release',
+  'ls',
+  'explain',
+  'watch',
+  'evict',
+  'doctor',
+  'bench',
+  'serve',
+]
 
 describe('help', () => {
-  test.each(['run', 'ls', 'explain', 'watch', 'evict'])('%s --help shows examples', async (command) => {
+  test.each(everyCommand)('%s --help shows examples', async (command) => {
     const { leasehold, shown } = desk()
     expect(await leasehold(command, '--help')).toBe(0)
     expect(shown.output).toMatch(new RegExp(`Usage: leasehold ${command}.*Examples:\n  leasehold ${command}`, 's'))
@@ -33,7 +32,8 @@ describe('help', () => {
   test('the first help lists every command', async () => {
     const { leasehold, shown } = desk()
     expect(await leasehold('--help')).toBe(0)
-    expect(shown.output).toMatch(/Commands:\n {2}run .*\n {2}ls .*\n {2}explain .*\n {2}watch .*\n {2}evict .*\n/)
+    const listed = [...shown.output.matchAll(/^ {2}(\w+) {2,}\w/gm)].map(([, command]) => command)
+    expect(listed).toEqual(everyCommand)
   })
 
   test('the page about the command line has every command, option and variable that help shows', async () => {
@@ -69,6 +69,7 @@ describe('bad input', () => {
     ['a namespace with a slash', ['ls', '--namespace', 'a/b'], 'not usable'],
     ['an impossible ttl', ['run', 'a', '--ttl', '-5s', '--', 'true'], 'ttl is "-5s"'],
     ['an unknown strategy', ['run', 'a', '--on-conflict', 'x', '--', 'true'], 'Use one of wait, fail'],
+    ['watching nothing', ['watch'], 'watch needs the NAME of a lock, or --all'],
     ['an eviction without a reason', ['evict', 'a', '--yes'], 'needs --reason'],
     ['an eviction nobody can agree to', ['evict', 'a', '--reason', 'x'], 'say --yes'],
   ])('%s exits with 64 and says what is wrong', async (_, args, message) => {
@@ -96,7 +97,7 @@ describe('ls', () => {
     await Promise.all([...names, 'b/1'].map((name) => locks.acquire(name)))
     expect(await leasehold('ls', 'a/')).toBe(0)
     const lines = shown.output.trimEnd().split('\n')
-    expect(lines[0]).toMatch(/^NAME +HOLDER +HOST +PID +SINCE +LEFT +FENCE +WAITING$/)
+    expect(lines[0]).toMatch(/^NAME +KIND +HOLDER +HOST +PID +SINCE +LEFT +FENCE +WAITING$/)
     expect(
       lines
         .slice(1)
@@ -155,7 +156,8 @@ describe('explain', () => {
     expect(await leasehold('explain', 'a')).toBe(0)
     expect(await leasehold('explain', 'a', '--json')).toBe(0)
     expect(shown.output).toBe(
-      'a is free: nobody holds it and nobody waits.\n{"name":"a","key":"default/named:a","holders":[],"waiters":[]}\n',
+      'a is free: nobody holds it and nobody waits.\n' +
+        '{"kind":"name","name":"a","key":"default/named:a","holders":[],"waiters":[]}\n',
     )
     await locks.close()
   })
@@ -197,5 +199,154 @@ describe('evict', () => {
     expect(shown.errors).toContain(`pid ${process.pid}`)
     await expect.poll(() => lease.held).toBe(exitCode === 1)
     await locks.close()
+  })
+})
+
+describe('doctor', () => {
+  test('tries what locks need, says how long it took, and leaves nothing behind', async () => {
+    const { store, leasehold, shown } = desk()
+    expect(await leasehold('doctor')).toBe(0)
+    const lines = shown.output.trimEnd().split('\n')
+    expect(lines).toHaveLength(5)
+    for (const line of lines) expect(line).toMatch(/^ok {4}\S/)
+    await using locks = await connect(store)
+    expect((await locks.list()).locks).toEqual([])
+  })
+
+  test('says what is wrong, and exits with the code of that', async () => {
+    const { leasehold, shown } = desk()
+    expect(await leasehold('doctor', '--store', 'redis://:secret@127.0.0.1:1', '--json')).toBe(69)
+    expect(JSON.parse(shown.output)).toMatchObject({ verdict: 'wrong', text: expect.stringContaining('127.0.0.1:1') })
+    await leasehold('doctor', '--store', 'nowhere://:secret@host')
+    expect(shown.output + shown.errors).not.toContain('secret')
+    expect(await leasehold('doctor', 'name')).toBe(64)
+  })
+
+  test('asks for a look at leases that are over', async () => {
+    const { store, leasehold, shown } = desk()
+    await using locks = await connect(store)
+    const lease = await locks.acquire('a', { ttl: '20ms', heartbeat: 'manual' })
+    await new Promise((resolve) => lease.signal.addEventListener('abort', resolve))
+    await expect.poll(async () => (await locks.stats()).staleLocks).toBe(1)
+    expect(await leasehold('doctor')).toBe(0)
+    expect(shown.output).toMatch(
+      /LOOK {2}in the namespace default there are 1 locks, 0 held, 1 by a lease that is over/,
+    )
+  })
+})
+
+describe('bench', () => {
+  test('measures four things, and leaves nothing behind', async () => {
+    const { store, leasehold, shown } = desk()
+    expect(await leasehold('bench', '--for', '20ms', '--locks', '3', '--clients', '2', '--json')).toBe(0)
+    const lines = shown.output.trimEnd().split('\n')
+    const measured = lines.map(
+      (line) => JSON.parse(line) as Record<'measure' | 'perSecond' | 'medianMs' | 'p99Ms', unknown>,
+    )
+    expect(measured.map(({ measure }) => measure)).toEqual(['one', 'many', 'renewal', 'turns'])
+    for (const { perSecond, medianMs, p99Ms } of measured) {
+      expect(perSecond).toBeGreaterThan(0)
+      expect(medianMs).toBeGreaterThan(0)
+      expect(p99Ms).toBeGreaterThanOrEqual(medianMs as number)
+    }
+    await using locks = await connect(store)
+    expect((await locks.list()).locks).toEqual([])
+  })
+
+  test('shows people a table', async () => {
+    const { leasehold, shown } = desk()
+    expect(await leasehold('bench', '--for', '5ms', '--locks', '2', '--clients', '2')).toBe(0)
+    expect(shown.output).toMatch(/a second +median +99 %\none lock, .*\n2 locks at once, .*\n2 leases .*\n2 clients /)
+  })
+
+  test.each([
+    [['--for', '0'], /--for/],
+    [['--for', '5'], /needs a unit/],
+    [['--locks', '0'], /--locks is 0; it goes from 1 to 10000/],
+    [['--clients', '1'], /--clients is 1; it goes from 2 to 100/],
+    [['--store', 'github:a/b'], /hundreds of comments/],
+    [['name'], /takes no NAME/],
+  ])('%j is refused', async (args, message) => {
+    const { leasehold, shown } = desk()
+    expect(await leasehold('bench', ...args)).toBe(64)
+    expect(shown.errors).toMatch(message)
+  })
+
+  test('says what is wrong with a store, and exits with the code of that', async () => {
+    const { leasehold, shown } = desk()
+    expect(await leasehold('bench', '--store', 'redis://127.0.0.1:1')).toBe(69)
+    expect(shown.errors).toContain('127.0.0.1:1')
+  })
+})
+
+describe('acquire, renew and release', () => {
+  let folder: string
+  beforeEach(() => {
+    folder = mkdtempSync(path.join(tmpdir(), 'leasehold-proof-'))
+  })
+  afterEach(() => rmSync(folder, { recursive: true }))
+  const proof = () => path.join(folder, 'proof')
+
+  test('keep a lock from one command to the next, by a file for its owner alone', async () => {
+    const { store, leasehold, shown } = desk()
+    await using locks = await connect(store)
+    expect(await leasehold('acquire', 'a', '--ttl', '10m', '--proof', proof())).toBe(0)
+    const [holder] = (await locks.inspect('a'))?.holders ?? []
+    expect(shown.output).toBe(`${holder?.fence}\n`)
+    expect(shown.errors).toMatch(/^leasehold: "a" is yours until .*\(10 min 0 s\) unless you renew it\n$/)
+    expect(statSync(proof()).mode & 0o777).toBe(0o600)
+    expect(await locks.tryAcquire('a')).toBeNull()
+    expect(await leasehold('renew', '--proof', proof(), '--ttl', '1h')).toBe(0)
+    const renewed = (await locks.inspect('a'))?.holders[0]
+    expect(renewed).toMatchObject({ fence: holder?.fence, ttlMs: 3_600_000 })
+    expect(await leasehold('release', '--proof', proof())).toBe(0)
+    expect(await locks.inspect('a')).toBeNull()
+    expect(existsSync(proof())).toBe(false)
+  })
+
+  test('say that a lock is no longer ours', async () => {
+    const { store, leasehold, shown } = desk()
+    await using locks = await connect(store, { allowForce: true })
+    await leasehold('acquire', 'a', '--ttl', '10m', '--proof', proof())
+    await locks.evict('a', { reason: 'stuck' })
+    expect(await leasehold('renew', '--proof', proof())).toBe(76)
+    expect(await leasehold('release', '--proof', proof())).toBe(76)
+    expect(shown.errors).toContain('the lock is no longer yours')
+    expect(existsSync(proof())).toBe(false)
+  })
+
+  test('keep the namespace, and shared locks and permits shared', async () => {
+    const { store, leasehold } = desk()
+    await using locks = await connect(store, { namespace: 'team' })
+    await leasehold('acquire', 'a', '--ttl', '10m', '--proof', proof(), '--shared', '--namespace', 'team')
+    expect(await locks.readWrite('a').tryRead()).not.toBeNull()
+    expect(await locks.tryAcquire('a')).toBeNull()
+    expect(await leasehold('release', '--proof', proof())).toBe(0)
+  })
+
+  test('leave no lock behind that nobody could release', async () => {
+    const { store, leasehold, shown } = desk()
+    await using locks = await connect(store)
+    writeFileSync(proof(), '')
+    expect(await leasehold('acquire', 'a', '--ttl', '10m', '--proof', proof())).toBe(64)
+    expect(await leasehold('acquire', 'a', '--ttl', '10m', '--proof', path.join(folder, 'no', 'such'))).toBe(70)
+    expect(await locks.inspect('a')).toBeNull()
+    await locks.acquire('a')
+    expect(await leasehold('acquire', 'a', '--ttl', '10m', '--proof', `${proof()}2`, '--no-wait')).toBe(75)
+    expect(existsSync(`${proof()}2`)).toBe(false)
+    expect(shown.output).toBe('')
+  })
+
+  test.each([
+    ['acquire', 'a', '--proof', 'p'],
+    ['acquire', 'a', '--ttl', '1m'],
+    ['renew'],
+    ['renew', 'a', '--proof', 'p'],
+    ['release', '--proof', 'package.json'],
+    ['release', '--proof', 'no-such-file'],
+    ['release', '--proof', 'README.md'],
+  ])('%s %s %s %s is wrong use', async (...words) => {
+    const { leasehold } = desk()
+    expect(await leasehold(...words.filter((word) => word !== undefined))).toBe(64)
   })
 })

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
-import { messagesTo } from '../../src/cli/messages.ts'
-import { formatTable } from '../../src/cli/table.ts'
-import { printable, printableCopy, printableJson } from '../../src/cli/terminal-text.ts'
+import { messagesTo } from '../../src/cli/speaking/messages.ts'
+import { formatTable } from '../../src/cli/speaking/table.ts'
+import { printable, printableCopy, printableJson } from '../../src/cli/speaking/terminal-text.ts'
 
 const nasty = {
   colour: '\u001b[31mred',

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
-import { trustedUntil } from '../../src/core/deadline.ts'
-import { sleepProofClock, systemEnvironment } from '../../src/core/environment.ts'
+import { trustedUntil } from '../../src/core/time/deadline.ts'
+import { sleepProofClock, systemEnvironment } from '../../src/core/time/environment.ts'
 
 describe('the clock', () => {
   /** Three clocks that agree until one is moved. */

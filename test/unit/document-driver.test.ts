@@ -71,6 +71,50 @@ describe('a document store', () => {
     expect(shelf.swaps).toBe(before)
   })
 
+  test('writes nothing that the store takes note of beside its documents', async () => {
+    const shelf = new DocumentShelf()
+    const noted: (number | undefined)[] = []
+    const driver = documentDriver({
+      ...shelf.store(),
+      takesNote(_key, { before, after }) {
+        if (before?.state !== after?.state) return false
+        noted.push(after?.renewalCount)
+        return true
+      },
+    })
+    await claim(driver, 'a')
+    const before = shelf.swaps
+    const renewal = { op: 'renew', key: 'default/named:x', id: 'a', ttlMs: 5000 } as const
+    expect(await driver.send([renewal])).toMatchObject([{ state: 'held', ttlMs: 5000 }])
+    expect(noted).toEqual([1])
+    expect(shelf.swaps).toBe(before)
+    // A new fence is more than a renewal.
+    await driver.send([{ ...renewal, fenceFloor: 2 ** 52 }])
+    expect(shelf.swaps).toBe(before + 1)
+  })
+
+  test('swaps by a guess, and answers by none', async () => {
+    const shelf = new DocumentShelf()
+    const store = shelf.store()
+    let guesses = true
+    const driver = documentDriver({
+      ...store,
+      async load(keys) {
+        if (!guesses) return store.load(keys)
+        guesses = false
+        const nobody = keys.map(() => ({ document: undefined, revision: 0, isGuess: true }))
+        return { ...(await store.load([])), loaded: nobody }
+      },
+    })
+    expect(await claim(driver, 'a')).toMatchObject({ state: 'held' })
+    expect(shelf.loads).toBe(1)
+    guesses = true
+    const [renewed] = await driver.send([{ op: 'renew', key: 'default/named:x', id: 'a', ttlMs: 1000 }])
+    expect(renewed).toMatchObject({ state: 'held' })
+    guesses = true
+    expect(await claim(driver, 'b')).toMatchObject({ state: 'waiting' })
+  })
+
   test('refuses a record of a newer format and one that is damaged, and leaves both alone', async () => {
     for (const [text, reason] of [
       ['{"version":2,"lastFence":1,"claims":[]}', 'foreign'],

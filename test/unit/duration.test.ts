@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { durationMs, formatDuration, positiveMs, type Duration } from '../../src/core/duration.ts'
+import { durationMs, formatDuration, positiveMs, type Duration } from '../../src/core/time/duration.ts'
 
 describe('a duration', () => {
   test.each<[Duration, number]>([

@@ -148,6 +148,20 @@ describe('an election', () => {
     expect(told).toEqual([true])
   })
 
+  test('that is won in the moment in which the candidate resigns is left again', async () => {
+    const { client } = locksBench()
+    const locks = await client()
+    const told: string[] = []
+    const election = locks.elect('boss', {
+      onElected: () => void told.push('elected'),
+      onDeposed: (_term, reason) => void told.push(reason),
+    })
+    locks.on('acquired', () => void election.resign())
+    await election.campaign()
+    expect([election.isLeader, await election.leader()]).toEqual([false, null])
+    expect(told).toEqual(['elected', 'resigned'])
+  })
+
   test('is over for a leader whose client is closed, and the next one leads', async () => {
     const { client } = locksBench()
     const [one, other] = [await client(), await client()]

@@ -1,6 +1,27 @@
 import { describe, expect, test } from 'vitest'
+import type { LockDriver } from '../../src/core/driver.ts'
+import { memory } from '../../src/drivers/memory.ts'
+import { createLocks } from '../../src/index.ts'
+import { fakeTime } from '../../src/testing/fake-time.ts'
 import { around } from '../support/around.ts'
-import { isSettled, locksBench } from './support/bench-of-locks.ts'
+import { isSettled, locksBench, type LocksBench } from './support/bench-of-locks.ts'
+
+/** The first renewal for `ttlMs` gets no answer. It is carried out when the result is called. */
+function withoutAnswer(bench: LocksBench, ttlMs: number): () => Promise<void> {
+  let carryOut: (() => Promise<unknown>) | undefined
+  bench.wrap = (driver) =>
+    around(driver, {
+      send(requests) {
+        const [request] = requests
+        if (carryOut !== undefined || request?.op !== 'renew' || request.ttlMs !== ttlMs) return driver.send(requests)
+        carryOut = () => driver.send(requests)
+        return Promise.resolve(requests.map(() => ({ state: 'unknown', error: new Error('no answer') })))
+      },
+    })
+  return async () => {
+    await carryOut?.()
+  }
+}
 
 describe('hand-off', () => {
   test('passes a lease on without letting go, with its fence', async () => {
@@ -26,7 +47,11 @@ describe('hand-off', () => {
     const { client, advance } = locksBench()
     const locks = await client()
     const lease = await locks.acquire('a')
+    const passedOn: unknown[] = []
+    locks.on('passed-on', (event) => passedOn.push(event))
+    await advance(500)
     await lease.handOff()
+    expect(passedOn).toEqual([{ scope: 'a', key: lease.key, fence: lease.fence, how: 'handed-off', heldMs: 500 }])
     await expect(lease.renew()).rejects.toMatchObject({ code: 'NOT_HELD' })
     expect(await lease.release()).toEqual({ released: false, reason: 'handed-off' })
     await expect(lease.handOff()).rejects.toMatchObject({ code: 'NOT_HELD' })
@@ -66,6 +91,109 @@ describe('hand-off', () => {
     await expect(lease.handOff()).rejects.toMatchObject({ code: expect.stringMatching(/LOST|NOT_HELD/) as string })
     await advance(0)
   })
+
+  test('takes along that a shorter renewal was never answered, and may be carried out yet', async () => {
+    const bench = locksBench()
+    const late = withoutAnswer(bench, 1000)
+    const [one, other, third] = [await bench.client(), await bench.client(), await bench.client()]
+    const lease = await one.acquire('a', { ttl: '30s' })
+    await expect(lease.renew('1s')).rejects.toThrow('no answer')
+    await lease.renew('30s')
+    const resumed = await other.resume(JSON.parse(JSON.stringify(await lease.handOff())), { heartbeat: 'manual' })
+    await late()
+    const waiting = third.acquire('a')
+    await bench.advance(1000)
+    await waiting
+    expect(resumed.held).toBe(false)
+    const again = await one.acquire('b', { ttl: '30s' })
+    expect(await again.handOff()).not.toHaveProperty('doubtMs')
+  })
+
+  test('is resumed at the pace of what was never answered, tries to resume it among that', async () => {
+    const bench = locksBench()
+    const late = withoutAnswer(bench, 1000)
+    const [one, other, third] = [await bench.client(), await bench.client(), await bench.client()]
+    const proof = await (await one.acquire('a', { ttl: '30s' })).handOff()
+    await expect(other.resume(proof, { ttl: '1s' })).rejects.toMatchObject({ code: 'UNAVAILABLE' })
+    const resumed = await other.resume(proof, { ttl: '30s' })
+    await late()
+    const waiting = third.tryAcquire('a', { wait: '5s' })
+    await bench.advance(5000)
+    expect(await waiting).toBeNull()
+    expect(resumed.held).toBe(true)
+    expect(resumed.remainingMs).toBeLessThan(1000)
+  })
+
+  test('is for one: the client that has the lease, or is about to, refuses the proof a second time', async () => {
+    const { client } = locksBench()
+    const [one, other] = [await client(), await client()]
+    const proof = await (await one.acquire('a', { ttl: '30s' })).handOff()
+    const resuming = other.resume(proof)
+    await expect(other.resume(proof, { ttl: '1s' })).rejects.toMatchObject({ code: 'INVALID', fence: proof.fence })
+    const resumed = await resuming
+    await expect(other.resume(proof, { ttl: '1s' })).rejects.toMatchObject({ code: 'INVALID', fence: proof.fence })
+    expect(resumed.remainingMs).toBeGreaterThan(20_000)
+    const released = resumed.release()
+    await expect(other.resume(proof)).rejects.toMatchObject({ code: 'NOT_HELD' })
+    await released
+    await expect(other.resume(proof)).rejects.toMatchObject({ code: 'NOT_HELD' })
+  })
+
+  test('that is answered when the lease was lost, or released, gives no proof of it', async () => {
+    const bench = locksBench()
+    const waiting: (() => void)[] = []
+    bench.wrap = (driver) =>
+      around(driver, {
+        async send(requests) {
+          const standings = await driver.send(requests)
+          const [request] = requests
+          if (request?.op === 'renew' && request.detached === true) await new Promise<void>((go) => waiting.push(go))
+          return standings
+        },
+      })
+    const locks = await bench.client()
+    const short = await locks.acquire('a', { ttl: '1s' })
+    const lease = await locks.acquire('b', { ttl: '30s' })
+    const [lost, released] = [short.handOff(), lease.handOff()]
+    await bench.advance(1000)
+    void lease.release()
+    for (const answer of waiting) answer()
+    await expect(lost).rejects.toMatchObject({ code: 'LOST' })
+    await expect(released).rejects.toMatchObject({ code: 'NOT_HELD' })
+    await bench.advance(0)
+  })
+
+  test('that was not answered may be carried out yet: a longer ttl that is had since is not trusted', async () => {
+    const bench = locksBench()
+    const carryOut = withoutAnswer(bench, 3000)
+    const lease = await (await bench.client()).acquire('a', { ttl: '3s', heartbeat: 'manual' })
+    await expect(lease.handOff()).rejects.toMatchObject({ code: 'UNAVAILABLE' })
+    await lease.renew('30s')
+    await carryOut()
+    expect(lease.remainingMs).toBeLessThan(3000)
+  })
+
+  test.each([0, 1, 2, 3, 4, 5, 6, 7, 8])(
+    'that fails %i looks at the clock before the lease ends is refused, whichever look sees the end',
+    async (looks) => {
+      const { environment, clock, advance } = fakeTime()
+      let [looking, lookedMs] = [false, 0]
+      const now = (): number => environment.now() + (looking ? (lookedMs += 1) : lookedMs)
+      const store = memory({ clock })
+      let fail: (() => void) | undefined
+      const send: LockDriver['send'] = (requests) =>
+        requests[0]?.op === 'renew'
+          ? new Promise((_, reject) => (fail = () => reject(new Error('no route'))))
+          : store.send(requests)
+      const locks = await createLocks({ driver: around(store, { send }), environment: { ...environment, now } })
+      const lease = await locks.acquire('a', { ttl: '1s' })
+      const outcome = lease.handOff().catch(String)
+      await advance(lease.remainingMs - looks)
+      looking = true
+      fail?.()
+      expect(await isSettled(outcome)).toBe(true)
+    },
+  )
 
   test('that cannot reach the store fails, and the lease stays and is renewed', async () => {
     const bench = locksBench()

@@ -37,6 +37,23 @@ describe('a right history', () => {
     })
   }
 
+  test('may have one fence twice, if that is one lease that was handed off', () => {
+    const lease = { key: 'book', mode: 'shared', type: 'acquire' } as const
+    const resumed = { at: 6, client: 'c', attempt: 'c/1', ...lease } as const
+    const events: HistoryEvent[] = [
+      { at: 0, client: 'a', attempt: 'a/1', ...lease },
+      { at: 1, type: 'granted', attempt: 'a/1', fence: 7, deadline: 100 },
+      { at: 2, client: 'b', attempt: 'b/1', ...lease },
+      { at: 3, type: 'granted', attempt: 'b/1', fence: 8, deadline: 100 },
+      { at: 5, type: 'release', attempt: 'a/1' },
+      { ...resumed, resumes: 'a/1' },
+      { at: 7, type: 'granted', attempt: 'c/1', fence: 7, deadline: 100 },
+    ]
+    expect(checkHistory(events).violations).toEqual([])
+    const unsaid = events.map((event) => (event.at === 6 ? resumed : event))
+    expect(checkHistory(unsaid).violations.map(({ kind }) => kind)).toEqual(['fence-repeated', 'fence-order'])
+  })
+
   test('is summed up', () => {
     const { summary } = checkHistory(simulated(1, 'mutex', 0))
     expect(summary.clients).toBe(5)

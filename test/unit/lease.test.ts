@@ -1,6 +1,28 @@
 import { describe, expect, test } from 'vitest'
+import type { Report } from '../../src/api/heartbeats.ts'
+import type { Lease, Locks } from '../../src/index.ts'
 import { around } from '../support/around.ts'
-import { isSettled, locksBench } from './support/bench-of-locks.ts'
+import { isSettled, locksBench, type LocksBench } from './support/bench-of-locks.ts'
+
+/** A heartbeat thread that only notes what it is told. */
+async function startThread(locks: Locks) {
+  const told = {
+    watched: [] as number[],
+    unwatched: [] as string[],
+    tell: (_report: Report): void => {},
+    drain: (): void => {},
+  }
+  await locks.client.startThread(async (tell) => {
+    told.tell = tell
+    return {
+      watch: ({ ttlMs }) => void told.watched.push(ttlMs),
+      unwatch: (id) => void told.unwatched.push(id),
+      drain: () => told.drain(),
+      close: async () => {},
+    }
+  })
+  return told
+}
 
 describe('a lease', () => {
   test('is kept by heartbeats for as long as its holder wants', async () => {
@@ -22,6 +44,75 @@ describe('a lease', () => {
     lease.tenure.renewedElsewhere(told, environment.now(), 30_000)
     expect(lease.remainingMs).toBeLessThan(3000)
     await shorter
+  })
+
+  test('is bound by each ttl that another thread was told of until that very one is settled', async () => {
+    const { client, advance } = locksBench()
+    const locks = await client()
+    const { watched, tell } = await startThread(locks)
+    const lease = await locks.acquire('a', { ttl: '30s' })
+    const { id } = lease.claim
+    await lease.renew('3s')
+    await lease.renew('30s')
+    expect(watched).toEqual([30_000, 3000, 30_000])
+    tell({ id, settledMs: 30_000 })
+    await advance(0)
+    expect(lease.remainingMs).toBeLessThan(3000)
+    tell({ id, settledMs: 3000 })
+    await advance(0)
+    expect(lease.remainingMs).toBeGreaterThan(25_000)
+  })
+
+  test('is not lost to a thread that was blocked if another has renewed it meanwhile', async () => {
+    const { client, block, environment } = locksBench()
+    const locks = await client()
+    const thread = await startThread(locks)
+    const lease = await locks.acquire('a', { ttl: '30s' })
+    const { id, key } = lease.claim
+    block(20_000)
+    const sent = { at: environment.now(), ttlMs: 30_000 }
+    block(20_000)
+    thread.drain = () => thread.tell({ id, key, sent, standing: { state: 'held', fence: lease.fence, ttlMs: 30_000 } })
+    expect([lease.held, lease.signal.aborted]).toEqual([true, false])
+    expect(lease.remainingMs).toBeLessThan(10_000)
+  })
+
+  test.each<[string, (lease: Lease) => unknown]>([
+    ['is released', (lease) => lease.release()],
+    ['is handed off', (lease) => lease.handOff()],
+    ['is no longer to be renewed', (lease) => lease.stopHeartbeat()],
+    ['is lost', (lease) => lease.tenure.hear({ state: 'absent', reason: 'evicted' })],
+  ])('that %s is renewed by no other thread any more', async (_how, end) => {
+    const locks = await locksBench().client()
+    const { unwatched } = await startThread(locks)
+    const lease = await locks.acquire('a')
+    await end(lease)
+    expect(unwatched).toContain(lease.claim.id)
+  })
+
+  test.each<[string, (lease: Lease, bench: LocksBench) => unknown]>([
+    ['is lost', (_lease, bench) => bench.advance(30_000)],
+    ['is released', (lease) => void lease.release()],
+    ['is passed on', (lease) => lease.passOn('handed-off')],
+    ['is asked to leave', ({ tenure, fence }) => tenure.hear({ state: 'held', fence, ttlMs: 30_000, leaving: 'why' })],
+  ])('that %s tells whoever awaits its renewal', async (how, end) => {
+    const bench = locksBench()
+    let answer: (() => void) | undefined
+    bench.wrap = (driver) =>
+      around(driver, {
+        async send(requests) {
+          if (requests[0]?.op === 'renew') await new Promise<void>((resolve) => (answer = resolve))
+          return driver.send(requests)
+        },
+      })
+    const lease = await (await bench.client()).acquire('a', { ttl: '30s', heartbeat: 'manual' })
+    const renewing = lease.renew().catch(String)
+    await bench.advance(0)
+    await end(lease, bench)
+    // A release waits for the renewal that is under way.
+    if (how === 'is released') answer?.()
+    expect(await isSettled(renewing)).toBe(true)
+    expect(await renewing).toMatch(/NOT_HELD|LOST|leave/)
   })
 
   test('by hand warns at one third left, is lost at its end, and cannot be renewed after', async () => {
@@ -80,6 +171,55 @@ describe('a lease', () => {
     expect(lease.held).toBe(false)
     expect(lease.signal.aborted).toBe(true)
     expect(lease.remainingMs).toBe(0)
+  })
+
+  test('that makes no progress is in danger and lost for that reason, and goes on once it does', async () => {
+    const { client, advance } = locksBench()
+    const locks = await client()
+    const told: string[] = []
+    locks.on('jeopardy', ({ reason }) => told.push(`jeopardy ${reason}`))
+    locks.on('lost', ({ reason }) => told.push(`lost ${reason}`))
+    const lease = await locks.acquire('a', { ttl: '3s', progress: '10s' })
+    for (let steps = 0; steps < 300 && told.length === 0; steps += 1) await advance(100)
+    expect(told).toEqual(['jeopardy no-progress'])
+    lease.progress()
+    expect(lease.heartbeating).toBe(true)
+    await advance(9000)
+    expect(lease.held).toBe(true)
+    for (let steps = 0; steps < 300 && lease.held; steps += 1) await advance(100)
+    expect(told).toEqual(['jeopardy no-progress', 'jeopardy no-progress', 'lost no-progress'])
+    expect(lease.loss).toMatchObject({
+      reason: 'no-progress',
+      message: expect.stringMatching(/made no progress/) as string,
+    })
+  })
+
+  test('by hand stays so, whatever progress it makes', async () => {
+    const { client, advance } = locksBench()
+    const locks = await client()
+    const lease = await locks.acquire('a', { ttl: '3s', heartbeat: 'manual', progress: '1s' })
+    lease.progress()
+    expect(lease.heartbeating).toBe(false)
+    await advance(2000)
+    await lease.renew()
+    lease.progress()
+    expect(lease.heartbeating).toBe(false)
+    const beating = await locks.acquire('b', { ttl: '3s', progress: '10s' })
+    beating.stopHeartbeat()
+    beating.progress()
+    expect(beating.heartbeating).toBe(false)
+    await advance(3000)
+    expect([lease.loss?.reason, beating.loss?.reason]).toEqual(['expired', 'expired'])
+  })
+
+  test('near its longest hold is in danger for that, renewed as it was', async () => {
+    const { client, advance } = locksBench()
+    const locks = await client()
+    const told: string[] = []
+    locks.on('jeopardy', ({ reason }) => told.push(reason))
+    await locks.acquire('a', { ttl: '3s', maxHold: '10s' })
+    for (let steps = 0; steps < 300 && told.length === 0; steps += 1) await advance(100)
+    expect(told).toEqual(['max-hold'])
   })
 
   test('with progress is renewed only while its holder gets on', async () => {

@@ -1,17 +1,9 @@
 import { describe, expect, test } from 'vitest'
 import type { Claim, Standing } from '../../src/core/driver.ts'
 import { begin, step, wakeAt, type Effect, type Event, type Life, type LifeTerms } from '../../src/core/life.ts'
+import { claimOf } from '../support/claims.ts'
 
-const claim: Claim = {
-  id: 'id',
-  key: 'key',
-  mode: 'exclusive',
-  priority: 0,
-  wait: true,
-  ttlMs: 30_000,
-  graceMs: 0,
-  runner: { id: 'runner', incarnation: 'one', host: 'here', pid: 1, client: 'client' },
-}
+const claim = claimOf('key', { id: 'id', ttlMs: 30_000 })
 const terms: LifeTerms = { heartbeatMs: 10_000, polling: undefined, spread: 100 }
 const held = (ttlMs = 30_000): Standing => ({ state: 'held', fence: 7, ttlMs })
 const waiting = { state: 'waiting', ahead: 2, ttlMs: 30_000, againMs: 30_000 } as const satisfies Standing
@@ -145,6 +137,32 @@ describe('waiting', () => {
     const player = new Player({ claim: { maxHoldMs: 20_000 } }).answer(waiting, 0, 5).heard(held(20_000), 1000)
     expect(player.done).toEqual(['granted'])
     expect(player.life.deadline).toBe(20_000 - 1000 - 2)
+    const longer = new Player({ claim: { maxHoldMs: 20_000 } }).answer(waiting, 0, 5)
+    longer.tick(10_000).answer(waiting, 10_000, 10_005).heard(held(20_000), 11_000)
+    expect(longer.life.deadline).toBe(10_000 + 20_000 - 1000 - 2)
+  })
+
+  test('is not said to have held longest for having waited long', () => {
+    const player = new Player({ claim: { maxHoldMs: 35_000 } }).answer(waiting, 0, 5)
+    player.tick(10_000).answer(waiting, 10_000).heard(held(), 10_100)
+    expect(player.done).toEqual(['granted'])
+    player.tick(20_000).answer(unknown, 20_000)
+    expect(player.tick(38_498).effects).toMatchObject([{ type: 'lost', reason: 'expired' }])
+  })
+
+  test('granted while a request is under way sends no other beside it, and renews once that is answered', () => {
+    const player = queued().tick(10_000)
+    expect(player.heard(held(), 10_010).done).toEqual(['granted'])
+    expect(player.tick(18_000).done, 'the next heartbeat is due').toEqual([])
+    expect(player.answer(waiting, 10_000, 18_100).done).toEqual([])
+    expect(player.tick(18_100).done).toEqual(['renew'])
+  })
+
+  test('granted unheard for long, while the claim itself is not answered yet, asks as soon as it is', () => {
+    const player = new Player().heard(held(5000), 20_000)
+    expect(player.done).toEqual([])
+    expect(player.answer(waiting, 0, 20_010).done).toEqual(['queued', 'renew'])
+    expect(player.answer(held(), 20_010, 20_020).done).toEqual(['granted'])
   })
 
   test('tries a failed renewal again, and clears its place away when it may be gone', () => {
@@ -265,6 +283,20 @@ describe('holding', () => {
     expect(wakeAt(player.life)).toBe(18_498)
     expect(player.tick(18_498).done).toEqual(['jeopardy'])
     expect(player.tick(28_498).effects).toMatchObject([{ type: 'lost', reason: 'preempted' }])
+  })
+
+  test('is asked to leave once, however often that is heard', () => {
+    const leaving = { state: 'held', fence: 7, ttlMs: 25_000, leaving: 'preempted' } as const
+    const player = holding().heard(leaving, 5000)
+    expect(player.heard(leaving, 5010).done).toEqual([])
+    expect(player.answer(leaving, 5020).done).toEqual([])
+  })
+
+  test('asked to leave at the grant is told both, and renews no more', () => {
+    const player = new Player().answer({ state: 'held', fence: 7, ttlMs: 30_000, leaving: 'preempted' }, 0, 5)
+    expect(player.done).toEqual(['granted', 'leaving'])
+    expect(wakeAt(player.life)).toBe(18_498)
+    expect(player.tick(18_498).done).toEqual(['jeopardy'])
   })
 
   test('asked to leave, is promised no more than it had', () => {

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
-import { isGone, isGoneByGlance, ownProcess, parseStat, type ProcessProbe } from '../../src/core/liveness.ts'
-import { newOwner, ownerName, parseOwner, type Owner } from '../../src/core/owner.ts'
+import { isGone, isGoneByGlance, ownProcess, parseStat, type ProcessProbe } from '../../src/core/machine/liveness.ts'
+import { newOwner, ownerName, parseOwner, type Owner } from '../../src/core/machine/owner.ts'
 
 const observer: Owner = { boot: 'boot-1', namespace: '77', pid: 10, started: 500, serial: '00000000000000aa' }
 const other: Owner = { ...observer, pid: 20, started: 900, serial: '00000000000000bb' }

@@ -1,7 +1,28 @@
 import { describe, expect, test } from 'vitest'
-import { byteRange, inode, LeaseholdError, type AcquireOptions } from '../../src/index.ts'
+import { byteRange, inode, LeaseholdError, type AcquireOptions, type Locks } from '../../src/index.ts'
+import { describeScope } from '../../src/core/scope.ts'
 import { around } from '../support/around.ts'
 import { isSettled, locksBench } from './support/bench-of-locks.ts'
+
+describe('what makes no sense', () => {
+  test.each<[string, (locks: Locks) => Promise<unknown>]>([
+    ['acquire', (locks) => locks.acquire('')],
+    ['tryAcquire', (locks) => locks.tryAcquire('')],
+    ['run', (locks) => locks.run('', () => {})],
+    ['acquireAll', (locks) => locks.acquireAll([''])],
+    ['inspect', (locks) => locks.inspect('')],
+    ['status', (locks) => locks.status('')],
+    ['verify', (locks) => locks.verify({} as never, '')],
+    ['list', (locks) => locks.list({ limit: 0 })],
+  ])('%s rejects with, and throws nothing before there is a promise', async (_name, call) => {
+    const { client } = locksBench()
+    const locks = await client()
+    const promise = call(locks)
+    await expect(promise).rejects.toMatchObject({ code: 'INVALID' })
+    await locks.close()
+    await expect(call(locks)).rejects.toMatchObject({ code: expect.stringMatching(/CLOSED|INVALID/) as string })
+  })
+})
 
 describe('acquire', () => {
   test('waits its turn and gets a higher fence', async () => {
@@ -241,6 +262,15 @@ describe('run', () => {
     expect(await locks.inspect('a')).toBeNull()
   })
 
+  test('lets nobody in again who has lost the lock, though that was not noticed yet', async () => {
+    const { client, block } = locksBench()
+    const locks = await client()
+    const lost = await locks.acquire('a', { party: 'me', ttl: '1s' })
+    block(1000)
+    const again = await locks.acquire('a', { party: 'me', reentrant: true })
+    expect([lost.held, again.held, again === lost]).toEqual([false, true, false])
+  })
+
   test('needs a function', async () => {
     const locks = await locksBench().client()
     await expect(locks.run('a', {} as never)).rejects.toMatchObject({ code: 'INVALID' })
@@ -261,6 +291,37 @@ describe('lock', () => {
 })
 
 describe('acquireAll', () => {
+  test('takes one lease for what it covers, in whatever order it is named', async () => {
+    const { client } = locksBench()
+    const locks = await client()
+    const named = [
+      byteRange(7, 0, 5),
+      inode(7),
+      byteRange(8, 2, 4),
+      byteRange(8, 0, 9),
+      byteRange(8, 0, 3),
+      byteRange(8, 9, 10),
+    ]
+    for (const scopes of [named, named.toReversed()]) {
+      const all = await locks.acquireAll(scopes)
+      expect(all.leases.map(({ scope }) => describeScope(scope))).toEqual([
+        'inode 7',
+        'inode 8 [0, 9)',
+        'inode 8 [9, 10)',
+      ])
+      await all.release()
+    }
+  })
+
+  test('refuses ranges that exclude each other, and claims nothing', async () => {
+    const { client } = locksBench()
+    const locks = await client()
+    await expect(locks.acquireAll(['a', byteRange(8, 3, 7), byteRange(8, 0, 5)])).rejects.toThrow(
+      'INVALID: acquireAll cannot hold "inode 8 [0, 5)" and "inode 8 [3, 7)" together',
+    )
+    expect((await locks.list()).locks).toEqual([])
+  })
+
   test('takes all in one order and lets all go', async () => {
     const { client } = locksBench()
     const locks = await client()
@@ -315,6 +376,24 @@ describe('acquireAll', () => {
     await c?.release()
     await advance(100)
     expect((await all).leases).toHaveLength(3)
+  })
+
+  test('that lost one while it waited for another has that again before it has all', async () => {
+    const { client, advance } = locksBench()
+    const [one, other] = [await client({ allowForce: true }), await client()]
+    const blocker = await one.acquire('b')
+    const waiting = other.acquireAll(['a', 'b', 'c'])
+    await advance(100)
+    await one.evict('a', { reason: 'deploy' })
+    const a = await one.tryAcquire('a')
+    await blocker.release()
+    await advance(100)
+    expect(await isSettled(waiting)).toBe(false)
+    expect((await one.inspect('b'))?.holders ?? [], 'who waits for one has none after it').toEqual([])
+    await a?.release()
+    await advance(100)
+    const all = await waiting
+    expect([all.held, all.signal.aborted, all.leases.length]).toEqual([true, false, 3])
   })
 
   test('of many at once never deadlocks', async () => {

@@ -39,6 +39,13 @@ describe('list and inspect', () => {
     expect(second.next).toBeUndefined()
   })
 
+  test('a page of less than one lock is refused', async () => {
+    const locks = await locksBench().client()
+    for (const limit of [0, -1, 1.5, Number.NaN]) {
+      await expect(locks.list({ limit })).rejects.toThrow(`INVALID: limit is ${limit}.`)
+    }
+  })
+
   test('explain says who stands in whose way', async () => {
     const { client, advance } = locksBench()
     const [one, other] = [await client(), await client()]
@@ -77,6 +84,42 @@ describe('evict', () => {
     expect(await operator.evict('a', { reason: 'because', fence: lease.fence - 1 })).toBe(0)
     expect(await operator.evict('a', { reason: 'because', fence: lease.fence })).toBe(1)
     expect(await operator.evict('a', { reason: 'because' })).toBe(0)
+  })
+})
+
+describe('a byte range', () => {
+  test('is inspected, explained and told the status of without those beside it', async () => {
+    const { client, advance } = locksBench()
+    const [one, other] = [await client(), await client()]
+    const left = await one.acquire(byteRange(9, 0, 10))
+    const right = await one.acquire(byteRange(9, 100, 200))
+    void other.acquire(byteRange(9, 150, 160)).catch(() => {})
+    await advance(10)
+    expect(await one.status(byteRange(9, 50, 60))).toEqual({ locked: false, waiting: 0 })
+    expect(await one.inspect(byteRange(9, 50, 60))).toBeNull()
+    expect(await one.explain(byteRange(9, 10, 100))).toContain('is free')
+    expect(await one.status(byteRange(9, 9, 11))).toMatchObject({ locked: true, fence: left.fence, waiting: 0 })
+    const info = await one.inspect(byteRange(9, 120, 155))
+    expect(info).toMatchObject({ scope: 'inode 9 [120, 155)', holders: [{ fence: right.fence }] })
+    expect(info?.waiters).toHaveLength(1)
+    expect(await one.inspect(inode(9))).toMatchObject({ scope: 'inode 9', holders: [{}, {}], waiters: [{}] })
+    await other.close()
+  })
+
+  test('is evicted without those beside it, and its inode with all of them', async () => {
+    const { client } = locksBench()
+    const operator = await client({ allowForce: true })
+    const left = await operator.acquire(byteRange(9, 0, 10))
+    const right = await operator.acquire(byteRange(9, 100, 200))
+    const evicts = (start: number, end: number, fence?: number): Promise<number> =>
+      operator.evict(byteRange(9, start, end), { reason: 'because', ...(fence !== undefined && { fence }) })
+    expect(await evicts(10, 100)).toBe(0)
+    expect(await evicts(0, 10, right.fence)).toBe(0)
+    expect(await evicts(0, 10)).toBe(1)
+    await left.renew().catch(() => {})
+    await right.renew()
+    expect([left.held, right.held]).toEqual([false, true])
+    expect(await operator.evict(inode(9), { reason: 'because' })).toBe(1)
   })
 })
 

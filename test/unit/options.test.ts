@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { leasePresets, resolveOptions, type AcquireOptions } from '../../src/api/options.ts'
-import { pauseMs, retryPresets } from '../../src/core/backoff.ts'
+import { pauseMs, pausesMs, retryPresets } from '../../src/core/time/backoff.ts'
 import type { Supports } from '../../src/core/driver.ts'
 import { memory } from '../../src/drivers/memory.ts'
 
@@ -50,6 +50,12 @@ describe('options', () => {
     [{ priority: 1.5 }, /priority is 1.5/],
     [{ priority: 5000 }, /priority is 5000/],
     [{ retry: { attempts: 0 } }, /retry.attempts/],
+    [{ retry: { attempts: 1.5 } }, /retry.attempts is 1.5/],
+    [{ retry: { attempts: Number.NaN } }, /retry.attempts is NaN/],
+    [{ ttl: Number.NaN }, /ttl is NaN/],
+    [{ ttl: Infinity }, /ttl is Infinity/],
+    [{ wait: -Infinity }, /wait is -Infinity/],
+    [{ wait: 'soon' as never }, /wait is "soon"/],
     [{ retry: { min: '2s', max: '1s' } }, /retry.min/],
     [{ retry: { jitter: 2 } }, /retry.jitter/],
     [{ retry: { factor: 0.5 } }, /retry.factor/],
@@ -73,7 +79,17 @@ describe('options', () => {
   })
 })
 
+test('to wait for ever can be said', () => {
+  expect(resolve({ wait: Infinity }).waitMs).toBe(Infinity)
+})
+
 describe('retrying', () => {
+  test('takes as long as its pauses', () => {
+    expect(Object.values(retryPresets).map(pausesMs)).toEqual([0, 21_300, 221_300])
+    expect(pausesMs({ attempts: 1001, minMs: 10, maxMs: 10, factor: 1, jitter: 1 })).toBe(10_000)
+    expect(pausesMs({ attempts: Infinity, minMs: 10, maxMs: 10, factor: 1, jitter: 0 })).toBe(Infinity)
+  })
+
   test('has the presets none, standard and aggressive', () => {
     expect(Object.values(retryPresets).map(({ attempts }) => attempts)).toEqual([1, 10, 50])
     expect(resolve({ retry: 'aggressive' }).patience.retry?.attempts).toBe(50)

@@ -84,6 +84,25 @@ describe('upgrade', () => {
     expect((await locks.inspect('a'))?.holders).toMatchObject([{ mode: 'exclusive', fence: writer.fence }])
   })
 
+  test('ends the old lease once: it is passed on, unless it is being released already', async () => {
+    const { client } = locksBench()
+    const locks = await client()
+    const ends: unknown[] = []
+    locks.on('passed-on', ({ how, fence }) => ends.push([how, fence]))
+    locks.on('released', ({ fence }) => ends.push(['released', fence]))
+    const first = await locks.readWrite('a').read()
+    const writer = await first.upgrade()
+    await writer.downgrade()
+    const second = await locks.readWrite('b').read()
+    await Promise.all([second.upgrade(), second.release()])
+    expect(ends).toEqual([
+      ['converted', first.fence],
+      ['converted', writer.fence],
+      ['released', second.fence],
+    ])
+    expect((await locks.stats()).counters).toMatchObject({ 'lock.passed_on': 2 })
+  })
+
   test('goes ahead of every waiter, whatever its priority, once the other readers have left', async () => {
     const { client, advance } = locksBench()
     const [one, other] = [await client(), await client()]
@@ -213,6 +232,44 @@ describe('upgrade', () => {
     const upgrading = reader.upgrade()
     await bench.advance(1000)
     expect((await upgrading).held).toBe(true)
+  })
+
+  test('given up while the store cannot be reached ends with the read lease, and is not asked for again', async () => {
+    const bench = locksBench()
+    let broken = false
+    let claims = 0
+    bench.wrap = (driver) =>
+      around(driver, {
+        send(requests) {
+          claims += requests.filter(({ op }) => op === 'claim').length
+          return broken ? Promise.reject(new Error('no route')) : driver.send(requests)
+        },
+      })
+    const locks = await bench.client()
+    const reader = await locks.readWrite('a').read({ ttl: '5s' })
+    broken = true
+    const abort = new AbortController()
+    const outcome = reader.upgrade({ signal: abort.signal }).catch((error: unknown) => error)
+    await bench.advance(10)
+    abort.abort()
+    const claimsBefore = claims
+    await bench.advance(5000)
+    expect(reader.held).toBe(false)
+    expect(await isSettled(outcome)).toBe(true)
+    expect(await outcome).toMatchObject({ code: 'ABORTED' })
+    await bench.advance(60_000)
+    expect(claims).toBe(claimsBefore)
+  })
+
+  test('that was refused leaves a lease that is lost as soon as the store no longer knows it', async () => {
+    const { client, advance } = locksBench()
+    const [one, other] = [await client(), await client()]
+    const reader = await one.readWrite('a').read({ ttl: '9s', heartbeat: '1s' })
+    await other.readWrite('a').read()
+    await expect(reader.upgrade({ wait: 0 })).rejects.toMatchObject({ code: 'HELD' })
+    await other.client.driver.send([{ op: 'release', key: reader.key, id: reader.claim.id }])
+    await advance(1500)
+    expect(reader.signal.aborted).toBe(true)
   })
 
   test('of a lease that is lost meanwhile is refused, and the loss is told', async () => {

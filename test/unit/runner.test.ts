@@ -3,8 +3,9 @@ import { hostname, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { describeRunner } from '../../src/core/runner.ts'
-import { takeRunnerName, type ProcessWatch } from '../../src/core/runner-name.ts'
-import { systemEnvironment } from '../../src/core/environment.ts'
+import { processWatch } from '../../src/core/machine/process-watch.ts'
+import { takeRunnerName, type ProcessWatch } from '../../src/core/machine/runner-name.ts'
+import { systemEnvironment } from '../../src/core/time/environment.ts'
 
 describe('a runner', () => {
   test('is named after its time, chance and process, afresh each time', () => {
@@ -29,7 +30,8 @@ describe('a runner', () => {
     const environment = systemEnvironment()
     const circle: Record<string, unknown> = {}
     circle['self'] = circle
-    for (const metadata of [circle, { text: 'x'.repeat(9000) }, [] as never]) {
+    const deep = JSON.parse('{"a":'.repeat(65) + '1' + '}'.repeat(65)) as Record<string, unknown>
+    for (const metadata of [circle, { text: 'x'.repeat(9000) }, deep, [] as never]) {
       expect(() => describeRunner(environment, undefined, metadata)).toThrow(
         expect.objectContaining({ code: 'INVALID' }),
       )
@@ -66,6 +68,13 @@ describe('a runner name', () => {
     const { as } = processes('first', 'second')
     takeRunnerName(folder, 'worker', as('first'), newId)
     expect(() => takeRunnerName(folder, 'worker', as('second'), newId)).toThrow(/HELD: .*in use.*delete .*worker\.1/)
+  })
+
+  test('says who has it as people do', () => {
+    const { as } = processes('first', 'second')
+    takeRunnerName(folder, 'worker', { ...as('first'), label: 'process 42 on alpha' }, newId)
+    expect(() => takeRunnerName(folder, 'worker', as('second'), newId)).toThrow('in use by process 42 on alpha. If')
+    expect(processWatch().label).toBe(`process ${process.pid} on ${hostname()}`)
   })
 
   test('is free again once it was released', () => {

@@ -1,6 +1,6 @@
 import { assert, constant, date, jsonValue, oneof, property, record, string } from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { systemEnvironment } from '../../src/core/environment.ts'
+import { systemEnvironment } from '../../src/core/time/environment.ts'
 import { claimant, describeRunner } from '../../src/core/runner.ts'
 import { shortRunner, wholeRunner } from '../../src/core/short-runner.ts'
 

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import type { Claim, LockDriver, Request, Standing } from '../../src/core/driver.ts'
-import type { Owner } from '../../src/core/owner.ts'
+import type { Owner } from '../../src/core/machine/owner.ts'
 import type { SqliteSurroundings } from '../../src/drivers/sqlite.ts'
 import { openDatabase } from '../../src/drivers/sqlite/database.ts'
 import { claimOf } from '../support/claims.ts'

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { findDeadlocks, standingInBoth } from '../../src/core/wait-for-graph.ts'
+import { findDeadlocks, standingInBoth } from '../../src/core/parties/wait-for-graph.ts'
 import { Crowd } from './wait-for/crowd.ts'
 
 const runs = 10_000

@@ -1,8 +1,8 @@
-import { pauseMs } from '../backoff.ts'
-import { trustedUntil } from '../deadline.ts'
+import { pauseMs } from '../time/backoff.ts'
+import { trustedUntil } from '../time/deadline.ts'
 import type { Standing } from '../driver.ts'
 import { LeaseholdError } from '../errors.ts'
-import { holderBeat, renewNow, waiterBeat } from './beat.ts'
+import { boundOf, holderBeat, renewNow, waiterBeat } from './beat.ts'
 import { clearAway, lose, whyOver } from './ending.ts'
 import { copyOf, nothing, type Effect, type Event, type Life, type LifeDraft, type Stepped } from './state.ts'
 
@@ -14,8 +14,8 @@ export function answered(life: Life, event: Extract<Event, { type: 'answer' }>):
   const { sentAt } = event
   if (life.phase !== 'asking' && life.phase !== 'waiting' && life.phase !== 'held') return [life, nothing]
   // Older news: a later request has been answered already.
-  if (sentAt < life.sentAt) return [outdated(life, event), nothing]
-  const stepped = landed(life, event)
+  const isOutdated = sentAt < life.sentAt
+  const stepped: Stepped = isOutdated ? [outdated(life, event), nothing] : landed(life, event)
   const next = stepped[0]
   if (!next.askAgain || next.inFlight || (next.phase !== 'held' && next.phase !== 'waiting')) return stepped
   const asking = copyOf(next)
@@ -29,14 +29,14 @@ function landed(life: Life, event: Extract<Event, { type: 'answer' }>): Stepped 
   const { standing, sentAt, at } = event
   switch (standing.state) {
     case 'held':
-      if (life.phase === 'held') return renewed(life, standing, sentAt, at)
+      if (life.phase === 'held') return renewed(life, standing, event)
       return granted(life, standing, sentAt, at, {
-        deadline: trustedUntil(sentAt, Math.min(standing.ttlMs, life.doubtMs)),
+        deadline: trustedUntil(sentAt, Math.min(standing.ttlMs, boundOf(life))),
         inFlight: false,
       })
     case 'waiting':
       // A grant that was pushed meanwhile is newer than this.
-      return life.phase === 'held' ? [noLongerInFlight(life), nothing] : queued(life, standing, event)
+      return life.phase === 'held' ? [answeredTo(life, event), nothing] : queued(life, standing, event)
     case 'absent':
       return ended(life, standing)
     case 'unknown':
@@ -74,14 +74,20 @@ function granted(
   return [held, effects]
 }
 
-function renewed(life: Life, standing: Extract<Standing, { state: 'held' }>, sentAt: number, at: number): Stepped {
+function renewed(
+  life: Life,
+  standing: Extract<Standing, { state: 'held' }>,
+  event: Extract<Event, { type: 'answer' }>,
+): Stepped {
+  const { sentAt, at } = event
   // An earlier renewal may still arrive, and shorten what this one has given.
-  const lastsMs = Math.min(standing.ttlMs, life.doubtMs)
-  const deadline = trustedUntil(sentAt, lastsMs)
+  const lastsMs = Math.min(standing.ttlMs, boundOf(life))
   const leaving = standing.leaving ?? life.leaving
-  const next = copyOf(life)
+  const next = answeredTo(life, event)
+  // One of our own is under way still, for a ttl that is no longer in force: it may have been less.
+  const overtaken = next.inFlight && life.askAgain
+  const deadline = Math.min(trustedUntil(sentAt, lastsMs), overtaken ? life.deadline : Infinity)
   next.sentAt = sentAt
-  next.inFlight = false
   next.failures = 0
   next.lastError = undefined
   next.leaving = leaving
@@ -111,7 +117,7 @@ function queued(
   const waiting = copyOf(life)
   waiting.phase = 'waiting'
   waiting.sentAt = sentAt
-  waiting.deadline = trustedUntil(sentAt, Math.min(standing.ttlMs, life.doubtMs))
+  waiting.deadline = trustedUntil(sentAt, Math.min(standing.ttlMs, boundOf(life)))
   waiting.nextAt = Math.min(waiterBeat(life, sentAt, at), at + Math.min(standing.againMs, pollMs))
   waiting.inFlight = false
   waiting.failures = polls
@@ -142,8 +148,8 @@ function failed(life: Life, error: unknown, event: Extract<Event, { type: 'answe
   const failures = life.failures + 1
   // Try again well inside what is left; the deadline stands whatever happens.
   const backoff = { attempts: Infinity, minMs: 20, maxMs: Math.max(20, life.ttlMs / 10), factor: 2, jitter: 0.3 }
-  const next = noLongerInFlight(life)
-  next.doubtMs = Math.min(life.doubtMs, event.askedMs)
+  const next = answeredTo(life, event)
+  next.doubtMs = Math.min(life.doubtMs ?? Infinity, event.askedMs)
   next.failures = failures
   next.lastError = error
   next.nextAt = event.at + pauseMs(backoff, failures, event.roll)
@@ -169,10 +175,16 @@ export function heard(life: Life, event: Extract<Event, { type: 'heard' }>): Ste
   return [asking, nothing]
 }
 
-function outdated(life: Life, { standing, askedMs }: Extract<Event, { type: 'answer' }>): Life {
-  const next = noLongerInFlight(life)
-  if (standing.state === 'unknown') next.doubtMs = Math.min(life.doubtMs, askedMs)
+function outdated(life: Life, event: Extract<Event, { type: 'answer' }>): Life {
+  const { standing, askedMs } = event
+  const next = answeredTo(life, event)
+  if (standing.state === 'unknown') next.doubtMs = Math.min(life.doubtMs ?? Infinity, askedMs)
   return next
+}
+
+/** What was asked here is no longer on its way; what another thread asks is none of our requests. */
+function answeredTo(life: Life, { elsewhere }: Extract<Event, { type: 'answer' }>): LifeDraft {
+  return elsewhere === true ? copyOf(life) : noLongerInFlight(life)
 }
 
 function noLongerInFlight(life: Life): LifeDraft {

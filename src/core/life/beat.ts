@@ -1,9 +1,30 @@
-import { trustedUntil } from '../deadline.ts'
+import { trustedUntil } from '../time/deadline.ts'
 import { copyOf, nothing, type Life, type LifeDraft, type Stepped } from './state.ts'
 
 /** When to renew a lease that was given or renewed at `sentAt`; never, if its holder does that by hand. */
 export function holderBeat(life: Life, sentAt: number, at: number): number {
-  return life.heartbeatMs === Infinity ? Infinity : nextBeat(life.heartbeatMs, life.spread, sentAt, at)
+  if (life.heartbeatMs === Infinity) return Infinity
+  // What may be carried out yet ends the lease sooner than its ttl says: keep its pace.
+  return nextBeat(paceOf(life.heartbeatMs, boundOf(life)), life.spread, sentAt, at)
+}
+
+/** What no answer can be trusted beyond: something shorter may be carried out after it. */
+export function boundOf({ doubtMs, elsewhereMs }: Pick<Life, 'doubtMs' | 'elsewhereMs'>): number {
+  return Math.min(doubtMs ?? Infinity, elsewhereMs ?? Infinity)
+}
+
+/** Another thread has been told to renew for this ttl, as if we asked for it now; or has stopped: then we ask for all. */
+export function askedElsewhere(life: Life, elsewhereMs: number | undefined, at: number): Stepped {
+  const next = copyOf(life)
+  next.elsewhereMs = elsewhereMs
+  if (life.phase === 'held' && elsewhereMs !== undefined) trustAtMost(next, elsewhereMs, at)
+  const wasBound = (life.elsewhereMs ?? Infinity) < Math.min(life.ttlMs, boundOf(next))
+  return wasBound && life.phase === 'held' && life.leaving === undefined ? renewNow(next, at) : [next, nothing]
+}
+
+/** A heartbeat that leaves no room for a failure is quickened. */
+function paceOf(heartbeatMs: number, ttlMs: number): number {
+  return heartbeatMs > ttlMs / 2 ? ttlMs / 3 : heartbeatMs
 }
 
 /** A waiter keeps its place by itself, whatever its owner wants to do by hand once it holds. */
@@ -23,11 +44,10 @@ export function nextBeat(everyMs: number, spread: number, sentAt: number, at: nu
   return Math.max(at, Math.floor(Math.floor(dueAt / beatMs) * beatMs))
 }
 
-/** A heartbeat that leaves no room for a failure under the new ttl is quickened. */
 export function withTtl(life: Life, ttlMs: number): Life {
   const changed = copyOf(life)
   changed.ttlMs = ttlMs
-  if (life.heartbeatMs !== Infinity && life.heartbeatMs > ttlMs / 2) changed.heartbeatMs = ttlMs / 3
+  if (life.heartbeatMs !== Infinity) changed.heartbeatMs = paceOf(life.heartbeatMs, ttlMs)
   return changed
 }
 

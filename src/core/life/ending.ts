@@ -1,5 +1,5 @@
-import { pauseMs, type Backoff } from '../backoff.ts'
-import { trustedUntil } from '../deadline.ts'
+import { pauseMs, type Backoff } from '../time/backoff.ts'
+import { trustedUntil } from '../time/deadline.ts'
 import { renewNow, trustAtMost } from './beat.ts'
 import { copyOf, nothing, type Effect, type Event, type Life, type Stepped } from './state.ts'
 
@@ -17,7 +17,7 @@ export function conversionUnderWay(life: Life, { at, ttlMs }: Extract<Event, { t
   next.converting = underWay ? 'under way' : 'no'
   // As if the lease itself were to last no longer.
   if (underWay && ttlMs < life.ttlMs) {
-    next.doubtMs = Math.min(life.doubtMs, ttlMs)
+    next.doubtMs = Math.min(life.doubtMs ?? Infinity, ttlMs)
     trustAtMost(next, ttlMs, at)
   }
   // Nobody took its place and the store no longer knows it: it was gone all along.

@@ -1,4 +1,4 @@
-import type { Backoff } from '../backoff.ts'
+import type { Backoff } from '../time/backoff.ts'
 import type { Claim, Request, Standing, Succession } from '../driver.ts'
 
 /**
@@ -28,8 +28,13 @@ export interface Life {
   readonly sentAt: number
   /** When the present end of the claim, as the store told it, can no longer be trusted. */
   readonly deadline: number
-  /** The shortest ttl of those requests that were never answered: one of them may be carried out yet. */
-  readonly doubtMs: number
+  /**
+   * The shortest ttl of those requests that were never answered: one of them may be carried out yet. Undefined: all were. Not
+   * Infinity, which every lease would keep in a number of its own.
+   */
+  readonly doubtMs: number | undefined
+  /** The shortest ttl that another thread may be asking for; undefined if it asks for none. */
+  readonly elsewhereMs: number | undefined
   /** When to renew or ask next. */
   readonly nextAt: number
   /** A claim or renewal is on its way. */
@@ -64,6 +69,7 @@ export function copyOf(life: Life): LifeDraft {
     sentAt: life.sentAt,
     deadline: life.deadline,
     doubtMs: life.doubtMs,
+    elsewhereMs: life.elsewhereMs,
     nextAt: life.nextAt,
     inFlight: life.inFlight,
     askAgain: life.askAgain,
@@ -86,7 +92,11 @@ export type Event =
       readonly askedMs: number
       readonly standing: Standing
       readonly roll: number
+      /** Another thread asked: a request of our own may be under way all the same. */
+      readonly elsewhere?: boolean
     }
+  /** What another thread may be asking for has changed. */
+  | { readonly type: 'elsewhere'; readonly at: number; readonly ttlMs: number | undefined }
   | { readonly type: 'release-answer'; readonly at: number; readonly standing: Standing; readonly roll: number }
   | { readonly type: 'heard'; readonly at: number; readonly news: Standing | 'ask' }
   /** Time has passed. */

@@ -44,11 +44,18 @@ function tickedWhileHeld(life: Life, at: number): Stepped {
     return lose(life, whyOver(life), detail)
   }
   if (at < life.dangerAt) return at < life.nextAt || life.inFlight ? [life, nothing] : renewNow(life, at)
-  const reason = life.leaving ?? (life.lastError === undefined ? 'not renewed' : messageOf(life.lastError))
+  const reason = whyEnding(life)
   const jeopardy: Effect = { type: 'jeopardy', reason, leftMs: life.deadline - at }
   const warned = copyOf(life)
   warned.dangerAt = Infinity
   if (at < life.nextAt || life.inFlight) return [warned, [jeopardy]]
   const [renewing, effects] = renewNow(warned, at)
   return [renewing, [jeopardy, ...effects]]
+}
+
+/** Why a lease nears its end. One that is held for as long as it may be is renewed, and not extended. */
+function whyEnding(life: Life): string {
+  if (life.lastError !== undefined && life.leaving === undefined) return messageOf(life.lastError)
+  const why = whyOver(life)
+  return why === 'expired' ? 'not renewed' : why
 }

@@ -1,5 +1,5 @@
 /** A claim as a comment: its words for people, its fields for machines. */
-import { formatDuration } from '../../core/duration.ts'
+import { formatDuration } from '../../core/time/duration.ts'
 import {
   clockText,
   commentText,

@@ -1,4 +1,4 @@
-import type { Environment, Timer } from '../../core/environment.ts'
+import type { Environment, Timer } from '../../core/time/environment.ts'
 import { LeaseholdError } from '../../core/errors.ts'
 
 /** Until when a request is worth answering. Whatever is under way or in a queue then is given up. */

@@ -1,4 +1,4 @@
-import type { Environment } from '../../core/environment.ts'
+import type { Environment } from '../../core/time/environment.ts'
 import type { Hub } from './hub.ts'
 import type { MirrorKeeper } from './mirror.ts'
 import type { Pace } from './pace.ts'

@@ -1,5 +1,5 @@
 /** The requests to GitHub: each with its deadline, its clock, what it says of the budget, and ETags where it can. */
-import type { Environment } from '../../core/environment.ts'
+import type { Environment } from '../../core/time/environment.ts'
 import type { Comment } from './comment.ts'
 import type { Deadline } from './deadline.ts'
 import { recordOf, timeOf, timeText } from './comment-text.ts'

@@ -1,8 +1,8 @@
 /** The issues that stand for names. */
 import { createHash } from 'node:crypto'
 import { describeScope, splitStoreKey } from '../../core/scope.ts'
-import { within } from '../../core/bounded.ts'
-import type { Environment } from '../../core/environment.ts'
+import { within } from '../../core/time/bounded.ts'
+import type { Environment } from '../../core/time/environment.ts'
 import { commentText, documentIn, nameText, recordOf, textOf } from './comment-text.ts'
 import { roundingMs } from './comment.ts'
 import type { Deadline } from './deadline.ts'

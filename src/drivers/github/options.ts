@@ -1,6 +1,7 @@
-import type { Duration } from '../../core/duration.ts'
-import type { Environment } from '../../core/environment.ts'
+import type { Duration } from '../../core/time/duration.ts'
+import type { Environment } from '../../core/time/environment.ts'
 import { LeaseholdError } from '../../core/errors.ts'
+import { checkOptions, type OptionNames } from '../../core/option-names.ts'
 import type { Mirror } from './mirror.ts'
 import type { OctokitLike } from './octokit.ts'
 import type { Published } from './published-runner.ts'
@@ -39,8 +40,33 @@ export interface GithubOptions {
   readonly environment?: Environment
 }
 
+const githubNames: OptionNames<GithubOptions> = {
+  token: true,
+  baseUrl: true,
+  octokit: true,
+  fetch: true,
+  settle: true,
+  poll: true,
+  workerId: true,
+  publish: true,
+  assign: true,
+  heldLabel: true,
+  lockLabel: true,
+  trusted: true,
+  mirror: true,
+  environment: true,
+}
+const pollNames: OptionNames<NonNullable<GithubOptions['poll']>> = { min: true, max: true }
+
+/** Throws if an option is none of ours. */
+export function checkGithubOptions(options: GithubOptions): void {
+  checkOptions(options, githubNames, 'github')
+  checkOptions(options.poll, pollNames, 'poll')
+  checkNames(options)
+}
+
 /** Throws if a name could not be written, or not be found again. */
-export function checkNames({ workerId, lockLabel, heldLabel }: GithubOptions): void {
+function checkNames({ workerId, lockLabel, heldLabel }: GithubOptions): void {
   if (workerId !== undefined && (workerId === '' || workerId.length > workerLengthMax)) {
     throw new LeaseholdError(
       'INVALID',

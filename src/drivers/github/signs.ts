@@ -1,5 +1,5 @@
-import type { Environment } from '../../core/environment.ts'
-import { within } from '../../core/bounded.ts'
+import type { Environment } from '../../core/time/environment.ts'
+import { within } from '../../core/time/bounded.ts'
 import type { Deadline, Deadlines } from './deadline.ts'
 import type { Hub } from './hub.ts'
 import type { Pace } from './pace.ts'

@@ -1,4 +1,4 @@
-import type { Environment } from '../../core/environment.ts'
+import type { Environment } from '../../core/time/environment.ts'
 import { claimIn, ttlMaxMs } from './claim-comment.ts'
 import { isText } from './comment-text.ts'
 import type { Comment } from './comment.ts'

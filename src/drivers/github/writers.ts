@@ -1,4 +1,4 @@
-import type { Environment } from '../../core/environment.ts'
+import type { Environment } from '../../core/time/environment.ts'
 import type { Deadline } from './deadline.ts'
 import type { Hub } from './hub.ts'
 

@@ -1,4 +1,4 @@
-import { pauseMs } from '../../core/backoff.ts'
+import { pauseMs } from '../../core/time/backoff.ts'
 import type { OwnClaims } from './own-claims.ts'
 import type { Store } from './store.ts'
 

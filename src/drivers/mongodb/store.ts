@@ -1,5 +1,5 @@
 /** The way to the collection: out of a URL, a client or a database, with what the server can do. */
-import { inTime } from '../../core/bounded.ts'
+import { inTime } from '../../core/time/bounded.ts'
 import { LeaseholdError } from '../../core/errors.ts'
 import type { MongoClientLike, MongoCollection, MongoDatabase, MongoSource, Stage } from './client.ts'
 import { refuseWeakConcerns, type ReadConcern } from './concerns.ts'

@@ -1,4 +1,4 @@
-import { inTime } from '../../core/bounded.ts'
+import { inTime } from '../../core/time/bounded.ts'
 
 /** The statement never reached the server. */
 export class NotSent extends Error {

@@ -1,4 +1,5 @@
 import { LeaseholdError } from '../../core/errors.ts'
+import { nearest } from '../../core/suggestion.ts'
 import type { Connections } from './connections.ts'
 import { PgConnections } from './pg-connections.ts'
 import { PostgresJsConnections } from './postgres-js-connections.ts'
@@ -40,9 +41,16 @@ async function load<Module>(importing: () => Promise<Module>): Promise<Module | 
   }
 }
 
-/** What a URL says beside where the database is, and the URL without it. */
-export function urlOptions(url: string): { readonly url: string; readonly options: ReadonlyMap<string, string> } {
-  const options = new Map<string, string>()
+/** The parameters of our URLs, each read by one of the two drivers at least. All others are the client's. */
+const ownParameters = ['schema', 'poolSize', 'unlogged', 'ttl'] as const
+type OwnParameter = (typeof ownParameters)[number]
+
+/** What a URL says to a driver that reads these parameters, and the URL for the client, without them. */
+export function urlOptions(
+  url: string,
+  reads: readonly OwnParameter[],
+): { readonly url: string; readonly options: ReadonlyMap<OwnParameter, string> } {
+  const options = new Map<OwnParameter, string>()
   let parsed: URL
   try {
     parsed = new URL(url)
@@ -51,10 +59,21 @@ export function urlOptions(url: string): { readonly url: string; readonly option
       cause,
     })
   }
-  for (const name of ['schema', 'poolSize', 'unlogged', 'ttl']) {
-    const value = parsed.searchParams.get(name)
-    if (value !== null) options.set(name, value)
-    parsed.searchParams.delete(name)
+  for (const [name, value] of parsed.searchParams) {
+    const own = reads.find((known) => known === name)
+    if (own === undefined) refuseIfMeantForUs(name, reads)
+    else options.set(own, value)
   }
+  for (const name of reads) parsed.searchParams.delete(name)
   return { url: parsed.toString(), options }
+}
+
+/** The client ignores what it does not know: what looks like ours is not left to it. */
+function refuseIfMeantForUs(name: string, reads: readonly OwnParameter[]): void {
+  const isOfOther = (ownParameters as readonly string[]).includes(name)
+  const meant = nearest(name, reads)
+  if (!isOfOther && meant === undefined) return
+  const hint = isOfOther || meant === undefined ? '' : ` Did you mean '${meant}'?`
+  const what = `The URL of this store takes no ?${name}=.${hint}`
+  throw new LeaseholdError('INVALID', `${what} Besides what the client knows it takes ${reads.join(', ')}.`)
 }

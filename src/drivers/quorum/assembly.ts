@@ -1,5 +1,5 @@
 import type { KeyPage, ListQuery, Standing } from '../../core/driver.ts'
-import type { Environment } from '../../core/environment.ts'
+import type { Environment } from '../../core/time/environment.ts'
 import { LeaseholdError } from '../../core/errors.ts'
 import { Clearing } from './clearing.ts'
 import { Grants } from './grants.ts'

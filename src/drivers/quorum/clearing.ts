@@ -1,6 +1,6 @@
-import { Alarm, type Sleeper } from '../../core/alarm.ts'
-import { pauseMs, type Backoff } from '../../core/backoff.ts'
-import type { Environment, Timer } from '../../core/environment.ts'
+import { Alarm, type Sleeper } from '../../core/time/alarm.ts'
+import { pauseMs, type Backoff } from '../../core/time/backoff.ts'
+import type { Environment, Timer } from '../../core/time/environment.ts'
 import type { Answered, Node } from './node.ts'
 
 const retry: Backoff = { attempts: Infinity, minMs: 50, maxMs: 2000, factor: 2, jitter: 0.2 }

@@ -23,18 +23,20 @@ export function mergedPage(pages: Pages, query: ListQuery, now: number, majority
     }
   }
   return pageOf([...copiesByKey.keys()].toSorted(), query, now, (key) =>
-    copiesById(copiesByKey.get(key) ?? []).flatMap((copies) => mergedClaim(copies, now, majority) ?? []),
+    copiesByClaim(copiesByKey.get(key) ?? [], query.known).flatMap(
+      (copies) => mergedClaim(copies, now, majority) ?? [],
+    ),
   )
 }
 
-/** The held claims of one key on every node, put together by id. */
+/** The held claims of one key on every node, each with its copies. */
 export function copiesOfKey(pages: Pages, key: string): Copy[][] {
   const copies: Copy[] = []
   for (const [node, page] of pages) {
     const claims = page.keys.find((entry) => entry.key === key)?.claims ?? []
     copies.push(...claims.map((claim) => ({ node, claim, now: page.now })))
   }
-  return copiesById(copies)
+  return copiesByClaim(copies, undefined)
 }
 
 /**
@@ -66,13 +68,20 @@ function mergedClaim(copies: readonly Copy[], now: number, majority: number): Li
   }
 }
 
-function copiesById(copies: readonly Copy[]): Copy[][] {
-  const byId = new Map<string, Copy[]>()
+/**
+ * Copies of the same claim, put together by id. A node that is a server hides ids, but for the one that is known: then
+ * a claim is told by its runner, as a client has one claim to a key at a time.
+ */
+function copiesByClaim(all: readonly Copy[], known: string | undefined): Copy[][] {
+  const copies = all.filter(({ claim }) => claim.state === 'held')
+  const isHidden = copies.some(({ claim }) => claim.id === '')
+  const byName = new Map<string, Copy[]>()
   for (const copy of copies) {
-    if (copy.claim.state !== 'held') continue
-    byId.set(copy.claim.id, [...(byId.get(copy.claim.id) ?? []), copy])
+    const { id, runner } = copy.claim
+    const name = isHidden && id !== known ? JSON.stringify([runner.client, runner.incarnation, runner.party]) : id
+    byName.set(name, [...(byName.get(name) ?? []), copy])
   }
-  return [...byId.values()]
+  return [...byName.values()]
 }
 
 function remainingMs({ claim, now }: Copy): number {

@@ -1,7 +1,7 @@
-import { pauseMs, type Backoff } from '../../core/backoff.ts'
+import { pauseMs, type Backoff } from '../../core/time/backoff.ts'
 import { Batcher } from '../../core/batcher.ts'
 import type { KeyPage, ListedKey, ListQuery, LockDriver, Request, Standing } from '../../core/driver.ts'
-import type { Environment, Timer } from '../../core/environment.ts'
+import type { Environment, Timer } from '../../core/time/environment.ts'
 import { LeaseholdError, messageOf } from '../../core/errors.ts'
 import { Voting } from './voting.ts'
 

@@ -1,5 +1,5 @@
-import { Alarm, type Sleeper } from '../../core/alarm.ts'
-import type { Environment } from '../../core/environment.ts'
+import { Alarm, type Sleeper } from '../../core/time/alarm.ts'
+import type { Environment } from '../../core/time/environment.ts'
 import type { Node } from './node.ts'
 
 /** What is asked of several nodes at once. */

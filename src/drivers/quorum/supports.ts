@@ -1,5 +1,5 @@
 import type { Claim, EvictRule, LockDriver, Supports } from '../../core/driver.ts'
-import { formatDuration } from '../../core/duration.ts'
+import { formatDuration } from '../../core/time/duration.ts'
 import { LeaseholdError } from '../../core/errors.ts'
 
 /**
@@ -32,6 +32,7 @@ export function supportsOf(drivers: readonly LockDriver[], votesAfterMs: number)
     ttlMinMs: Math.max(...all.map(({ ttlMinMs }) => ttlMinMs)),
     ttlMaxMs,
     ttlDefaultMs: Math.min(ttlDefaultMs, ttlMaxMs),
+    ...(all.some(({ renewals }) => renewals === false) && { renewals: false }),
   }
 }
 

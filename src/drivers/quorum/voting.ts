@@ -1,6 +1,6 @@
 import type { LockDriver, Standing } from '../../core/driver.ts'
-import { formatDuration } from '../../core/duration.ts'
-import type { Environment } from '../../core/environment.ts'
+import { formatDuration } from '../../core/time/duration.ts'
+import type { Environment } from '../../core/time/environment.ts'
 import { messageOf } from '../../core/errors.ts'
 import { fenceFloor } from '../../core/fence.ts'
 import { Uncounted } from './uncounted.ts'

@@ -1,4 +1,5 @@
 import { LeaseholdError } from '../../core/errors.ts'
+import { checkOptions } from '../../core/option-names.ts'
 
 export interface HostAndPort {
   readonly host: string
@@ -26,6 +27,7 @@ export interface ClusterAddress extends Login {
 }
 
 const portDefault = 6379
+const parameterNames = { db: true, username: true, password: true }
 
 /**
  * Reads `redis://user:password@host:port/db`, `rediss://…` for TLS, `redis+unix:///path/to/socket?db=1` (also `unix:…`),
@@ -38,6 +40,7 @@ export function parseAddress(url: string): Address | ClusterAddress {
   const parsed = URL.canParse(url) ? new URL(url) : undefined
   if (parsed === undefined) throw invalid()
   const { protocol, pathname, searchParams } = parsed
+  checkOptions(Object.fromEntries(searchParams), parameterNames, 'a Redis URL')
   const login = loginOf(parsed)
   switch (protocol) {
     case 'redis:':

@@ -1,4 +1,4 @@
-import { inTime } from '../../core/bounded.ts'
+import { inTime } from '../../core/time/bounded.ts'
 import { LeaseholdError, messageOf } from '../../core/errors.ts'
 
 /** How Redis begins the errors that are told apart here. */

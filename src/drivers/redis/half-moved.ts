@@ -1,4 +1,4 @@
-import { monotonicMs } from '../../core/environment.ts'
+import { monotonicMs } from '../../core/time/environment.ts'
 
 /** For how long a slot counts as being moved after it was last seen to be. */
 const movesForMs = 10_000

@@ -55,6 +55,13 @@ export class Keyspace {
     return record.slice(this.prefix.length + (hashTags[0] as string).length + 4)
   }
 
+  /** Whether it is the name of a record, of a key that begins with `keyPrefix`. */
+  isRecord(name: unknown, keyPrefix: string): name is string {
+    if (typeof name !== 'string') return false
+    const key = this.keyOf(name)
+    return key.startsWith(keyPrefix) && name === this.record(key)
+  }
+
   /** Matches the records of keys that begin with `keyPrefix`, to the letter. */
   pattern(keyPrefix: string): string {
     return `${literally(this.prefix)}{???}k:${literally(keyPrefix)}*`

@@ -19,6 +19,8 @@ type Bookmark = readonly [shelf: string, cursor: string, found: readonly string[
 
 /** How many keys of Redis to look at in one step. */
 const scanCount = 500
+/** Names that a page has found too many are in its bookmark, and that may have to fit into a URL. */
+const spareNamesMax = 3
 
 export interface Lister {
   readonly link: Link
@@ -52,7 +54,8 @@ export async function listPage(lister: Lister, query: ListQuery): Promise<KeyPag
 /** A walk over the names of all records, server by server. */
 class Walk {
   readonly #shelves: readonly Shelf[]
-  readonly #pattern: string
+  readonly #keyspace: Keyspace
+  readonly #prefix: string
   readonly #step: Lister['step']
   #at = 0
   #cursor = '0'
@@ -60,15 +63,17 @@ class Walk {
   #done = false
   #found: string[] = []
 
-  private constructor(shelves: readonly Shelf[], pattern: string, step: Lister['step']) {
+  private constructor(shelves: readonly Shelf[], { keyspace, step }: Lister, prefix: string) {
     this.#shelves = shelves
-    this.#pattern = pattern
+    this.#keyspace = keyspace
+    this.#prefix = prefix
     this.#step = step
   }
 
-  static async begin({ link, keyspace, step }: Lister, query: ListQuery): Promise<Walk> {
-    const shelves = (await step(link.shelves())).toSorted((one, other) => (one.name < other.name ? -1 : 1))
-    const walk = new Walk(shelves, keyspace.pattern(query.prefix ?? ''), step)
+  static async begin(lister: Lister, query: ListQuery): Promise<Walk> {
+    const shelves = await lister.step(lister.link.shelves())
+    const inOrder = shelves.toSorted((one, other) => (one.name < other.name ? -1 : 1))
+    const walk = new Walk(inOrder, lister, query.prefix ?? '')
     if (query.after !== undefined) walk.#resume(query.after)
     return walk
   }
@@ -81,7 +86,7 @@ class Walk {
         this.#cursor = '0'
         this.#done = false
       } else {
-        await this.#scan(this.#shelves[this.#at] as Shelf)
+        await this.#scan(this.#shelves[this.#at] as Shelf, count)
       }
     }
     return this.#found.splice(0, count)
@@ -94,13 +99,24 @@ class Walk {
     return JSON.stringify(mark)
   }
 
-  async #scan(shelf: Shelf): Promise<void> {
-    const args = [this.#cursor, 'MATCH', this.#pattern, 'COUNT', String(scanCount)]
-    const [cursor, names] = (await this.#step(shelf.call('SCAN', args))) as [string, string[]]
+  /** A step that finds much more than there is room for is taken again, a smaller one. */
+  async #scan(shelf: Shelf, room: number): Promise<void> {
+    let size = scanCount
+    let [cursor, names] = await this.#look(shelf, size)
+    while (names.length > room + spareNamesMax && size > 1) {
+      size = Math.min(room, size >> 1)
+      ;[cursor, names] = await this.#look(shelf, size)
+    }
     this.#cursor = cursor
     this.#done = this.#cursor === '0'
+    this.#found.push(...names)
+  }
+
+  async #look(shelf: Shelf, size: number): Promise<readonly [cursor: string, names: readonly string[]]> {
+    const args = [this.#cursor, 'MATCH', this.#keyspace.pattern(this.#prefix), 'COUNT', String(size)]
+    const [cursor, names] = (await this.#step(shelf.call('SCAN', args))) as [string, string[]]
     // Within one step SCAN may name a key twice.
-    this.#found.push(...new Set(names))
+    return [cursor, [...new Set(names)]]
   }
 
   #resume(after: string): void {
@@ -108,7 +124,8 @@ class Walk {
     // A server that has left the cluster has given its keys to others: go on with the next name.
     const at = this.#shelves.findIndex((shelf) => shelf.name >= name)
     this.#at = at < 0 ? this.#shelves.length : at
-    this.#found = [...found]
+    // A bookmark comes back from whoever lists: it is not to show more than its prefix does.
+    this.#found = found.filter((each) => this.#keyspace.isRecord(each, this.#prefix))
     if (this.#shelves[this.#at]?.name !== name) return
     this.#done = cursor === 'end'
     this.#cursor = this.#done ? '0' : cursor

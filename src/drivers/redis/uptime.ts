@@ -1,4 +1,4 @@
-import { monotonicMs } from '../../core/environment.ts'
+import { monotonicMs } from '../../core/time/environment.ts'
 import { LeaseholdError } from '../../core/errors.ts'
 import type { Link, Shelf } from './link.ts'
 

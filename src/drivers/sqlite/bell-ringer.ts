@@ -1,5 +1,5 @@
 import path from 'node:path'
-import { parseOwner } from '../../core/owner.ts'
+import { parseOwner } from '../../core/machine/owner.ts'
 import { writeBellLine } from './bell-line.ts'
 import { BellRope } from './bell-rope.ts'
 import type { Notice } from './ledger.ts'

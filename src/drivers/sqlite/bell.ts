@@ -1,7 +1,7 @@
 import { closeSync, fstatSync, ftruncateSync, openSync, readSync, readdirSync, rmSync, statSync, watch } from 'node:fs'
 import path from 'node:path'
 import { readBellLine, type BellNews } from './bell-line.ts'
-import { parseOwner } from '../../core/owner.ts'
+import { parseOwner } from '../../core/machine/owner.ts'
 import type { Standpoint } from './standpoint.ts'
 
 /** A file that has grown past this is emptied by its owner. */

@@ -1,4 +1,4 @@
-import { openDatabase, type Database } from './database.ts'
+import { databaseOpener, type Database } from './database.ts'
 import schema from './schema.sql.generated.ts'
 import type { Crowd } from './ledger.ts'
 import { prepareStatements, type Statements } from './statements.ts'
@@ -37,10 +37,11 @@ type Place = Pick<SqliteSurroundings, 'fileSystemType' | 'binding'>
  * throws; SQLITE_BUSY among it.
  */
 export function connect(file: string, place: Place, checkFileSystem: boolean): Connection {
+  const open = databaseOpener(place.binding)
   createStoreFile(file)
   if (checkFileSystem) refuseNetworkFileSystem(file, place.fileSystemType(file))
   if (!isInUse(file)) refuseStrangers(file)
-  const database = openDatabase(file, place.binding)
+  const database = open(file)
   try {
     // Waiting for others is ours to do, without blocking the event loop.
     database.exec('pragma busy_timeout = 0')

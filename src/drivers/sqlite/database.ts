@@ -32,10 +32,16 @@ export type Binding = 'node:sqlite' | 'libsql'
 
 /** Opens a file with the first binding at hand, or with the one named. */
 export function openDatabase(file: string, binding?: Binding): Database {
+  return databaseOpener(binding)(file)
+}
+
+/** The same in two steps: throws if there is no binding, before anything is done to a file. */
+export function databaseOpener(binding?: Binding): (file: string) => Database {
   const builtin = binding === 'libsql' ? undefined : loadBuiltin()
-  if (builtin !== undefined) return openBuiltin(builtin, file)
+  if (builtin !== undefined) return (file) => openBuiltin(builtin, file)
   if (binding === 'node:sqlite') throw noBinding('This version of Node has no node:sqlite')
-  return openLibsql(loadLibsql(), file)
+  const libsql = loadLibsql()
+  return (file) => openLibsql(libsql, file)
 }
 
 // ---- node:sqlite

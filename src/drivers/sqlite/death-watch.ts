@@ -1,4 +1,4 @@
-import { parseOwner, type Owner } from '../../core/owner.ts'
+import { parseOwner, type Owner } from '../../core/machine/owner.ts'
 
 /** How often the processes in front of our waiting claims are looked at. */
 const lookEveryMs = 40

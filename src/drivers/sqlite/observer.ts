@@ -1,6 +1,6 @@
 import type { ClaimRecord } from '../../core/claim-record.ts'
 import { recordOf, type ClaimRow } from './claim-row.ts'
-import { parseOwner } from '../../core/owner.ts'
+import { parseOwner } from '../../core/machine/owner.ts'
 import type { Standpoint } from './standpoint.ts'
 import type { Statements } from './statements.ts'
 

@@ -1,4 +1,4 @@
-import { newOwner, ownerName, type Owner } from '../../core/owner.ts'
+import { newOwner, ownerName, type Owner } from '../../core/machine/owner.ts'
 import type { SqliteSurroundings } from './surroundings.ts'
 
 /** Where one driver stands: whom it writes as, what its clocks say, whom it can see. */

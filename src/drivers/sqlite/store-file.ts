@@ -3,7 +3,7 @@ import { closeSync, existsSync, openSync, readSync, statSync } from 'node:fs'
 import { uptime } from 'node:os'
 import path from 'node:path'
 import { LeaseholdError } from '../../core/errors.ts'
-import { makeDirectory } from '../../core/make-directory.ts'
+import { makeDirectory } from '../../core/machine/make-directory.ts'
 
 /** Marks the file as ours, in the field SQLite's header has for that: "LsHd". */
 export const applicationId = 0x4c734864

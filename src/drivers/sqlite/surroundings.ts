@@ -1,11 +1,11 @@
 import { statfsSync } from 'node:fs'
 import path from 'node:path'
-import { monotonicMs } from '../../core/environment.ts'
+import { monotonicMs } from '../../core/time/environment.ts'
 import { watchFile, type WatchFile } from './bell.ts'
-import { bootIdentity } from '../../core/boot.ts'
+import { bootIdentity } from '../../core/machine/boot.ts'
 import type { Binding } from './database.ts'
-import { isGoneByGlance, ownProcess } from '../../core/liveness.ts'
-import type { Owner, ProcessIdentity } from '../../core/owner.ts'
+import { isGoneByGlance, ownProcess } from '../../core/machine/liveness.ts'
+import type { Owner, ProcessIdentity } from '../../core/machine/owner.ts'
 
 /** The store's time. `now` is shared by all processes of a boot and never goes back; `wall` is milliseconds since 1970. */
 export interface SqliteClock {
@@ -36,5 +36,15 @@ export function systemSurroundings(): SqliteSurroundings {
     isGone: isGoneByGlance(),
     fileSystemType: (file) => statfsSync(path.dirname(file)).type,
     watch: watchFile,
+  }
+}
+
+/** The same, for a driver whose stamp is to prove nothing to others, though it goes by theirs. */
+export function forOthers(surroundings: SqliteSurroundings): SqliteSurroundings {
+  const { process } = surroundings
+  return {
+    ...surroundings,
+    process: { ...process, namespace: '' },
+    isGone: (owner, observer) => surroundings.isGone(owner, { ...observer, namespace: process.namespace }),
   }
 }

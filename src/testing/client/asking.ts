@@ -1,5 +1,5 @@
 import { setTimeout as pause } from 'node:timers/promises'
-import { expect } from 'vitest'
+import { expect } from '../vitest.ts'
 import type { ClientFact } from './fact.ts'
 
 /** Whatever happens on the way to the store, nothing is left behind and nobody gets what it gave up. */

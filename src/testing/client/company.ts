@@ -1,5 +1,5 @@
 import { setTimeout as pause } from 'node:timers/promises'
-import { expect } from 'vitest'
+import { expect } from '../vitest.ts'
 import { createLocks } from '../../api/create-locks.ts'
 import type { Locks } from '../../api/locks.ts'
 import type { AcquireOptions } from '../../api/options.ts'

@@ -1,5 +1,5 @@
 import { setTimeout as pause } from 'node:timers/promises'
-import { expect } from 'vitest'
+import { expect } from '../vitest.ts'
 import type { Lease } from '../../api/lease.ts'
 import type { FaultPlan } from '../faults.ts'
 import type { ClientFact } from './fact.ts'

@@ -1,4 +1,4 @@
-import { expect } from 'vitest'
+import { expect } from '../vitest.ts'
 import type { Request, Standing } from '../../core/driver.ts'
 import type { Fact } from './fact.ts'
 

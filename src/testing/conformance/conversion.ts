@@ -1,4 +1,4 @@
-import { expect } from 'vitest'
+import { expect } from '../vitest.ts'
 import type { Fact } from './fact.ts'
 
 /** Upgrades and downgrades: a new claim takes the place of a held one in one step. */

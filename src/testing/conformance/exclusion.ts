@@ -1,4 +1,4 @@
-import { expect } from 'vitest'
+import { expect } from '../vitest.ts'
 import type { Fact } from './fact.ts'
 
 /** By the store's clock, conflicting claims are never held at once. */

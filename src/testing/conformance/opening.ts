@@ -1,4 +1,4 @@
-import { expect } from 'vitest'
+import { expect } from '../vitest.ts'
 import type { Claim, LockDriver } from '../../core/driver.ts'
 import type { Fact } from './fact.ts'
 

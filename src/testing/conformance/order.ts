@@ -1,4 +1,4 @@
-import { expect } from 'vitest'
+import { expect } from '../vitest.ts'
 import type { Fact } from './fact.ts'
 import type { Stage } from './stage.ts'
 

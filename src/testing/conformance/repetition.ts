@@ -1,4 +1,4 @@
-import { expect } from 'vitest'
+import { expect } from '../vitest.ts'
 import type { Fact } from './fact.ts'
 
 /** A claim's id makes every call safe to send twice. */

@@ -1,4 +1,4 @@
-import { expect } from 'vitest'
+import { expect } from '../vitest.ts'
 import type { Fact } from './fact.ts'
 
 /** The store's clock alone judges when a lease ends. */

@@ -1,4 +1,4 @@
-import { expect } from 'vitest'
+import { expect } from '../vitest.ts'
 import type { Fact } from './fact.ts'
 
 /** Who takes over from an unclean end is told about it: a hint, given once. */

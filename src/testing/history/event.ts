@@ -15,6 +15,8 @@ export interface Wanted {
   readonly priority?: number | undefined
   /** The acquire may pass the queue by right: a conversion, or one that turns holders out. */
   readonly jumps?: boolean | undefined
+  /** The attempt that was granted the lease which this one takes over, by hand-off: the two have one fence. */
+  readonly resumes?: string | undefined
 }
 
 /**

@@ -21,11 +21,16 @@ function repeated(grants: readonly Granted[], concerns: Concerns): Violation[] {
   for (const granted of grants) {
     const { fence } = granted.grant
     const others = byFence.get(fence) ?? []
-    const other = others.find((one) => concerns(one, granted))
+    const other = others.find((one) => concerns(one, granted) && grantOf(one) !== grantOf(granted))
     if (other !== undefined) violations.push(fault('fence-repeated', other, granted, `were both given fence ${fence}`))
     byFence.set(fence, [...others, granted])
   }
   return violations
+}
+
+/** The attempt whose grant this is: a lease that is handed off is granted once. */
+function grantOf({ id, resumes }: Attempt): string {
+  return resumes ?? id
 }
 
 /** Who asked after another had its answer must have a higher fence. */
@@ -34,7 +39,8 @@ function fallen(grants: readonly Granted[], concerns: Concerns): Violation[] {
   const byReturn = grants.toSorted((one, other) => one.grant.returnedAt - other.grant.returnedAt)
   const highest = new Kinds<Granted | undefined>()
   let next = 0
-  for (const granted of grants.toSorted((one, other) => one.invokedAt - other.invokedAt)) {
+  const asked = grants.filter(({ resumes }) => resumes === undefined)
+  for (const granted of asked.toSorted((one, other) => one.invokedAt - other.invokedAt)) {
     for (; next < byReturn.length; next += 1) {
       const returned = byReturn[next]
       if (returned === undefined || returned.grant.returnedAt >= granted.invokedAt) break

@@ -6,9 +6,11 @@ import { FenceMap } from './fence-map.ts'
 export class Comparison {
   readonly fences = new FenceMap()
   readonly #toleranceMs: number
+  readonly #countsRenewals: boolean
 
-  constructor(toleranceMs: number) {
+  constructor(toleranceMs: number, countsRenewals = true) {
     this.#toleranceMs = toleranceMs
+    this.#countsRenewals = countsRenewals
   }
 
   standing(model: Standing, driver: Standing | undefined): string | undefined {
@@ -67,6 +69,10 @@ export class Comparison {
       const wrong = same(name, model[name], driver[name])
       if (wrong !== undefined) return wrong
     }
+    if (this.#countsRenewals) {
+      const wrong = same('renewalCount', model.renewalCount, driver.renewalCount)
+      if (wrong !== undefined) return wrong
+    }
     for (const name of timeFields) {
       if (name === 'acquiredAt' && model.acquiredAt === 0 && driver.acquiredAt === 0) continue
       const wrong = this.#time(name, model[name] - modelNow, driver[name] - driverNow)
@@ -100,7 +106,6 @@ const constantFields = [
   'graceMs',
   'maxHoldMs',
   'leaving',
-  'renewalCount',
   'runner',
 ] as const
 

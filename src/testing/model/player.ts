@@ -232,7 +232,7 @@ export class Player {
   #comparison(key: string): Comparison {
     let comparison = this.#comparisons.get(key)
     if (comparison === undefined) {
-      comparison = new Comparison(this.#terms.toleranceMs)
+      comparison = new Comparison(this.#terms.toleranceMs, this.#sender(0).supports.renewals)
       this.#comparisons.set(key, comparison)
     }
     return comparison

@@ -1,4 +1,4 @@
-import { expect } from 'vitest'
+import { expect } from '../vitest.ts'
 import type { PrimitiveFact } from './fact.ts'
 
 /** One leader, and who it is. */

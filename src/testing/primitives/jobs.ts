@@ -1,6 +1,6 @@
 import { setTimeout as pause } from 'node:timers/promises'
-import { expect } from 'vitest'
-import type { Task } from '../../api/task.ts'
+import { expect } from '../vitest.ts'
+import type { Task } from '../../api/primitives/task.ts'
 import { codeOf } from './eventually.ts'
 import type { PrimitiveFact } from './fact.ts'
 

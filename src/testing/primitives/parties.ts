@@ -1,4 +1,4 @@
-import { expect } from 'vitest'
+import { expect } from '../vitest.ts'
 import type { AcquireOptions } from '../../api/options.ts'
 import type { Lease } from '../../api/lease.ts'
 import type { Locks } from '../../api/locks.ts'

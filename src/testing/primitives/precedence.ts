@@ -1,5 +1,5 @@
 import { setTimeout as pause } from 'node:timers/promises'
-import { expect } from 'vitest'
+import { expect } from '../vitest.ts'
 import type { AcquireOptions } from '../../api/options.ts'
 import { codeOf, settlesWithin } from './eventually.ts'
 import type { Need, PrimitiveFact } from './fact.ts'

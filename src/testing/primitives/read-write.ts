@@ -1,4 +1,4 @@
-import { expect } from 'vitest'
+import { expect } from '../vitest.ts'
 import { codeOf, errorOf, settlesWithin } from './eventually.ts'
 import type { PrimitiveFact } from './fact.ts'
 

@@ -1,5 +1,5 @@
 import { setTimeout as pause } from 'node:timers/promises'
-import { expect } from 'vitest'
+import { expect } from '../vitest.ts'
 import { codeOf, errorOf } from './eventually.ts'
 import type { PrimitiveFact } from './fact.ts'
 

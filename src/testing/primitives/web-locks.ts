@@ -1,4 +1,4 @@
-import { expect } from 'vitest'
+import { expect } from '../vitest.ts'
 import { webLocks } from '../../web-locks/index.ts'
 import type { LockOptions, WebLock } from '../../web-locks/index.ts'
 import type { Member } from '../client/company.ts'

@@ -5,7 +5,7 @@
  */
 import { setTimeout as pause } from 'node:timers/promises'
 import { Octokit } from '@octokit/core'
-import { durationMs, type Duration } from '../../../src/core/duration.ts'
+import { durationMs, type Duration } from '../../../src/core/time/duration.ts'
 import { github, type GithubDriver, type GithubOptions } from '../../../src/drivers/github.ts'
 import { findToken } from '../../../src/drivers/github/token.ts'
 import { Child } from '../child.ts'

@@ -16,6 +16,7 @@ export function complaints(turn: Turn): string[] {
     ...fences(turn),
     ...progress(turn),
     ...barging(turn),
+    ...conversions(turn),
     ...nothingLost(turn),
     ...answer(turn),
     ...changes(turn),
@@ -118,6 +119,15 @@ function barging(turn: Turn): string[] {
     .map(({ claim }) => `${claim.id} barged in`)
 }
 
+/** A conversion takes the place of a lease that is not over. */
+function conversions({ now, before, after }: Turn): string[] {
+  const held = new Set(before.holders.filter(({ expiresAt }) => now < expiresAt).map(({ claim }) => claim.id))
+  const known = new Set(before.holders.map(({ claim }) => claim.id))
+  return after.holders
+    .filter(({ claim: { id, replaces } }) => replaces !== undefined && !known.has(id) && !held.has(replaces))
+    .map(({ claim }) => `${claim.id} took the place of nobody`)
+}
+
 /** Whether one that waits keeps another behind it from being granted. */
 function holdsUp(ahead: Claim, behind: Claim): boolean {
   if (!meet(ahead, behind)) return false
@@ -142,7 +152,9 @@ function nothingLost(turn: Turn): string[] {
       if (id === asking && verdict.standing.state === 'absent') return false
       const held = record.state === 'held'
       if (now >= record.expiresAt + (held ? graceMs : 0)) return false
-      return held || replaces === undefined || baseIsHeld(turn, record)
+      // A claim that begins anew is not what its conversion was to take the place of.
+      const wasBaseHeld = before.holders.some((holder) => holder.claim.id === replaces)
+      return held || replaces === undefined || (wasBaseHeld && baseIsHeld(turn, record))
     })
     .map(({ claim }) => `${claim.id} is gone for no reason`)
 }
@@ -162,6 +174,7 @@ function answer({ request, now, after, verdict }: Turn): string[] {
   }
   if (standing.state === 'waiting') {
     if (waiter === undefined) return [`${id} was told that it waits`]
+    if (request.op === 'claim' && !request.claim.wait) return [`${id} waits though it would not`]
     const place = inOrder(after.waiters).indexOf(waiter)
     if (standing.ahead !== place) return [`${id} has ${place} ahead, not ${standing.ahead}`]
     if (standing.ttlMs !== waiter.expiresAt - now) return [`${id} was told another ttl than it has`]
@@ -186,9 +199,9 @@ function changes({ before, after, verdict }: Turn): string[] {
     if (next === undefined) store.delete(id)
     else store.set(id, next)
   }
-  const ids = (records: Iterable<ClaimRecord>) =>
-    JSON.stringify([...records].toSorted((one, other) => one.claim.id.localeCompare(other.claim.id)))
-  if (ids(store.values()) !== ids([...after.holders, ...after.waiters])) wrong.push('the changes lead elsewhere')
+  const there = [...after.holders, ...after.waiters]
+  if (there.length !== store.size || there.some((record) => store.get(record.claim.id) !== record))
+    wrong.push('the changes lead elsewhere')
   const ordered = inOrder(after.waiters)
   if (after.waiters.some((waiter, place) => waiter !== ordered[place])) wrong.push('the waiters are out of order')
   return wrong
@@ -235,7 +248,9 @@ function times({ request, now, before, after }: Turn): string[] {
     if (old === undefined) continue
     const renewing = request.op === 'renew' && request.id === id
     // A conversion has at least what was left of the lease whose place it took.
-    const inherited = old.state === 'waiting' ? (known.get(record.claim.replaces ?? '')?.expiresAt ?? 0) : 0
+    const base = old.state === 'waiting' ? known.get(record.claim.replaces ?? '') : undefined
+    const renewsBase = request.op === 'renew' && request.id === base?.claim.id && base.leaving === undefined
+    const inherited = renewsBase ? now + request.ttlMs : (base?.expiresAt ?? 0)
     const hadUntil = Math.max(old.expiresAt, inherited)
     if (record.expiresAt > hadUntil && (!renewing || old.leaving !== undefined)) wrong.push(`${id} got more time`)
   }

@@ -67,29 +67,42 @@ export interface Turn {
 
 export interface Snapshot {
   readonly lastFence: number
+  readonly ended: Ended | undefined
   readonly holders: readonly ClaimRecord[]
   readonly waiters: readonly ClaimRecord[]
 }
+
+const nobody: Snapshot = { lastFence: 0, ended: undefined, holders: [], waiters: [] }
 
 /** One key with a clock: the smallest place in which the rule can be played. */
 export class Play {
   now = 1000
   waitersRead = 0
-  readonly state = new KeyState()
+  readonly state: KeyState
   readonly dead = new Set<string>()
+  readonly #rule: typeof admit
+
+  constructor(rule: typeof admit = admit, { lastFence, ended, holders, waiters }: Snapshot = nobody) {
+    this.#rule = rule
+    this.state = new KeyState({ last: lastFence })
+    this.state.ended = ended
+    for (const record of holders) this.state.put(record)
+    for (const record of waiters) this.state.put(record)
+  }
 
   turn(request: Request): Turn {
     const { state, now } = this
     const before = this.snapshot()
     const view = new Watched(state, this.dead)
-    const verdict = admit(view, request, now)
+    const verdict = this.#rule(view, request, now)
     this.waitersRead = view.waitersRead
     state.apply(verdict)
     return { request, now, before, verdict, after: this.snapshot(), dead: new Set(this.dead) }
   }
 
   snapshot(): Snapshot {
-    return { lastFence: this.state.lastFence, holders: [...this.state.holders()], waiters: [...this.state.waiters()] }
+    const { lastFence, ended } = this.state
+    return { lastFence, ended, holders: [...this.state.holders()], waiters: [...this.state.waiters()] }
   }
 
   claim(id: string, wish: Partial<Omit<Claim, 'id' | 'key'>> = {}): Standing {

@@ -1,6 +1,6 @@
 import { documentDriver } from '../../../src/core/document-driver.ts'
 import type { LockDriver } from '../../../src/core/driver.ts'
-import type { Environment } from '../../../src/core/environment.ts'
+import type { Environment } from '../../../src/core/time/environment.ts'
 import type { DocumentShelf } from '../support/document-shelf.ts'
 import { unavailable, type Line } from './line.ts'
 

@@ -1,4 +1,4 @@
-import type { Environment } from '../../../src/core/environment.ts'
+import type { Environment, Timer } from '../../../src/core/time/environment.ts'
 import type { World } from '../../support/world.ts'
 
 /** A process in a world. All that happens in it comes in through `enter`: so it can be stopped for a while, or ended. */
@@ -11,6 +11,7 @@ export class SimulatedProcess {
   #stoppedUntil = 0
   #alive = true
   #tellKilled: () => void = () => {}
+  readonly #timersAlive = new Set<Timer>()
 
   constructor(world: World, rate: number) {
     const surroundings = world.environment(rate)
@@ -22,11 +23,16 @@ export class SimulatedProcess {
       timer: (delayMs, action) => {
         let wanted = true
         // It may be due while the process stands still, and be cancelled first when that goes on.
-        const timer = surroundings.timer(delayMs, () => this.enter(() => wanted && action()))
+        const ring = (): void => {
+          this.#timersAlive.delete(timer)
+          if (wanted) action()
+        }
+        const timer = surroundings.timer(delayMs, () => this.enter(ring))
         return {
-          ...timer,
+          keepAlive: (alive) => void (alive ? this.#timersAlive.add(timer) : this.#timersAlive.delete(timer)),
           cancel: () => {
             wanted = false
+            this.#timersAlive.delete(timer)
             timer.cancel()
           },
         }
@@ -37,6 +43,11 @@ export class SimulatedProcess {
   /** Whether code runs in it now. */
   get runs(): boolean {
     return this.#alive && this.#world.now >= this.#stoppedUntil
+  }
+
+  /** Timers without which the process would end, if nothing else kept it. */
+  get timersAlive(): number {
+    return this.#timersAlive.size
   }
 
   /** Does what comes in from outside: now, when the process goes on, or never. */

@@ -1,4 +1,4 @@
-import { createLocks } from '../../../src/index.ts'
+import { openLocks } from '../../../src/api/create-locks.ts'
 import { documentDriver } from '../../../src/core/document-driver.ts'
 import type { LockDriver } from '../../../src/core/driver.ts'
 import { memory } from '../../../src/drivers/memory.ts'
@@ -7,34 +7,48 @@ import { World } from '../../support/world.ts'
 import { DocumentShelf } from '../support/document-shelf.ts'
 import { documentDriverOver, driverOver, type Limit } from './drivers.ts'
 import { Line } from './line.ts'
+import { OrphanWatch } from './orphan-watch.ts'
+import type { PassedLease, Subject } from './setting.ts'
 import { SimulatedProcess } from './simulated-process.ts'
+import { simulatedThread } from './simulated-thread.ts'
 import { afflict, weatherOf } from './storm.ts'
+import { Traces } from './traces.ts'
 import { Worker } from './worker.ts'
 
 export interface TourOptions {
   readonly seed: number
-  /** Calm: everything arrives, once and soon, and nobody is stopped or killed. */
-  readonly weather: 'calm' | 'storm'
+  /** Calm: everything arrives, once and soon, and nobody is stopped or killed. Gale: all lines are bad, and stops many. */
+  readonly weather: 'calm' | 'storm' | 'gale'
   /** Absent: one that can do everything. Documents: each process runs the rule itself, and swaps what it has read. */
   readonly store?: Limit | 'documents'
-  /** All want one lock, for many readers or one writer: then conversions meet most. */
-  readonly onlyReads?: boolean
+  /** Absent: everything. */
+  readonly about?: Subject
   readonly processes?: number
   readonly workers?: number
   readonly ms?: number
+  /** Whether processes renew from a second thread, too. */
+  readonly threads?: boolean
   /** A planted fault: another client. */
-  readonly createLocks?: typeof createLocks
+  readonly openLocks?: typeof openLocks
 }
 
 export interface TourReport extends HistoryReport {
-  /** Those who were still waiting long after the storm. */
+  /** Those who had not had their turn when after the storm all could have had theirs. */
   readonly stuck: readonly string[]
   /** What the store still held when everybody had gone, and one lease more had passed. */
   readonly left: readonly string[]
+  /** Claims that no client knew of although nothing was lost. */
+  readonly orphans: readonly string[]
   /** Timers of clients that were closed. */
   readonly timers: number
+  /** What clients that were not killed left behind, or still had when nobody used them any more. */
+  readonly traces: readonly string[]
 }
 
+/** How long a turn may take, after the storm, for each of those who want one. Most take less than a second. */
+const turnMs = 3000
+/** Longer than a holder lets go before its store does. */
+const lookEveryMs = 250
 /** Longer than any lease of the tour, and a few tries. */
 const patienceMs = 60_000
 
@@ -54,36 +68,81 @@ export async function tour(options: TourOptions): Promise<TourReport> {
     return driverOver(line, store, options.store === 'documents' ? undefined : options.store)
   }
   const until = world.now + ms
-  const storms = (): boolean => options.weather === 'storm' && world.now < until
+  const storms = (): boolean => options.weather !== 'calm' && world.now < until
+  const gale = options.weather === 'gale'
   const events: HistoryEvent[] = []
   const waiting = new Set<string>()
+  const passed: PassedLease[] = []
+  const survivors = new Set<Traces>()
+  const wholeStore = store ?? documentDriver(shelf.store())
+  const orphans = new OrphanWatch(wholeStore)
+
+  const lineOf = (process: SimulatedProcess): Line => new Line(world, process, weatherOf(world, storms, gale))
 
   const live = async (name: string): Promise<void> => {
     const process = new SimulatedProcess(world, world.clockRate())
-    const driver = driverFor(process, new Line(world, process, weatherOf(world, storms)))
-    const locks = await (options.createLocks ?? createLocks)({ driver, environment: process.environment })
-    afflict(world, name, process, storms, events)
-    const working = Array.from({ length: workers }, (_, number) =>
-      new Worker({
-        world,
-        process,
-        locks,
-        client: name,
-        name: `${name}.${number}`,
-        events,
-        waiting,
-        alone: workers === 1,
-        queues: options.store !== 'without queue',
-        onlyReads: options.onlyReads ?? false,
-      }).work(until),
+    const traces = new Traces(name)
+    survivors.add(traces)
+    const driver = traces.watch(driverFor(process, lineOf(process)))
+    const thread = options.threads === true ? new SimulatedProcess(world, process.rate) : undefined
+    const locks = await (options.openLocks ?? openLocks)({
+      driver,
+      environment: process.environment,
+      allowForce: options.about === 'web locks',
+      ...(options.about === 'web locks' && { defaults: { ttl: 1000 } }),
+      runnerName: undefined,
+      startThread: thread && simulatedThread(world, process, thread, traces.watch(driverFor(thread, lineOf(thread)))),
+    })
+    orphans.add(locks)
+    afflict(world, name, process, storms, events, { thread, gale })
+    const crew = Array.from(
+      { length: workers },
+      (_, number) =>
+        new Worker({
+          world,
+          process,
+          locks,
+          client: name,
+          name: `${name}.${number}`,
+          events,
+          traces,
+          waiting,
+          passed,
+          alone: workers === 1,
+          queues: options.store !== 'without queue',
+          about: options.about ?? 'everything',
+          receives: options.about === 'hand-offs' && number === 0,
+        }),
     )
-    const over = Promise.all(working).then(() => locks.close())
-    if ((await Promise.race([over.then(() => 'closed'), process.killed.then(() => 'killed')])) === 'closed') return
-    for (const worker of waiting) if (worker.startsWith(`${name}.`)) waiting.delete(worker)
+    const close = async (): Promise<void> => {
+      for (const worker of crew) worker.closing()
+      const closing = locks.close()
+      traces.owe('closing', closing)
+      await closing
+      traces.lookAfter(locks)
+    }
+    // At times in the middle of everything; not in a gale, whose clients are to hold for long.
+    const leaves = (): void => void (storms() && close())
+    if (storms() && !gale && world.chance(0.3)) world.at(world.between(500, ms), () => process.enter(leaves))
+    const work = async (): Promise<string> => {
+      await Promise.all(crew.map((worker) => worker.work(until)))
+      if (!locks.client.closed) await traces.lookAt(locks, process)
+      await close()
+      return 'closed'
+    }
+    if ((await Promise.race([work(), process.killed.then(() => 'killed')])) === 'killed') {
+      survivors.delete(traces)
+      for (const worker of waiting) if (worker.startsWith(`${name}.`)) waiting.delete(worker)
+    }
     if (world.now < until) await live(`${name}'`)
   }
   const lives = Array.from({ length: processes }, (_, number) => live(`process-${number}`))
-  const wearied = world.wait(ms + patienceMs)
+  const look = (): void => {
+    void orphans.look()
+    if (world.now < until) world.at(lookEveryMs, look)
+  }
+  if (options.weather === 'calm') look()
+  const wearied = world.wait(ms + processes * workers * turnMs)
   await world.run(Promise.race([Promise.all(lives), wearied]))
   const stuck = [...waiting]
   const isLimited = options.store === 'silent' || options.store === 'without queue'
@@ -91,8 +150,10 @@ export async function tour(options: TourOptions): Promise<TourReport> {
   return {
     ...checkHistory(events, { fair: options.weather === 'calm' && !isLimited }),
     stuck,
-    left: await heldIn(store ?? documentDriver(shelf.store())),
+    left: await heldIn(wholeStore),
+    orphans: orphans.found,
     timers: stuck.length > 0 ? 0 : world.timers,
+    traces: [...survivors].flatMap(({ found }) => found),
   }
 }
 

@@ -1,4 +1,4 @@
-import { trustedUntil } from '../../../src/core/deadline.ts'
+import { trustedUntil } from '../../../src/core/time/deadline.ts'
 import type { LockDriver } from '../../../src/core/driver.ts'
 import type { World } from '../../support/world.ts'
 

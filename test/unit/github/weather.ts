@@ -1,4 +1,4 @@
-import type { Environment, Timer } from '../../../src/core/environment.ts'
+import type { Environment, Timer } from '../../../src/core/time/environment.ts'
 import type { World } from '../../support/world.ts'
 
 /** One client's machine and its line to GitHub: both have their moods. */

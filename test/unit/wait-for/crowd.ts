@@ -3,7 +3,7 @@ import { listed } from '../../../src/core/claim-record.ts'
 import { excludes } from '../../../src/core/conflict.ts'
 import type { Claim, ListedKey } from '../../../src/core/driver.ts'
 import { KeyState } from '../../../src/core/key-state.ts'
-import { isOwn } from '../../../src/core/party-name.ts'
+import { isOwn } from '../../../src/core/parties/party-name.ts'
 import { seededRandom } from '../../../src/testing/random.ts'
 
 /** Somebody who takes locks one after the other, and goes nowhere while it waits for one. */

@@ -1,5 +1,11 @@
 -- Who is turned out, and which conversions are refused.
 
+-- The id of a claim's runner as JSON, which begins with it. The rest is what somebody says of himself: PostgreSQL need not
+-- be able to read it.
+create or replace function leasehold.runner_id(c leasehold.claims) returns text language sql immutable as $$
+  select substring(c.runner from '^\{"id":("(?:[^"\\]|\\.)*")')
+$$;
+
 -- The fewest eligible holders without whom the claim would fit, lowest priority and oldest first. None if it fits
 -- already, or would not fit even without all of them: nobody is turned out for nothing.
 create or replace function leasehold.make_room(step leasehold.step, wanted leasehold.claims) returns text[]
@@ -13,7 +19,7 @@ begin
      where c.key = wanted.key and c.held and c.id is distinct from wanted.replaces and leasehold.overlap(c, wanted)
        and case wanted.evict when 'lower-priority' then c.priority < wanted.priority
                              when 'stale' then c.last_heartbeat <= step.now_ms - wanted.stale_ms
-                             when 'same-runner' then c.runner::json ->> 'id' = wanted.runner::json ->> 'id'
+                             when 'same-runner' then leasehold.runner_id(c) = leasehold.runner_id(wanted)
                              else true end
      order by c.priority, c.fence
   loop

@@ -1,0 +1,15 @@
+/**
+ * Locks in GitHub issues in simulated weather, for as many minutes as told (1), from a seed (1001) on: reads are stale,
+ * lines and machines fail, and true time judges who held what.
+ */
+import { github } from '../src/drivers/github.ts'
+import { tour } from '../test/unit/github/tour.ts'
+import { proveBySeeds } from './support/seeds.ts'
+
+const kinds = ['rush', 'storm', 'siege'] as const
+
+await proveBySeeds('github', async (seed) => {
+  const kind = kinds[seed % kinds.length] ?? 'rush'
+  const { summary, violations } = await tour({ seed, clients: 3, kind, github })
+  return { holds: summary.holds, violations }
+})

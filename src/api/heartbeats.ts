@@ -1,0 +1,130 @@
+import { Alarm, type Sleeper } from '../core/time/alarm.ts'
+import { Batcher, type Requester } from '../core/batcher.ts'
+import type { LockDriver, Request, Standing } from '../core/driver.ts'
+import type { Environment } from '../core/time/environment.ts'
+import { nextBeat, spreadOf } from '../core/life.ts'
+import type { WatchedClaim } from '../core/tenure.ts'
+
+/** What whoever renews for a client reports: the answer to a renewal it sent, or news it heard. */
+export interface ToldStanding {
+  readonly id: string
+  readonly key: string
+  /** When the renewal was sent, on the clock both threads share, and for how long; absent for news. */
+  readonly sent?: { readonly at: number; readonly ttlMs: number }
+  readonly standing: Standing
+}
+
+/** Or that it no longer renews a claim for this ttl, and that whatever it sent to do so has been answered or reported. */
+export type Report = ToldStanding | { readonly id: string; readonly settledMs: number }
+
+/** Renews the claims it is told to, over a connection, a batcher and an alarm of its own, and reports. */
+export class Heartbeats {
+  readonly #driver: LockDriver
+  readonly #environment: Environment
+  readonly #tell: (report: Report) => void
+  readonly #batcher: Batcher
+  readonly #alarm: Alarm
+  readonly #beats = new Map<string, Beat>()
+  readonly #listening: Disposable | undefined
+
+  constructor(driver: LockDriver, environment: Environment, tell: (report: Report) => void) {
+    this.#driver = driver
+    this.#environment = environment
+    this.#tell = tell
+    this.#batcher = new Batcher(driver, environment)
+    this.#alarm = new Alarm(environment)
+    this.#listening = driver.listen?.((key, id, news) => {
+      if (news !== 'ask' && this.#beats.has(id)) tell({ id, key, standing: news })
+    })
+  }
+
+  /** Renews this claim from now on, instead of as it was told before. */
+  watch(claim: WatchedClaim): void {
+    this.unwatch(claim.id)
+    const { heartbeatMs, sentAt } = claim
+    const spread = spreadOf(this.#environment.random())
+    const beat = new Beat(claim, spread, (answered) => this.#renew(answered), this.#answered)
+    this.#beats.set(claim.id, beat)
+    this.#alarm.set(beat, nextBeat(heartbeatMs, spread, sentAt, this.#environment.now()))
+  }
+
+  unwatch(id: string): void {
+    const beat = this.#beats.get(id)
+    if (beat === undefined) return
+    this.#alarm.set(beat, Infinity)
+    this.#beats.delete(id)
+    if (!beat.underWay) this.#tell({ id, settledMs: beat.claim.ttlMs })
+  }
+
+  /** Resolves when all that was sent has been answered. */
+  async close(): Promise<void> {
+    this.#alarm.clear()
+    this.#beats.clear()
+    await this.#batcher.settled()
+    this.#listening?.[Symbol.dispose]()
+    await this.#driver.close()
+  }
+
+  #renew(beat: Beat): void {
+    const { key, id, ttlMs } = beat.claim
+    this.#batcher.submit({ op: 'renew', key, id, ttlMs }, beat)
+  }
+
+  readonly #answered = (beat: Beat, standing: Standing, sentAt: number, at: number): void => {
+    const { id, key, ttlMs, heartbeatMs } = beat.claim
+    const isReplaced = this.#beats.get(id) !== beat
+    // What was not answered may be carried out yet, whoever renews by then.
+    if (!isReplaced || standing.state === 'unknown') this.#tell({ id, key, sent: { at: sentAt, ttlMs }, standing })
+    if (isReplaced) return this.#tell({ id, settledMs: ttlMs })
+    if (standing.state === 'absent') this.#beats.delete(id)
+    else if (standing.state === 'held') this.#alarm.set(beat, nextBeat(heartbeatMs, beat.spread, sentAt, at))
+    else this.#alarm.set(beat, at + heartbeatMs / 10)
+  }
+}
+
+/** One claim's renewals. */
+class Beat implements Sleeper, Requester {
+  alarmSlot = -1
+  readonly claim: WatchedClaim
+  /** A renewal has been sent, or waits to be, and is not answered. */
+  underWay = false
+  readonly spread: number
+  readonly #due: (beat: Beat) => void
+  readonly #answered: (beat: Beat, standing: Standing, sentAt: number, at: number) => void
+
+  constructor(
+    claim: WatchedClaim,
+    spread: number,
+    due: (beat: Beat) => void,
+    answered: (beat: Beat, standing: Standing, sentAt: number, at: number) => void,
+  ) {
+    this.claim = claim
+    this.spread = spread
+    this.#due = due
+    this.#answered = answered
+  }
+
+  wake(): void {
+    this.underWay = true
+    this.#due(this)
+  }
+
+  answered(_request: Request, standing: Standing, sentAt: number, at: number): void {
+    this.underWay = false
+    this.#answered(this, standing, sentAt, at)
+  }
+}
+
+/**
+ * Of reports that come all at once, after a long block, those that still say something: of the answers of one claim the
+ * newest, all that was not answered and may be carried out yet, and all news.
+ */
+export function sift(reports: readonly Report[]): readonly Report[] {
+  const newest = new Map<string, Report>()
+  for (const report of reports) if (isAnswer(report)) newest.set(report.id, report)
+  return reports.filter((report) => !isAnswer(report) || newest.get(report.id) === report)
+}
+
+function isAnswer(report: Report): boolean {
+  return !('settledMs' in report) && report.sent !== undefined && report.standing.state !== 'unknown'
+}

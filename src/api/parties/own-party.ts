@@ -1,0 +1,55 @@
+import { excludes, overlaps } from '../../core/conflict.ts'
+import { LeaseholdError } from '../../core/errors.ts'
+import { isOwn } from '../../core/parties/party-name.ts'
+import { covers, describeScope, storeKey, type Scope } from '../../core/scope.ts'
+import type { Sharing } from '../acquisition.ts'
+import type { Client } from '../client.ts'
+import type { Lease } from '../lease.ts'
+import type { Terms } from '../options.ts'
+import { linesOf, origin } from '../origin.ts'
+
+/** The lease this party has on the scope already, entered once more, if it said that it may. */
+export function enterAgain(client: Client, scope: Scope, sharing: Sharing, terms: Terms): Lease | undefined {
+  if (!terms.reentrant || terms.party === undefined) return undefined
+  for (const lease of client.parties.of(terms.party)) {
+    const { mode, limit } = lease.claim
+    const suffices = mode === 'exclusive' || (sharing.mode === 'shared' && limit === sharing.limit)
+    if (suffices && covers(lease.scope, scope) && lease.held) return lease.enter()
+  }
+  return undefined
+}
+
+/** Terms of a party, which may come to wait for itself: they know where it asked, unless that would cost too much. */
+export function partyTerms(client: Client, terms: Terms, party: string): Terms {
+  return client.tracesParties ? { ...terms, party, origin: origin() } : { ...terms, party }
+}
+
+/** DEADLOCK, with where it acquired, for a party that is about to wait for what it holds itself. */
+export function ownDeadlock(client: Client, scope: Scope, sharing: Sharing, terms: Terms): LeaseholdError | undefined {
+  // These take what is in the way, also if it is one's own.
+  if (terms.party === undefined || terms.evict === 'all' || terms.evict === 'same-runner') return undefined
+  const wanted = { ...sharing, range: scope.range }
+  let permits = 0
+  for (const lease of client.parties.of(terms.party)) {
+    const isSame = lease.scope.key === scope.key && overlaps(lease.claim, wanted)
+    if (!isSame || !isOwn(terms.party, lease.runner.party) || !lease.held) continue
+    permits += 1
+    if (excludes(lease.claim, wanted) || permits >= (sharing.limit ?? Infinity)) return selfWait(client, scope, lease)
+  }
+  return undefined
+}
+
+function selfWait(client: Client, scope: Scope, lease: Lease): LeaseholdError {
+  const name = JSON.stringify(describeScope(scope))
+  const lines = linesOf(lease.terms.origin ?? {})
+  const where = lines[0] === undefined ? '' : ` It was acquired ${lines[0]}.`
+  const cause = new Error(`${name} was acquired here`)
+  cause.stack = [`Error: ${cause.message}`, ...lines.map((line) => `    ${line}`)].join('\n')
+  const advice = 'Pass reentrant: true, upgrade the lease, or release it first.'
+  return new LeaseholdError('DEADLOCK', `This party holds ${name} itself, and would wait for ever.${where} ${advice}`, {
+    scope: describeScope(scope),
+    key: storeKey(client.namespace, scope.key),
+    fence: lease.fence,
+    cause,
+  })
+}

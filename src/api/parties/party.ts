@@ -1,0 +1,27 @@
+import { AsyncLocalStorage } from 'node:async_hooks'
+import { partyName } from '../../core/parties/party-name.ts'
+
+/** The party whose code is running: a `run` body, inside the one that called it, and so on outward. */
+const current = new AsyncLocalStorage<string | undefined>()
+
+/**
+ * Whom a claim is for that is made now. One that names its party is that party's. Otherwise it is for the body that runs,
+ * but not the body's own: it may be one of several that the body does side by side.
+ */
+export function claimingParty(name: string | undefined): string | undefined {
+  if (name !== undefined) return partyName(name)
+  const body = current.getStore()
+  return body === undefined ? undefined : `${body}/`
+}
+
+/** The party of a new body: by its name, else by an id inside the body that runs. */
+export function bodyParty(name: string | undefined, id: () => string): string {
+  if (name !== undefined) return partyName(name)
+  const body = current.getStore()
+  return body === undefined ? id() : `${body}/${id()}`
+}
+
+/** Runs a body as a party. Undefined: as nobody, for what goes on in the background whoever began it. */
+export function asParty<Result>(party: string | undefined, body: () => Result): Result {
+  return current.run(party, body)
+}

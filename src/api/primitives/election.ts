@@ -1,0 +1,231 @@
+import type { Sleeper } from '../../core/time/alarm.ts'
+import { positiveMs, type Duration } from '../../core/time/duration.ts'
+import { LeaseholdError, messageOf } from '../../core/errors.ts'
+import { checkOptions, type OptionNames } from '../../core/option-names.ts'
+import type { RosterMember } from '../../core/roster.ts'
+import { named, type Scope } from '../../core/scope.ts'
+import { exclusively } from '../acquisition.ts'
+import { LeaderWatch, leaderOf, type Leader } from './leader-watch.ts'
+import type { Lease } from '../lease.ts'
+import { checkWaitOptions, type AcquireOptions, type WaitOptions } from '../options.ts'
+import { asParty } from '../parties/party.ts'
+import type { Taker } from '../taker.ts'
+
+export interface ElectionOptions extends Pick<
+  AcquireOptions,
+  'ttl' | 'lease' | 'heartbeat' | 'priority' | 'grace' | 'maxHold' | 'progress' | 'metadata'
+> {
+  /** Called when this client has become the leader, and only while it is. */
+  readonly onElected?: (term: Term) => void | Promise<void>
+  /** Called when it no longer is, after `onElected` and never without: it resigned, or was deposed. */
+  readonly onDeposed?: (term: Term, reason: string) => void | Promise<void>
+  /** How often those who observe ask who leads. Default 1 s. */
+  readonly observeEvery?: Duration
+}
+
+const electionNames: OptionNames<ElectionOptions> = {
+  ttl: true,
+  lease: true,
+  heartbeat: true,
+  priority: true,
+  grace: true,
+  maxHold: true,
+  progress: true,
+  metadata: true,
+  onElected: true,
+  onDeposed: true,
+  observeEvery: true,
+}
+
+/** One time in office. */
+export interface Term {
+  /** Grows with every election. Pass it with every order the leader gives. */
+  readonly fence: number
+  /** Aborts when the office is lost. */
+  readonly signal: AbortSignal
+  /** Whether it is this client's still, by the clock now. */
+  readonly held: boolean
+}
+
+/** Pause before standing again when the store could not be asked. */
+const againMs = 1000
+
+/** One office, for which any number of clients stand and which one of them holds. */
+export class Election implements Sleeper, RosterMember, AsyncIterable<Leader | null>, AsyncDisposable {
+  /** @internal */
+  alarmSlot = -1
+  /** @internal */
+  rosterSlot = -1
+  readonly scope: Scope
+  readonly #taker: Taker
+  readonly #options: ElectionOptions
+  readonly #acquire: AcquireOptions
+  readonly #observeEveryMs: number
+  readonly #watches = new Set<LeaderWatch>()
+  /** The term we are in, until we know of its end. */
+  #term: Lease | undefined
+  /** Aborted when we no longer want the office; there from `campaign` to `resign`. */
+  #candidacy: AbortController | undefined
+  #campaigning: Promise<Term> | undefined
+
+  /** @internal */
+  constructor(taker: Taker, name: string, options: ElectionOptions) {
+    checkOptions(options, electionNames, 'elect')
+    const { onElected: _elected, onDeposed: _deposed, observeEvery = 1000, ...acquire } = options
+    // Whether the options make sense shows here, not when the leader is lost.
+    taker.terms(acquire)
+    this.scope = named(`leader:${name}`)
+    this.#taker = taker
+    this.#options = options
+    this.#acquire = acquire
+    this.#observeEveryMs = positiveMs(observeEvery, 'observeEvery')
+  }
+
+  /** Whether this client leads, by the clock now. */
+  get isLeader(): boolean {
+    return this.#term?.held === true
+  }
+
+  /** The fence of our time in office; undefined while somebody else leads. */
+  get term(): number | undefined {
+    return this.isLeader ? this.#term?.fence : undefined
+  }
+
+  /**
+   * Stands for office and resolves when elected. From then on it stands again by itself whenever it was deposed, until
+   * `resign`. Rejects on timeout or abort, and then no longer stands.
+   */
+  campaign(options: WaitOptions = {}): Promise<Term> {
+    this.#candidacy ??= new AbortController()
+    if (this.#term?.held === true) return Promise.resolve(this.#term)
+    this.#campaigning ??= this.#win(this.#candidacy, options)
+      .catch((error: unknown) => {
+        this.#candidacy = undefined
+        throw error
+      })
+      .finally(() => {
+        this.#campaigning = undefined
+      })
+    return this.#campaigning
+  }
+
+  /** Takes the office if it is vacant, without waiting. Tells whether this client leads now. Does not stand again. */
+  async tryCampaign(): Promise<boolean> {
+    if (this.isLeader) return true
+    const options: AcquireOptions = { ...this.#acquire, wait: 0 }
+    const lease = await asParty(undefined, () => this.#taker.tryAcquire(this.scope, exclusively, options))
+    if (lease?.held === true) this.#enterOffice(lease)
+    return this.isLeader
+  }
+
+  /** Leaves the office, which passes to the next candidate at once, and no longer stands. Quiet if there is nothing to leave. */
+  async resign(): Promise<void> {
+    this.#candidacy?.abort(new LeaseholdError('ABORTED', 'The candidate has resigned.'))
+    this.#candidacy = undefined
+    const term = this.#term
+    if (term === undefined) return
+    const released = term.release()
+    this.#leaveOffice(term, 'resigned')
+    await released
+  }
+
+  /** Who leads now; null: nobody. */
+  leader(): Promise<Leader | null> {
+    return leaderOf(this.#taker.client, this.scope)
+  }
+
+  /** Who leads, and then every change of it. Observers never lead. */
+  [Symbol.asyncIterator](): AsyncIterator<Leader | null> {
+    this.#taker.client.refuseIfClosed()
+    const watch = new LeaderWatch(this.#taker.client, this.scope, this.#observeEveryMs)
+    this.#watches.add(watch)
+    return watch
+  }
+
+  /** Resigns, and ends the loops of those who observe. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    for (const watch of this.#watches) watch.close()
+    await this.resign()
+  }
+
+  /** The client is closing, and lets go of the office. @internal */
+  close(): void {
+    this.#candidacy = undefined
+    if (this.#term !== undefined) this.#leaveOffice(this.#term, 'closed')
+  }
+
+  /** Stands again after a pause. @internal */
+  wake(): void {
+    this.#standAgain()
+  }
+
+  async #win(candidacy: AbortController, waitOptions: WaitOptions): Promise<Term> {
+    checkWaitOptions(waitOptions, 'campaign')
+    const { wait, signal } = waitOptions
+    const options: AcquireOptions = {
+      ...this.#acquire,
+      ...(wait !== undefined && { wait }),
+      signal: signal === undefined ? candidacy.signal : AbortSignal.any([signal, candidacy.signal]),
+    }
+    // As nobody: whoever began this goes on with other things meanwhile.
+    const stand = () => asParty(undefined, () => this.#taker.acquire(this.scope, exclusively, options))
+    let lease = await stand()
+    // Whoever is called must be leader: a grant that was long under way may be over by now.
+    while (!lease.held) lease = await stand()
+    this.#enterOffice(lease)
+    if (candidacy.signal.aborted) await this.resign()
+    return lease
+  }
+
+  #standAgain(): void {
+    const candidacy = this.#candidacy
+    if (candidacy === undefined || this.#campaigning !== undefined || this.#taker.client.closed) return
+    this.#campaigning = this.#win(candidacy, {}).finally(() => {
+      this.#campaigning = undefined
+    })
+    this.#campaigning.catch((error: unknown) => {
+      const { client } = this.#taker
+      if (candidacy.signal.aborted || client.closed) return
+      client.log('warn', `the campaign for ${this.scope.key} goes on after: ${messageOf(error)}`)
+      client.office.alarm.set(this, client.environment.now() + againMs)
+    })
+  }
+
+  #enterOffice(lease: Lease): void {
+    this.#term = lease
+    this.#taker.client.office.waiters.add(this)
+    lease.signal.addEventListener('abort', () => this.#leaveOffice(lease, lease.loss?.reason ?? 'lost'), { once: true })
+    this.#call(this.#options.onElected, lease)
+    this.#wakeWatches()
+  }
+
+  #leaveOffice(lease: Lease, reason: string): void {
+    if (this.#term !== lease) return
+    this.#term = undefined
+    this.#taker.client.office.waiters.delete(this)
+    this.#call(this.#options.onDeposed, lease, reason)
+    this.#wakeWatches()
+    this.#standAgain()
+  }
+
+  #wakeWatches(): void {
+    for (const watch of this.#watches) {
+      if (watch.closed) this.#watches.delete(watch)
+      else watch.wake()
+    }
+  }
+
+  /** Calls a listener, whose errors are its own. */
+  #call<Arguments extends unknown[]>(
+    listener: ((...given: Arguments) => unknown) | undefined,
+    ...given: Arguments
+  ): void {
+    const complain = (error: unknown) =>
+      this.#taker.client.log('warn', `A listener of ${this.scope.key} threw: ${messageOf(error)}`)
+    try {
+      Promise.resolve(listener?.(...given)).catch(complain)
+    } catch (error) {
+      complain(error)
+    }
+  }
+}

@@ -1,0 +1,82 @@
+import { durationMs, positiveMs, type Duration } from '../../core/time/duration.ts'
+import { LeaseholdError, messageOf } from '../../core/errors.ts'
+import { checkOptions, type OptionNames } from '../../core/option-names.ts'
+import { named } from '../../core/scope.ts'
+import { attempt, exclusively } from '../acquisition.ts'
+import { handOff } from '../hand-off.ts'
+import type { Lease } from '../lease.ts'
+import { unsupported, type AcquireOptions, type Terms } from '../options.ts'
+import { asParty, bodyParty } from '../parties/party.ts'
+import { refusal } from '../refusal.ts'
+import type { Body, Taker } from '../taker.ts'
+
+export interface OnceOptions extends Pick<AcquireOptions, 'metadata'> {
+  /** The longest a run can take. Then its signal fires and another machine may run, also after a crash. */
+  readonly atMost: Duration
+  /** Nobody else runs for this long after a run began, however short it was: more than the clocks may differ. */
+  readonly atLeast?: Duration
+}
+
+const onceNames: OptionNames<OnceOptions> = { atMost: true, atLeast: true, metadata: true }
+
+/** Whether this machine was the one. */
+export type OnceResult<Result> =
+  | { readonly ran: true; readonly result: Result; readonly fence: number }
+  | { readonly ran: false }
+
+/** Runs `body` unless somebody, somewhere, did so within `atLeast` or is at it. */
+export async function runOnce<Result>(
+  taker: Taker,
+  name: string,
+  options: OnceOptions,
+  body: Body<Result>,
+): Promise<OnceResult<Result>> {
+  if (typeof body !== 'function') throw new LeaseholdError('INVALID', 'once needs a function to run.')
+  checkOptions(options, onceNames, 'once')
+  const { client } = taker
+  if (client.driver.supports.handOff === false) {
+    throw unsupported('once, which needs claims that outlive their client')
+  }
+  const atMostMs = positiveMs(options?.atMost, 'atMost')
+  const atLeastMs = options.atLeast === undefined ? 0 : durationMs(options.atLeast, 'atLeast')
+  if (atLeastMs > atMostMs) {
+    throw new LeaseholdError('INVALID', `atLeast is ${atLeastMs} ms, more than atMost, ${atMostMs} ms.`)
+  }
+  const { metadata } = options
+  const scope = named(`once:${name}`)
+  const party = bodyParty(undefined, () => client.environment.id())
+  const asked: AcquireOptions = { ttl: atMostMs, heartbeat: 'manual', onConflict: 'wait', grace: 0 }
+  // Detached: a machine that dies in the middle must not make another one start before `atMost`.
+  const terms: Terms = { ...taker.terms({ ...asked, ...(metadata && { metadata }) }, party), detached: true }
+  const acquired = await attempt(client, scope, exclusively, terms, 0)
+  if (!('lease' in acquired)) {
+    const { miss } = acquired
+    if (miss.type === 'refused' && miss.standing.reason === 'refused') return { ran: false }
+    throw await refusal(client, scope, acquired, terms)
+  }
+  const { lease } = acquired
+  try {
+    const result = await asParty(party, () => body(lease))
+    if (!lease.held && lease.loss !== undefined) throw lease.loss
+    return { ran: true, result, fence: lease.fence }
+  } finally {
+    await letGo(taker, lease, atLeastMs)
+  }
+}
+
+/** Gives the lock back, or leaves it to run out by itself if the run was short. */
+async function letGo({ client }: Taker, lease: Lease, atLeastMs: number): Promise<void> {
+  const restMs = Math.ceil(atLeastMs - lease.heldMs)
+  if (restMs <= 0 || !lease.held || client.closed) {
+    // A client that is being closed has left it to run out already.
+    await lease.release()
+    return
+  }
+  try {
+    await handOff(client, lease, Math.max(restMs, client.driver.supports.ttlMinMs))
+  } catch (error) {
+    // It stays as it is then, and runs out after `atMost`: later, never earlier.
+    client.log('warn', `the end of a run could not be told to the store: ${messageOf(error)}`)
+    if (lease.held) lease.passOn('handed-off')
+  }
+}

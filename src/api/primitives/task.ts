@@ -1,0 +1,121 @@
+import { durationMs, type Duration } from '../../core/time/duration.ts'
+import type { Runner } from '../../core/driver.ts'
+import { checkOptions, type OptionNames } from '../../core/option-names.ts'
+import { named, type Scope } from '../../core/scope.ts'
+import { attempt, exclusively } from '../acquisition.ts'
+import { replaceLease } from '../conversion.ts'
+import { inspectLock } from '../inspection.ts'
+import type { Lease } from '../lease.ts'
+import { unsupported, type AcquireOptions, type Terms } from '../options.ts'
+import type { ReleaseResult } from '../release-result.ts'
+import { refusal } from '../refusal.ts'
+import type { Taker } from '../taker.ts'
+
+export type TaskOptions = Pick<AcquireOptions, 'ttl' | 'lease' | 'heartbeat' | 'maxHold' | 'progress' | 'metadata'>
+
+const taskNames: OptionNames<TaskOptions> = {
+  ttl: true,
+  lease: true,
+  heartbeat: true,
+  maxHold: true,
+  progress: true,
+  metadata: true,
+}
+
+/** What came of claiming a task. */
+export type TaskClaim =
+  | Task
+  /** Another worker is at it. */
+  | { readonly state: 'taken'; readonly by: Runner | undefined }
+  /** A worker has completed it, and the mark it left has not run out. */
+  | { readonly state: 'completed'; readonly by: Runner; readonly at: Date }
+
+/** How long a completed task is remembered unless `complete` is told otherwise. */
+const rememberMs = 3_600_000
+/** Set in the metadata of a claim that only says that its task is done. */
+const completedMark = 'completed'
+
+/** A task in hand. It goes back to the queue when its worker releases it, crashes, or stops renewing. */
+export class Task implements AsyncDisposable {
+  readonly state = 'claimed'
+  readonly queue: string
+  readonly id: string
+  readonly lease: Lease
+  readonly #taker: Taker
+
+  /** @internal */
+  constructor(taker: Taker, queue: string, id: string, lease: Lease) {
+    this.#taker = taker
+    this.queue = queue
+    this.id = id
+    this.lease = lease
+  }
+
+  /** Pass it with everything the task writes: a worker that was replaced has a lower one. */
+  get fence(): number {
+    return this.lease.fence
+  }
+
+  /** Aborts when the task is lost and may be somebody else's. */
+  get signal(): AbortSignal {
+    return this.lease.signal
+  }
+
+  /** Renews now and says that the work is getting on. Rejects with NOT_HELD once the task is lost. */
+  async heartbeat(): Promise<void> {
+    this.lease.progress()
+    await this.lease.renew()
+  }
+
+  /**
+   * Says that the task is done. For as long as `remember` says, whoever claims it is told `completed`; 0: not at all.
+   * Rejects with NOT_HELD if it was lost before: another worker may be at it.
+   */
+  async complete(options: { readonly remember?: Duration } = {}): Promise<void> {
+    checkOptions(options, { remember: true }, 'complete')
+    const { client } = this.#taker
+    this.lease.refuseUnlessHeld()
+    const keepMs = options.remember === undefined ? rememberMs : durationMs(options.remember, 'remember')
+    if (keepMs === 0) return void (await this.lease.release())
+    if (!client.driver.supports.convert) throw unsupported('completed tasks that are remembered: pass remember: 0')
+    // In one step, so that at no moment the task is neither claimed nor completed.
+    const mark = await replaceLease(client, this.lease, exclusively, markTerms(this.#taker, this.lease, keepMs), 0)
+    mark.passOn('handed-off')
+  }
+
+  /** Gives the task back undone. */
+  release(): Promise<ReleaseResult> {
+    return this.lease.release()
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.release()
+  }
+}
+
+/** Claims a task without waiting. */
+export async function claimTask(taker: Taker, queue: string, id: string, options?: TaskOptions): Promise<TaskClaim> {
+  checkOptions(options, taskNames, 'claim')
+  const { client } = taker
+  const terms = taker.terms({ ...options, onConflict: 'wait' })
+  const scope = taskScope(queue, id)
+  const acquired = await attempt(client, scope, exclusively, terms, 0)
+  if ('lease' in acquired) return new Task(taker, queue, id, acquired.lease)
+  const { miss } = acquired
+  if (miss.type !== 'refused' || miss.standing.reason !== 'refused') throw await refusal(client, scope, acquired, terms)
+  const holder = (await inspectLock(client, scope))?.holders.find((one) => !one.expired)
+  if (holder?.runner.metadata?.[completedMark] !== true) return { state: 'taken', by: holder?.runner }
+  return { state: 'completed', by: holder.runner, at: holder.acquiredAt ?? holder.enteredAt }
+}
+
+/** A claim that nobody renews: it says that the task is done until it runs out. */
+function markTerms(taker: Taker, { terms }: Lease, keepMs: number): Partial<Terms> {
+  const metadata = { ...terms.metadata, [completedMark]: true }
+  const { ttlMs, heartbeatMs } = taker.terms({ ttl: keepMs, heartbeat: 'manual' })
+  return { ttlMs, heartbeatMs, metadata, maxHoldMs: undefined, graceMs: 0, detached: true }
+}
+
+/** A colon in the queue's name must not make it another queue's task. */
+function taskScope(queue: string, id: string): Scope {
+  return named(`task:${queue.replaceAll('%', '%25').replaceAll(':', '%3A')}:${id}`)
+}

@@ -1,0 +1,94 @@
+import { setTimeout as pause } from 'node:timers/promises'
+import { messageOf, worthRetrying } from '../../core/errors.ts'
+import { commonOptions, type OptionTable } from '../arguments.ts'
+import type { Command, Surroundings } from '../command.ts'
+import { exitCodesHelp } from '../exit-codes.ts'
+import { interruptibly, type Interruption } from '../interruption.ts'
+import { targetOf } from '../speaking/lock-name.ts'
+import { runLocked } from '../holding/locked-run.ts'
+import { readRunRequest, runOptions, type RunRequest } from '../holding/run-request.ts'
+import { chooseSharedStore, storeHelp, type StoreChoice } from '../stores/store.ts'
+import { printable } from '../speaking/terminal-text.ts'
+
+/** Pause before standing again when the store could not be asked. */
+const againMs = 1000
+
+const help = `Usage: leasehold elect NAME [options] -- COMMAND [ARGUMENT ...]
+
+Runs COMMAND in one place at a time: start this on as many machines as you like, and COMMAND runs where the leader is.
+When the leader ends, or can no longer renew its lease, another one starts COMMAND. A leader that lost its office stops
+COMMAND, as run does, and stands again. When COMMAND ends by itself, so does this, with its exit code.
+
+NAME is that of locks.elect(NAME): programs and this command stand for the same office. Its lock is leader:NAME.
+
+Options:
+  --ttl DURATION      how long the office lasts unless renewed, 30s: so long nobody leads when a leader vanishes
+  --max-hold DURATION the longest time in office; COMMAND is then stopped, and the next candidate leads
+  --kill-after DURATION
+                      time between SIGTERM and SIGKILL when COMMAND has to be stopped, 5s
+  --priority N        higher goes first: low, normal, high, or -1000 to 1000
+${storeHelp}
+  -q, --quiet         say nothing about waiting
+
+COMMAND finds in its environment what run gives it: LEASEHOLD_FENCE grows with every election.
+
+${exitCodesHelp}
+
+Examples:
+  leasehold elect scheduler -- ./scheduler
+  leasehold elect scheduler --ttl 10s --priority high -- ./scheduler
+  leasehold explain leader:scheduler
+`
+
+const { ttl, 'max-hold': maxHold, 'kill-after': killAfter, priority, quiet } = runOptions
+const options = {
+  ...commonOptions,
+  ttl,
+  'max-hold': maxHold,
+  'kill-after': killAfter,
+  priority,
+  quiet,
+} satisfies OptionTable
+
+export const elect: Command = {
+  name: 'elect',
+  summary: 'run a command where the leader is',
+  help,
+  options,
+  takesCommand: true,
+  async run(given, surroundings) {
+    const request = readRunRequest('elect', given)
+    const store = chooseSharedStore(given, surroundings.variables)
+    return interruptibly(surroundings.messages, `${request.label} is led by somebody else, or nobody`, (interruption) =>
+      lead({ ...request, ...targetOf('name', `leader:${request.name}`) }, store, surroundings, interruption),
+    )
+  },
+}
+
+/** One time in office after the other, until the command ends by itself or somebody wants us to. */
+async function lead(
+  request: RunRequest,
+  store: StoreChoice,
+  surroundings: Surroundings,
+  interruption: Interruption,
+): Promise<number> {
+  const { messages } = surroundings
+  let isReached = false
+  const connect: Surroundings['connect'] = async (...where) => {
+    const locks = await surroundings.connect(...where)
+    isReached = true
+    return locks
+  }
+  for (;;) {
+    try {
+      const { exitCode, isLost } = await runLocked(request, store, { ...surroundings, connect }, interruption)
+      if (!isLost || interruption.isWanted) return exitCode
+    } catch (error) {
+      // At first that is a mistake to be told; a store that was there may come back, also for who has only waited.
+      if (!isReached || interruption.isWanted || !worthRetrying(error)) throw error
+      messages.say(printable(messageOf(error)))
+      await pause(againMs, undefined, { signal: interruption.signal })
+    }
+    messages.say(`standing for ${request.label} again`)
+  }
+}

@@ -1,0 +1,93 @@
+import type { ClaimInfo, Locks } from '../../index.ts'
+import { commonOptions, numberOption, onlyName } from '../arguments.ts'
+import type { Command, Surroundings } from '../command.ts'
+import { exitCodes } from '../exit-codes.ts'
+import { describeRunner, describeSince } from '../speaking/holder-text.ts'
+import { kindHelp, kindOption, readTarget, type Target } from '../speaking/lock-name.ts'
+import { storeHelp, withLocks } from '../stores/store.ts'
+import { UsageError } from '../usage-error.ts'
+
+const help = `Usage: leasehold evict NAME --reason TEXT [options]
+
+Takes the lock NAME from whoever holds it, at once; of an inode or a range, from all who hold some of it. The holder is
+told, with the reason, but it may still be writing: only its fence protects what it writes to. Asks first; where there
+is no terminal to ask at, it needs --yes.
+
+Options:
+  --reason TEXT       told to the holder
+  --fence N           only the holder with this fence
+  -y, --yes           do not ask
+${kindHelp}
+${storeHelp}
+
+Exit codes: 0 evicted, 1 nobody held it or you said no, 64 wrong use, 69 the store cannot be reached
+
+Examples:
+  leasehold evict nightly --reason 'host is gone'
+  leasehold evict nightly --fence 118 --reason 'stuck for an hour' --yes
+`
+
+export const evict: Command = {
+  name: 'evict',
+  summary: 'take a lock from its holder',
+  help,
+  options: {
+    ...commonOptions,
+    ...kindOption,
+    reason: { type: 'string' },
+    fence: { type: 'string' },
+    yes: { type: 'boolean', short: 'y' },
+  },
+  async run(given, surroundings) {
+    const target = readTarget(given, onlyName(given, 'evict'))
+    const reason = given.texts.get('reason') ?? ''
+    if (reason === '') throw new UsageError('evict needs --reason TEXT: it is told to the holder.')
+    const fence = numberOption(given, 'fence')
+    const isAgreed = given.flags.has('yes')
+    if (!isAgreed && surroundings.ask === undefined) {
+      throw new UsageError('evict takes a lock from a live holder. There is no terminal to ask at: say --yes.')
+    }
+    return withLocks(given, surroundings, { allowForce: true }, async (locks) => {
+      const holders = (await locks.inspect(target.scope))?.holders ?? []
+      const chosen = fence === undefined ? holders : holders.filter((holder) => holder.fence === fence)
+      if (chosen.length === 0) return nobody(target, fence, surroundings)
+      const { say } = surroundings.messages
+      for (const holder of chosen) say(`${target.label} is held by ${describeHolder(holder)}`)
+      say('the holder is told, but may still be writing; only its fence protects what it writes to')
+      if (!isAgreed && !(await agrees(surroundings))) return exitCodes.nobodyHeldIt
+      return evictAll(locks, target, chosen, reason, surroundings)
+    })
+  },
+}
+
+async function agrees({ ask }: Surroundings): Promise<boolean> {
+  const answer = (await ask?.('leasehold: take it away? [y/N] ')) ?? ''
+  return /^y(es)?$/i.test(answer.trim())
+}
+
+/** Evicts those that were shown, by their fences, and nobody who has come since. */
+async function evictAll(
+  locks: Locks,
+  target: Target,
+  holders: readonly ClaimInfo[],
+  reason: string,
+  surroundings: Surroundings,
+): Promise<number> {
+  let evicted = 0
+  for (const { fence } of holders) {
+    const count = await locks.evict(target.scope, { reason, fence })
+    if (count > 0) surroundings.print(`evicted fence ${fence} from ${target.label}\n`)
+    evicted += count
+  }
+  return evicted === 0 ? nobody(target, undefined, surroundings) : 0
+}
+
+function nobody({ label }: Target, fence: number | undefined, { messages }: Surroundings): number {
+  messages.say(`nobody holds ${label}${fence === undefined ? '' : ` with fence ${fence}`}`)
+  return exitCodes.nobodyHeldIt
+}
+
+function describeHolder(holder: ClaimInfo): string {
+  const since = describeSince(holder.acquiredAt ?? holder.enteredAt, new Date())
+  return `${describeRunner(holder.runner)} since ${since}, fence ${holder.fence}`
+}

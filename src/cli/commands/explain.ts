@@ -1,0 +1,40 @@
+import { explainLock } from '../../api/inspection.ts'
+import { commonOptions, onlyName } from '../arguments.ts'
+import type { Command } from '../command.ts'
+import { lockDocument } from '../speaking/lock-document.ts'
+import { kindHelp, kindOption, readTarget, shownName } from '../speaking/lock-name.ts'
+import { storeHelp, withLocks } from '../stores/store.ts'
+import { printableCopy, printableJson } from '../speaking/terminal-text.ts'
+
+const help = `Usage: leasehold explain NAME [options]
+
+Says who holds the lock NAME, since when, and who waits for it in which order.
+
+Options:
+${kindHelp}
+  --json              one JSON document: kind, name, key, holders, waiters
+${storeHelp}
+
+Examples:
+  leasehold explain nightly
+  leasehold explain --kind inode 7
+  leasehold explain nightly --json | jq '.holders[0].fence'
+`
+
+export const explain: Command = {
+  name: 'explain',
+  summary: 'say who holds a lock and who waits for it',
+  help,
+  options: { ...commonOptions, ...kindOption, json: { type: 'boolean' } },
+  async run(given, surroundings) {
+    const target = readTarget(given, onlyName(given, 'explain'))
+    return withLocks(given, surroundings, {}, async (locks) => {
+      const lock = await locks.inspect(target.scope)
+      if (given.flags.has('json')) {
+        const free = { scope: target.name, key: `${locks.namespace}/${target.scope.key}`, holders: [], waiters: [] }
+        surroundings.print(`${printableJson(lockDocument(target, lock ?? free))}\n`)
+      } else surroundings.print(`${explainLock(shownName(target), printableCopy(lock))}\n`)
+      return 0
+    })
+  },
+}

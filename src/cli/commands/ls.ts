@@ -1,0 +1,77 @@
+import { overlaps } from '../../core/conflict.ts'
+import { formatDuration } from '../../core/time/duration.ts'
+import type { LockInfo, Scope } from '../../index.ts'
+import { commonOptions } from '../arguments.ts'
+import type { Command } from '../command.ts'
+import { everyLock } from '../stores/every-lock.ts'
+import { clockTime } from '../speaking/holder-text.ts'
+import { lockDocument } from '../speaking/lock-document.ts'
+import { nameOf } from '../speaking/lock-name.ts'
+import { storeHelp, withLocks } from '../stores/store.ts'
+import { formatTable } from '../speaking/table.ts'
+import { printable, printableJson, quoted } from '../speaking/terminal-text.ts'
+import { UsageError } from '../usage-error.ts'
+
+const help = `Usage: leasehold ls [PREFIX] [options]
+
+Lists what is held and waited for: all locks of the namespace, or those whose names begin with PREFIX. NAME and KIND
+are what other commands take as NAME and --kind.
+
+Options:
+  --json              one JSON document a line and lock: kind, name, key, holders, waiters
+${storeHelp}
+
+Examples:
+  leasehold ls
+  leasehold ls deploy/
+  leasehold ls --json | jq -r 'select(.waiters | length > 3).name'
+`
+
+export const ls: Command = {
+  name: 'ls',
+  summary: 'list the locks that are held or waited for',
+  help,
+  options: { ...commonOptions, json: { type: 'boolean' } },
+  async run(given, surroundings) {
+    const [prefix, ...more] = given.positionals
+    if (more.length > 0) throw new UsageError(`ls takes one PREFIX; ${quoted(more[0] as string)} is one too many.`)
+    return withLocks(given, surroundings, {}, async (locks) => {
+      const rows: (readonly string[])[] = []
+      for await (const lock of everyLock(locks, prefix)) {
+        if (given.flags.has('json')) surroundings.print(`${printableJson(lockDocument(nameOf(lock), lock))}\n`)
+        else rows.push(...rowsOf(lock, new Date()))
+      }
+      if (rows.length > 0) surroundings.print(formatTable(headings, rows))
+      else if (!given.flags.has('json')) surroundings.messages.say(nothingFound(prefix, locks.namespace))
+      return 0
+    })
+  },
+}
+
+const headings = ['NAME', 'KIND', 'HOLDER', 'HOST', 'PID', 'SINCE', 'LEFT', 'FENCE', 'WAITING']
+
+/** A row a holder; a lock that is only waited for has one too. */
+function rowsOf({ key, holders, waiters }: LockInfo, now: Date): string[][] {
+  if (holders.length === 0) return [[...nameColumns({ key }), '-', '-', '-', '-', '-', '-', String(waiters.length)]]
+  return holders.map((holder) => [
+    ...nameColumns({ key, ...(holder.range !== undefined && { range: holder.range }) }),
+    printable(holder.runner.id),
+    printable(holder.runner.host),
+    printable(String(holder.runner.pid)),
+    clockTime(holder.acquiredAt ?? holder.enteredAt, now),
+    holder.expired ? 'expired' : formatDuration(holder.remainingMs),
+    String(holder.fence),
+    // Whoever waits for other bytes of an inode does not wait for this holder.
+    String(waiters.filter((waiter) => overlaps(waiter, holder)).length),
+  ])
+}
+
+function nameColumns(scope: Pick<Scope, 'key' | 'range'>): [string, string] {
+  const { kind, name } = nameOf(scope)
+  return [printable(name), kind]
+}
+
+function nothingFound(prefix: string | undefined, namespace: string): string {
+  const which = prefix === undefined ? '' : ` whose name begins with ${quoted(prefix)}`
+  return `nobody holds or waits for a lock${which} in the namespace ${quoted(namespace)}`
+}

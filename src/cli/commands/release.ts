@@ -1,0 +1,51 @@
+import { LeaseholdError } from '../../index.ts'
+import { commonOptions } from '../arguments.ts'
+import type { Command } from '../command.ts'
+import { exitCodes } from '../exit-codes.ts'
+import { proofFile, readProof, removeProof } from '../stores/proof-file.ts'
+import { isOver, notKnownHere, proofStoreHelp, withLocksOf } from '../stores/proof-store.ts'
+import { UsageError } from '../usage-error.ts'
+
+const help = `Usage: leasehold release --proof FILE [options]
+
+Lets a lock go that acquire took, and removes FILE, also if its store says that the lock is no longer yours.
+
+Options:
+  --proof FILE        what acquire wrote
+${proofStoreHelp}
+
+Exit codes: 0 released, 64 wrong use, 69 the store cannot be reached, 76 it was no longer yours: what you did last
+            may have been unprotected
+
+Examples:
+  leasehold release --proof deploy.proof
+  trap 'leasehold release --proof deploy.proof' EXIT
+`
+
+export const release: Command = {
+  name: 'release',
+  summary: 'let a lock go that acquire took',
+  help,
+  options: { ...commonOptions, proof: { type: 'string' } },
+  async run(given, surroundings) {
+    if (given.positionals.length > 0) throw new UsageError('release takes no NAME: the proof says which lock it is.')
+    const file = proofFile(given, 'release')
+    const read = readProof(file)
+    const { proof, store } = read
+    return withLocksOf(read, given, surroundings, async (locks) => {
+      try {
+        const lease = await locks.resume(proof, { heartbeat: 'manual' })
+        const { released } = await lease.release()
+        if (!released) throw new LeaseholdError('UNAVAILABLE', 'The store does not say whether the lock was let go.')
+      } catch (error) {
+        if (!isOver(error)) throw error
+        if (store === undefined) throw notKnownHere(file)
+        removeProof(file)
+        surroundings.messages.say(`the lock is no longer yours: fence ${proof.fence} may be superseded`)
+        return exitCodes.leaseLost
+      }
+      removeProof(file)
+      return 0
+    })
+  },
+}

@@ -1,0 +1,46 @@
+import { untilWhen } from './acquire.ts'
+import { commonOptions, durationOption } from '../arguments.ts'
+import type { Command } from '../command.ts'
+import { proofFile, readProof } from '../stores/proof-file.ts'
+import { isOver, notKnownHere, proofStoreHelp, withLocksOf } from '../stores/proof-store.ts'
+import { UsageError } from '../usage-error.ts'
+
+const help = `Usage: leasehold renew --proof FILE [options]
+
+Renews a lock that acquire took: it ends --ttl from now on.
+
+Options:
+  --proof FILE        what acquire wrote
+  --ttl DURATION      how long the lock is yours unless renewed again; else what acquire was told
+${proofStoreHelp}
+
+Exit codes: 0 renewed, 64 wrong use, 69 the store cannot be reached, 76 the lock is no longer yours
+
+Examples:
+  leasehold renew --proof deploy.proof
+  leasehold renew --proof deploy.proof --ttl 1h || exit 1
+`
+
+export const renew: Command = {
+  name: 'renew',
+  summary: 'renew a lock that acquire took',
+  help,
+  options: { ...commonOptions, proof: { type: 'string' }, ttl: { type: 'string' } },
+  async run(given, surroundings) {
+    if (given.positionals.length > 0) throw new UsageError('renew takes no NAME: the proof says which lock it is.')
+    const file = proofFile(given, 'renew')
+    const read = readProof(file)
+    const { proof, store } = read
+    const ttl = durationOption(given, 'ttl') ?? proof.ttlMs
+    return withLocksOf(read, given, surroundings, async (locks) => {
+      try {
+        const lease = await locks.resume(proof, { ttl, heartbeat: 'manual' })
+        await lease.handOff()
+        surroundings.messages.say(`the lock is yours ${untilWhen(lease)} unless you renew it again`)
+        return 0
+      } catch (error) {
+        throw isOver(error) && store === undefined ? notKnownHere(file) : error
+      }
+    })
+  },
+}

@@ -1,0 +1,156 @@
+import { readFileSync } from 'node:fs'
+import { messageOf } from '../../core/errors.ts'
+import { LeaseholdError, type Logger } from '../../index.ts'
+import { isLoopback } from '../../server/host-check.ts'
+import type { LeaseholdServer, TlsOptions, TokenOptions } from '../../server/index.ts'
+import { numberOption, type Given } from '../arguments.ts'
+import type { Command, Surroundings } from '../command.ts'
+import { signalExitCode } from '../exit-codes.ts'
+import { Interruption, type EndingSignal } from '../interruption.ts'
+import { chooseStore, describeStore, storeUrlHelp } from '../stores/store.ts'
+import { printable, quoted } from '../speaking/terminal-text.ts'
+import { readTokensFile } from '../stores/tokens-file.ts'
+import { UsageError } from '../usage-error.ts'
+
+const help = `Usage: leasehold serve [options]
+
+Serves a store over HTTP, for those who cannot or may not reach it directly: they use --store http://HOST:PORT. People
+open the same address in a browser: locks, queues, who waits for whom, evictions. It ends with SIGTERM or SIGINT, once
+the calls under way are answered. SIGHUP reads the tokens again.
+
+Options:
+${storeUrlHelp}
+  --host HOST         where to listen; 127.0.0.1 unless told. Other machines are answered only with --tokens
+  --port NUMBER       7411 unless told; 0: any that is free
+  --tokens FILE       who may do what: a JSON file that only you can read; else $LEASEHOLD_TOKENS
+                      [{ "name": "ci", "token": "…", "namespaces": ["builds"], "rights": ["lock", "look"] }]
+  --tls-cert FILE     certificate, PEM, with those it is signed by
+  --tls-key FILE      its key, PEM
+
+Examples:
+  leasehold serve --store sqlite:locks.sqlite
+  leasehold serve --store redis://127.0.0.1 --host 0.0.0.0 --tokens tokens.json --tls-cert cert.pem --tls-key key.pem
+  leasehold run nightly --store http://127.0.0.1:7411 -- ./backup.sh
+`
+
+export const serve: Command = {
+  name: 'serve',
+  summary: 'serve a store over HTTP',
+  help,
+  options: {
+    store: { type: 'string' },
+    host: { type: 'string' },
+    port: { type: 'string' },
+    tokens: { type: 'string' },
+    'tls-cert': { type: 'string' },
+    'tls-key': { type: 'string' },
+    help: { type: 'boolean', short: 'h' },
+  },
+  async run(given, surroundings) {
+    const [more] = given.positionals
+    if (more !== undefined) throw new UsageError(`serve takes options only; ${quoted(more)} is one word too many.`)
+    const { messages, variables } = surroundings
+    const { url } = chooseStore(given, variables)
+    const tokensFile = given.texts.get('tokens') ?? (variables['LEASEHOLD_TOKENS'] || undefined)
+    const interruption = new Interruption()
+    try {
+      let server: LeaseholdServer | undefined
+      // Heard from the beginning: a store may take long to open.
+      const { first, second } = endings(interruption, () => server && readAgain(server, tokensFile, messages))
+      const abandoned = second.then((signal) => signalExitCode(signal))
+      const started = await Promise.race([start(given, url, tokensFile, loggerTo(messages)), abandoned])
+      if (typeof started === 'number') return started
+      server = started
+      messages.say(`serving ${describeStore(url)} on ${server.url}, ${whom(tokensFile)}`)
+      if (isReadable(server.url)) messages.say('without TLS tokens can be read on the way')
+      messages.say(`closing on ${await first}: calls under way are being answered`)
+      const code = await Promise.race([server.close().then(() => 0), abandoned])
+      messages.say(code === 0 ? 'closed' : 'closed before all calls were answered')
+      return code
+    } finally {
+      interruption[Symbol.dispose]()
+    }
+  },
+}
+
+async function start(
+  given: Given,
+  store: string,
+  tokensFile: string | undefined,
+  logger: Logger,
+): Promise<LeaseholdServer> {
+  const host = given.texts.get('host')
+  const port = numberOption(given, 'port')
+  const tls = tlsOf(given)
+  const tokens = tokensFile === undefined ? undefined : readTokensFile(tokensFile)
+  // Loaded when it is asked for: other commands start quicker without it.
+  const [server, { dashboard }] = await Promise.all([
+    import('../../server/index.ts'),
+    import('../../server/operators.ts'),
+  ])
+  return server.serve({
+    store,
+    logger,
+    routes: dashboard({ logger }),
+    ...(host !== undefined && { host }),
+    ...(port !== undefined && { port }),
+    ...(tokens !== undefined && { tokens }),
+    ...(tls !== undefined && { tls }),
+  })
+}
+
+/** The first signal that says to end, and the second, which is not waited for. */
+function endings(
+  interruption: Interruption,
+  hangUp: () => void,
+): { readonly first: Promise<EndingSignal>; readonly second: Promise<EndingSignal> } {
+  const told: ((signal: EndingSignal) => void)[] = []
+  const first = new Promise<EndingSignal>((resolve) => told.push(resolve))
+  const second = new Promise<EndingSignal>((resolve) => told.push(resolve))
+  interruption.receiver = (signal) => (signal === 'SIGHUP' ? hangUp() : told.shift()?.(signal))
+  return { first, second }
+}
+
+/** A file that makes no sense changes nothing: those who could call before still can. */
+function readAgain(server: LeaseholdServer, file: string | undefined, messages: Surroundings['messages']): void {
+  if (file === undefined) return messages.say('there are no tokens to read again')
+  try {
+    const tokens: readonly TokenOptions[] = readTokensFile(file)
+    server.replaceTokens(tokens)
+    messages.say(`${tokens.length} tokens read again`)
+  } catch (error) {
+    messages.say(`the tokens stay as they were: ${printable(messageOf(error))}`)
+  }
+}
+
+function tlsOf(given: Given): TlsOptions | undefined {
+  const cert = given.texts.get('tls-cert')
+  const key = given.texts.get('tls-key')
+  if (cert === undefined && key === undefined) return undefined
+  if (cert === undefined || key === undefined) throw new UsageError('--tls-cert and --tls-key go together.')
+  return { cert: readPem(cert), key: readPem(key) }
+}
+
+function readPem(file: string): Buffer {
+  try {
+    return readFileSync(file)
+  } catch (error) {
+    throw new LeaseholdError('INVALID', messageOf(error), { cause: error })
+  }
+}
+
+function loggerTo(messages: Surroundings['messages']): Logger {
+  return { debug: () => {}, info: () => {}, warn: (message) => messages.say(printable(message)) }
+}
+
+/** Whether others can see what is sent there. */
+function isReadable(url: string): boolean {
+  const { protocol, hostname } = new URL(url)
+  return protocol === 'http:' && !isLoopback(hostname)
+}
+
+function whom(tokensFile: string | undefined): string {
+  return tokensFile === undefined
+    ? 'without tokens: everybody on this machine may do everything'
+    : `with the tokens in ${printable(tokensFile)}`
+}

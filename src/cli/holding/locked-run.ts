@@ -1,0 +1,37 @@
+import path from 'node:path'
+import type { Surroundings } from '../command.ts'
+import { holdDuring, type Held } from './hold.ts'
+import type { Interruption } from '../interruption.ts'
+import type { RunRequest } from './run-request.ts'
+import type { StoreChoice } from '../stores/store.ts'
+import { takeVisibly, userName } from './taking.ts'
+
+/** A store that does not answer delays the exit by no more than this; what is left ends by its ttl. */
+const closeMaxMs = 1000
+
+/** Takes the lock, runs the command and lets the lock go. Rejects if there was nothing to run it with. */
+export async function runLocked(
+  request: RunRequest,
+  store: StoreChoice,
+  surroundings: Surroundings,
+  interruption: Interruption,
+): Promise<Held> {
+  const connecting = surroundings.connect(store.url, {
+    namespace: store.namespace,
+    metadata: describeOurselves(request),
+    allowForce: request.acquire.onConflict === 'force',
+    ...(request.runner !== undefined && { runner: request.runner }),
+  })
+  const locks = await interruption.during(connecting)
+  try {
+    const lease = await takeVisibly(locks, request, surroundings, interruption)
+    return await holdDuring(lease, locks, { request, store, surroundings, interruption })
+  } finally {
+    await Promise.race([locks.close(), new Promise((resolve) => setTimeout(resolve, closeMaxMs).unref())])
+  }
+}
+
+/** Who holds the lock, for those who wait. The command's arguments stay here: they may be secret. */
+function describeOurselves({ command }: RunRequest): Record<string, unknown> {
+  return { command: path.basename(command).slice(0, 100), ...userName() }
+}

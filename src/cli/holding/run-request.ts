@@ -1,0 +1,131 @@
+import { durationMs } from '../../core/time/duration.ts'
+import type { AcquireOptions, ConflictStrategy } from '../../index.ts'
+import { commonOptions, durationOption, numberOption, type Given, type OptionTable } from '../arguments.ts'
+import { kindOption, readTarget, type Target } from '../speaking/lock-name.ts'
+import { UsageError } from '../usage-error.ts'
+
+/** Which lock is wanted, and how. */
+export interface Wanted extends Target {
+  readonly acquire: AcquireOptions
+  /** Held together with others that share it too. */
+  readonly shared: boolean
+  /** Held by so many at once. */
+  readonly permits: number | undefined
+  /** A name for this process that outlives it. */
+  readonly runner: string | undefined
+  /** Says nothing about waiting. */
+  readonly quiet: boolean
+}
+
+/** What `leasehold run`, or another command that runs one, was asked to do. */
+export interface RunRequest extends Wanted {
+  readonly command: string
+  readonly commandArguments: readonly string[]
+  readonly killAfterMs: number
+}
+
+export const runOptions = {
+  ...commonOptions,
+  ...kindOption,
+  ttl: { type: 'string' },
+  wait: { type: 'string' },
+  'no-wait': { type: 'boolean' },
+  priority: { type: 'string' },
+  'max-hold': { type: 'string' },
+  'on-conflict': { type: 'string' },
+  'stale-after': { type: 'string' },
+  runner: { type: 'string' },
+  shared: { type: 'boolean' },
+  permits: { type: 'string' },
+  'kill-after': { type: 'string' },
+  quiet: { type: 'boolean', short: 'q' },
+} satisfies OptionTable
+
+export const conflictHelp = `  --on-conflict WHAT  wait, fail, steal-stale, preempt, reclaim or force
+  --stale-after DURATION
+                      with steal-stale: how long the holder must have been silent; else 2.5 heartbeats
+  --runner NAME       a name that is this one's again after a restart, on this machine: reclaim then takes its lock back`
+
+const killAfterDefaultMs = 5000
+
+/** Reads the arguments of `word`, `run` for one. */
+export function readRunRequest(word: string, given: Given & { readonly command: readonly string[] }): RunRequest {
+  const { name, command } = nameAndCommand(word, given)
+  const killAfter = durationOption(given, 'kill-after')
+  return {
+    ...readWanted(word, name, given),
+    command: command[0] as string,
+    commandArguments: command.slice(1),
+    killAfterMs: killAfter === undefined ? killAfterDefaultMs : durationMs(killAfter, 'kill-after'),
+  }
+}
+
+/** Reads how a lock is wanted. What the options may be is for the API to say. */
+export function readWanted(word: string, name: string, given: Given): Wanted {
+  const ttl = durationOption(given, 'ttl')
+  const isPatient = !given.flags.has('no-wait')
+  if (!isPatient && given.texts.has('wait'))
+    throw new UsageError(`${word} takes --wait DURATION or --no-wait, not both.`)
+  const wait = isPatient ? durationOption(given, 'wait') : 0
+  const maxHold = durationOption(given, 'max-hold')
+  const priority = given.texts.get('priority')
+  const onConflict = given.texts.get('on-conflict')
+  const staleAfter = durationOption(given, 'stale-after')
+  const runner = given.texts.get('runner')
+  const permits = numberOption(given, 'permits')
+  const shared = given.flags.has('shared')
+  if (shared && permits !== undefined) {
+    throw new UsageError(`${word} takes --shared, for as many as want it, or --permits N, not both.`)
+  }
+  if (staleAfter !== undefined && onConflict !== 'steal-stale') {
+    throw new UsageError('--stale-after says when to steal: it goes with --on-conflict steal-stale.')
+  }
+  if (onConflict === 'reclaim' && runner === undefined) {
+    throw new UsageError('--on-conflict reclaim needs --runner NAME: it takes back what that runner held before.')
+  }
+  return {
+    ...readTarget(given, name),
+    acquire: {
+      ...(ttl !== undefined && { ttl }),
+      ...(wait !== undefined && { wait }),
+      ...(maxHold !== undefined && { maxHold }),
+      ...(priority !== undefined && { priority: readPriority(priority) }),
+      ...(onConflict !== undefined && { onConflict: onConflict as ConflictStrategy }),
+      ...(staleAfter !== undefined && { staleAfter }),
+    },
+    shared,
+    permits,
+    runner,
+    quiet: given.flags.has('quiet'),
+  }
+}
+
+function readPriority(text: string): NonNullable<AcquireOptions['priority']> {
+  return /^-?\d+$/.test(text) ? Number(text) : (text as 'normal')
+}
+
+/** `NAME -- COMMAND`, or `-- NAME -- COMMAND` for a name that begins with a dash. */
+function nameAndCommand(
+  word: string,
+  given: Pick<Given, 'positionals'> & { readonly command: readonly string[] },
+): {
+  name: string
+  command: readonly string[]
+} {
+  const [name, ...more] = given.positionals
+  if (name === undefined) {
+    const [dashed, separator, ...command] = given.command
+    if (dashed !== undefined && separator === '--') return checked(word, dashed, command)
+    throw new UsageError(`${word} needs a NAME: leasehold ${word} NAME -- COMMAND`)
+  }
+  if (more.length > 0) {
+    const instead = `leasehold ${word} ${name} -- ${more.join(' ')}`
+    throw new UsageError(`${word} needs -- between the NAME and the COMMAND: ${instead}`)
+  }
+  return checked(word, name, given.command)
+}
+
+function checked(word: string, name: string, command: readonly string[]): { name: string; command: readonly string[] } {
+  if (command.length > 0 && command[0] !== '') return { name, command }
+  throw new UsageError(`${word} needs a COMMAND after --: leasehold ${word} ${name} -- COMMAND`)
+}

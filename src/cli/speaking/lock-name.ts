@@ -1,0 +1,90 @@
+import { splitStoreKey } from '../../core/scope.ts'
+import { byteRange, inode, issue, named, path, type Scope } from '../../index.ts'
+import type { Given, OptionTable } from '../arguments.ts'
+import { printable, quoted } from './terminal-text.ts'
+import { UsageError } from '../usage-error.ts'
+
+const kinds = ['name', 'path', 'inode', 'issue', 'range'] as const
+
+type Kind = (typeof kinds)[number]
+
+/** What is locked, as people say it: NAME and `--kind`. */
+export interface LockName {
+  readonly kind: Kind
+  readonly name: string
+}
+
+/** The same, understood. */
+export interface Target extends LockName {
+  readonly scope: Scope
+  /** For sentences: `"nightly"`, `inode 7`. */
+  readonly label: string
+}
+
+/** The option of commands that are about one lock. */
+export const kindOption = { kind: { type: 'string' } } satisfies OptionTable
+
+export const kindHelp =
+  '  --kind KIND         what NAME is: path, inode, issue or range (INODE:START-END, END not included); else a name'
+
+/** What `name` means with the `--kind` that was given. */
+export function readTarget(given: Given, name: string): Target {
+  return targetOf(readKind(given), name)
+}
+
+/** The target of that kind. A path is called by its normal form. */
+export function targetOf(kind: Kind, name: string): Target {
+  const scope = scopeOf(kind, name)
+  const called = nameOf(scope)
+  return { ...called, scope, label: labelOf(called) }
+}
+
+/** How to name a lock by its key, with or without the namespace, and by its range if that is meant. */
+export function nameOf({ key, range }: Pick<Scope, 'key' | 'range'>): LockName {
+  // A scope's own key begins with its kind, and no namespace has a colon.
+  const scopeKey = /^\w+:/.test(key) ? key : (splitStoreKey(key)?.scopeKey ?? key)
+  const split = scopeKey.indexOf(':')
+  const kind = scopeKey.slice(0, split)
+  const name = scopeKey.slice(split + 1)
+  if (range !== undefined) return { kind: 'range', name: `${name}:${range.start}-${range.end}` }
+  return { kind: kind === 'named' ? 'name' : (kind as Kind), name }
+}
+
+/** A lock in a line of its own. A name is shown as it is, unless it could be taken for something else. */
+export function shownName(called: LockName): string {
+  return called.kind === 'name' && !/\s/.test(called.name) ? printable(called.name) : labelOf(called)
+}
+
+function labelOf({ kind, name }: LockName): string {
+  return kind === 'name' ? quoted(name) : printable(`${kind} ${name}`)
+}
+
+function readKind(given: Given): Kind {
+  const text = given.texts.get('kind') ?? 'name'
+  const kind = kinds.find((each) => each === text)
+  if (kind !== undefined) return kind
+  throw new UsageError(`--kind is ${quoted(text)}, not one of ${kinds.join(', ')}.`)
+}
+
+function scopeOf(kind: Kind, name: string): Scope {
+  switch (kind) {
+    case 'name':
+      return named(name)
+    case 'path':
+      return path(name)
+    case 'inode':
+      return inode(numberIn(name, 'an inode: 7'))
+    case 'issue':
+      return issue(numberIn(name, 'an issue: 42'))
+    case 'range': {
+      const [, file = '', start = '', end = ''] = /^(\d+):(\d+)-(\d+)$/.exec(name) ?? []
+      if (file === '') throw new UsageError(`${quoted(name)} is no range. Write INODE:START-END: 7:0-4096`)
+      return byteRange(Number(file), Number(start), Number(end))
+    }
+  }
+}
+
+function numberIn(name: string, example: string): number {
+  if (/^\d+$/.test(name)) return Number(name)
+  throw new UsageError(`${quoted(name)} is not the number of ${example}`)
+}

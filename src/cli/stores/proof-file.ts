@@ -1,0 +1,66 @@
+import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import type { StoreIdentity } from '../../api/store-identity.ts'
+import { splitStoreKey } from '../../core/scope.ts'
+import type { LeaseProof } from '../../index.ts'
+import type { Given } from '../arguments.ts'
+import { identifyStores } from './store-identity.ts'
+import { quoted } from '../speaking/terminal-text.ts'
+import { UsageError } from '../usage-error.ts'
+
+/** The file by which one command leaves a lock to another. */
+export function proofFile(given: Given, command: string): string {
+  const file = given.texts.get('proof') ?? ''
+  if (file !== '') return file
+  throw new UsageError(
+    `${command} needs --proof FILE: ${command === 'acquire' ? 'it is written there' : 'what acquire wrote'}.`,
+  )
+}
+
+/** Throws if there is such a file: it may be the only thing that can release another lock. */
+export function refuseExisting(file: string): void {
+  if (existsSync(file)) throw new UsageError(`${quoted(file)} exists. Release that lock first, or choose another FILE.`)
+}
+
+/** A proof as it was read, with what else the file says. */
+export interface ReadProof {
+  readonly proof: LeaseProof
+  readonly namespace: string
+  /** Where the lock is. Files of older versions do not say. */
+  readonly store: StoreIdentity | undefined
+}
+
+/** For its owner alone: whoever can read it can release the lock. It says which store the lock is in, but no password. */
+export function writeProof(file: string, proof: LeaseProof, storeUrl: string): void {
+  const text = JSON.stringify({ ...proof, store: identifyStores(storeUrl) })
+  try {
+    writeFileSync(file, `${text}\n`, { mode: 0o600, flag: 'wx' })
+  } catch (error) {
+    // On a full disk it is made and stays empty: nothing could be done with it, and it would be in the way.
+    if ((error as NodeJS.ErrnoException).code !== 'EEXIST') rmSync(file, { force: true })
+    throw error
+  }
+}
+
+/** The proof, the namespace of its lock, and its store. */
+export function readProof(file: string): ReadProof {
+  let read: (LeaseProof & { readonly store?: StoreIdentity }) | null
+  try {
+    read = JSON.parse(readFileSync(file, 'utf8')) as typeof read
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException
+    throw new UsageError(code === undefined ? noProof(file) : `${quoted(file)} cannot be read (${code}).`)
+  }
+  const namespace = splitStoreKey(typeof read?.key === 'string' ? read.key : '')?.namespace
+  if (read === null || namespace === undefined) throw new UsageError(noProof(file))
+  const { store, ...proof } = read
+  if (store !== undefined && typeof store?.url !== 'string') throw new UsageError(noProof(file))
+  return { proof, namespace, store }
+}
+
+export function removeProof(file: string): void {
+  rmSync(file, { force: true })
+}
+
+function noProof(file: string): string {
+  return `${quoted(file)} holds no proof of a lock. Give the file that leasehold acquire wrote.`
+}

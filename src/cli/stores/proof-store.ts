@@ -1,0 +1,64 @@
+import { LeaseholdError, type Locks } from '../../index.ts'
+import type { Given } from '../arguments.ts'
+import type { Surroundings } from '../command.ts'
+import type { ReadProof } from './proof-file.ts'
+import { chooseSharedStore, describeStore, refuseMissing } from './store.ts'
+import { identifyStores } from './store-identity.ts'
+import { printable, quoted } from '../speaking/terminal-text.ts'
+import { UsageError } from '../usage-error.ts'
+
+export const proofStoreHelp = `  --store URL         that of the proof, and needed only if it has a password; else $LEASEHOLD_STORE
+  --namespace NAME    that of the proof`
+
+/** Opens the locks that a proof is of, for `work`, and closes them after it. Throws if other ones are asked for. */
+export async function withLocksOf<Result>(
+  read: ReadProof,
+  given: Given,
+  { variables, connect }: Surroundings,
+  work: (locks: Locks) => Promise<Result>,
+): Promise<Result> {
+  const { namespace } = read
+  const asked = given.texts.get('namespace')
+  if (asked !== undefined && asked !== namespace) {
+    throw new UsageError(`The proof is of a lock in the namespace ${quoted(namespace)}, not ${quoted(asked)}.`)
+  }
+  const url = storeUrlOf(read, given, variables)
+  refuseMissing(url)
+  const locks = await connect(url, { namespace })
+  try {
+    return await work(locks)
+  } finally {
+    await locks.close()
+  }
+}
+
+/** The URL that is given if it names the store of the proof, else the one in the proof. */
+function storeUrlOf({ store }: ReadProof, given: Given, variables: Surroundings['variables']): string {
+  const { url } = chooseSharedStore(given, variables)
+  if (store === undefined || identifyStores(url).url === store.url) return url
+  const its = printable(store.url)
+  if (given.texts.has('store')) {
+    throw new UsageError(
+      `The proof is of a lock in ${its}, not in ${describeStore(url)}. ` +
+        'Name the store as acquire did; if it now has another name, write that into the file.',
+    )
+  }
+  if (store.isWhole) return store.url
+  throw new UsageError(
+    `The proof is of a lock in ${its}. Its URL said more, such as a password, and that is not in the file: ` +
+      'give the whole URL by LEASEHOLD_STORE or --store.',
+  )
+}
+
+/** Whether the store says that the lock is no longer ours. */
+export function isOver(error: unknown): boolean {
+  return error instanceof LeaseholdError && error.code === 'NOT_HELD'
+}
+
+/** For a proof that does not say which store it is of: who knows whether this is the one that was asked. */
+export function notKnownHere(file: string): LeaseholdError {
+  const message =
+    'This store does not have the lock, or not any more; the proof does not say whether it is the right one. ' +
+    `${quoted(file)} is left as it is.`
+  return new LeaseholdError('NOT_HELD', message)
+}

@@ -1,0 +1,89 @@
+import { existsSync } from 'node:fs'
+import { livesInThread, storeFile } from '../../api/connect-driver.ts'
+import { LeaseholdError, type ConnectOptions, type Locks } from '../../index.ts'
+import type { Given } from '../arguments.ts'
+import type { Surroundings } from '../command.ts'
+import { printable } from '../speaking/terminal-text.ts'
+import { UsageError } from '../usage-error.ts'
+
+/** Which locks a command line is about. */
+export interface StoreChoice {
+  readonly url: string
+  readonly namespace: string
+}
+
+export const storeUrlHelp = `  --store URL         where the locks are kept: sqlite:FILE, redis://HOST, redis-cluster://HOST,HOST,
+                      postgres://HOST, mongodb://HOST, etcd://HOST, github:OWNER/REPO, http://HOST:PORT …;
+                      else $LEASEHOLD_STORE, else a file in your state directory`
+
+export const storeHelp = `${storeUrlHelp}
+  --namespace NAME    which locks of the store; else $LEASEHOLD_NAMESPACE, else default`
+
+const defaultUrl = 'sqlite:'
+
+/** The store and namespace that options, else variables, name. */
+export function chooseStore(given: Given, variables: Surroundings['variables']): StoreChoice {
+  const url = given.texts.get('store') ?? (variables['LEASEHOLD_STORE'] || defaultUrl)
+  const namespace = given.texts.get('namespace') ?? (variables['LEASEHOLD_NAMESPACE'] || 'default')
+  return { url: absolute(url), namespace }
+}
+
+/** The same for commands whose locks others are to see. */
+export function chooseSharedStore(given: Given, variables: Surroundings['variables']): StoreChoice {
+  const choice = chooseStore(given, variables)
+  if (!livesInThread(choice.url)) return choice
+  throw new UsageError(
+    `${describeStore(choice.url)} is in the memory of one process: no other command would see its locks. ` +
+      'Use a store that others can reach, or leasehold serve.',
+  )
+}
+
+/** The same file for a command that changes its directory and uses Leasehold itself. */
+function absolute(url: string): string {
+  const file = url === defaultUrl ? undefined : storeFile(url)
+  return file === undefined ? url : `sqlite:${file}`
+}
+
+/** Whether nobody has used the store yet that is there for whoever names none. */
+export function isUnused(url: string): boolean {
+  return url === defaultUrl && isMissing(url)
+}
+
+function isMissing(url: string): boolean {
+  const file = storeFile(url)
+  return file !== undefined && !existsSync(file)
+}
+
+/** Throws if a file was named that does not exist: it would be made, and found to be empty. */
+export function refuseMissing(url: string): void {
+  if (url === defaultUrl || !isMissing(url)) return
+  throw new LeaseholdError(
+    'UNAVAILABLE',
+    `There is no lock file ${storeFile(url)}. Either its name is wrong, or nobody has taken a lock in it yet.`,
+  )
+}
+
+/**
+ * Opens the locks for `work`, which only looks at what is there, and closes them after it. Makes no store: a default one
+ * that nobody has used yet is looked at as an empty one.
+ */
+export async function withLocks<Result>(
+  given: Given,
+  { variables, connect }: Surroundings,
+  options: ConnectOptions,
+  work: (locks: Locks) => Promise<Result>,
+): Promise<Result> {
+  const { url, namespace } = chooseSharedStore(given, variables)
+  refuseMissing(url)
+  const locks = await connect(isUnused(url) ? 'memory:' : url, { ...options, namespace })
+  try {
+    return await work(locks)
+  } finally {
+    await locks.close()
+  }
+}
+
+/** The store for people: what stands between `//` and the last `@`, or behind `?`, may be a secret. */
+export function describeStore(url: string): string {
+  return printable(url.replaceAll(/\/\/[^/]*@/g, '//').replace(/\?.*$/s, ''))
+}

@@ -1,0 +1,31 @@
+import { readFileSync, statSync } from 'node:fs'
+import { LeaseholdError, messageOf } from '../../core/errors.ts'
+import { checkTokens, type TokenOptions } from '../../server/tokens.ts'
+
+/** The tokens of a JSON file. A file that others can read is refused, as ssh does with keys. */
+export function readTokensFile(file: string): readonly TokenOptions[] {
+  let text: string
+  try {
+    const { mode } = statSync(file)
+    if (process.platform !== 'win32' && (mode & 0o077) !== 0) {
+      throw new LeaseholdError('INVALID', `Others can read the tokens in ${file}. Run: chmod 600 ${file}`)
+    }
+    text = readFileSync(file, 'utf8')
+  } catch (error) {
+    if (error instanceof LeaseholdError) throw error
+    throw new LeaseholdError('INVALID', `The tokens cannot be read: ${messageOf(error)}`, { cause: error })
+  }
+  return checkTokens(parsed(text, file))
+}
+
+/** What JSON.parse says of text that is no JSON may quote it: a token is not to appear anywhere. */
+function parsed(text: string, file: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    throw new LeaseholdError(
+      'INVALID',
+      `${file} is not JSON. Write [{ "name": …, "token": …, "namespaces": …, "rights": … }]`,
+    )
+  }
+}

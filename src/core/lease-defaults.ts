@@ -1,0 +1,22 @@
+import type { Supports } from './driver.ts'
+import { LeaseholdError } from './errors.ts'
+import { positiveMs, type Duration } from './time/duration.ts'
+
+/** How long leases of a store last where the caller does not say, and how often they are renewed. */
+export interface LeaseDefaults {
+  readonly ttl?: Duration
+  readonly heartbeat?: Duration
+}
+
+const ttlUnlessTold = '30s'
+
+/** What a store says of it in `supports`. */
+export function leaseDefaults({ ttl, heartbeat }: LeaseDefaults): Partial<Supports> {
+  const ttlMs = positiveMs(ttl ?? ttlUnlessTold, 'ttl')
+  const heartbeatMs = heartbeat === undefined ? ttlMs / 3 : positiveMs(heartbeat, 'heartbeat')
+  if (heartbeatMs <= ttlMs / 2) return { ttlDefaultMs: ttlMs, heartbeatDefaultMs: heartbeatMs }
+  throw new LeaseholdError(
+    'INVALID',
+    `heartbeat is ${heartbeatMs} ms, over half the ttl of ${ttlMs} ms: one failed renewal would lose the lock.`,
+  )
+}

@@ -1,0 +1,148 @@
+/**
+ * Who waits for whom, from what a store lists, and who waits for ever.
+ *
+ * A waiting claim needs every exclusive holder in its way to leave, every waiter in its way to go first, and of a
+ * semaphore's holders only so many as make room. A held claim is stuck while a claim of its owner is; what has no owner
+ * is taken to be getting on. Claims that can get on are struck out until none is left that can: the rest is deadlocked.
+ */
+import { excludes, holdsUpEverybody, overlaps, standsInTheWay } from '../conflict.ts'
+import type { KeyPage, ListedClaim, ListedKey } from '../driver.ts'
+import { ownerOf, partiesOf } from './party-name.ts'
+import { circles } from './wait-for-circle.ts'
+
+/** A claim that waits, and for whom. */
+export interface WaitingClaim {
+  readonly key: string
+  readonly claim: ListedClaim
+  /** On whose behalf it waits. */
+  readonly parties: readonly string[]
+  /** Waiters that must go first. */
+  readonly behind: WaitingClaim[]
+  /** Owners that must all let go. */
+  readonly owners: readonly string[]
+  /** Owners of the permits in use, and how many permits there are: one must let go. */
+  readonly permits: { readonly owners: readonly string[]; readonly limit: number } | undefined
+}
+
+/** Claims that all wait for each other, directly or through others. */
+export interface Deadlock {
+  /** Lowest priority first, then the youngest: the order in which they are to give way, the same for everybody. */
+  readonly candidates: readonly WaitingClaim[]
+  /** The shortest circle through the first candidate. Each waits for the next, and the last for the first. */
+  readonly cycle: readonly WaitingClaim[]
+}
+
+/** What stands in both of two readings stood all the time between them: a listing page by page is no single moment. */
+export function standingInBoth(first: readonly ListedKey[], second: readonly ListedKey[]): readonly ListedKey[] {
+  const before = new Set(first.flatMap(({ key, claims }) => claims.map((claim) => signature(key, claim))))
+  return second.map(({ key, claims }) => ({
+    key,
+    claims: claims.filter((claim) => before.has(signature(key, claim))),
+  }))
+}
+
+function signature(key: string, { id, state, fence, enteredAt, runner }: ListedClaim): string {
+  return JSON.stringify([key, id, state, fence, enteredAt, runner.client, runner.party ?? ''])
+}
+
+/** Every knot of claims that wait for each other, seen at the store's time `now`. */
+export function findDeadlocks({ now, keys }: Pick<KeyPage, 'now' | 'keys'>): readonly Deadlock[] {
+  const stuck = new Stuck(keys.flatMap((listed) => waitingClaims(listed, now)))
+  return circles([...stuck.claims], (claim) => stuck.waitsFor(claim))
+}
+
+/** The waiters of one key, with those in their way, seen at the store's time `now`. */
+export function waitingClaims({ key, claims }: ListedKey, now: number): readonly WaitingClaim[] {
+  const holders = claims.filter((claim) => claim.state === 'held' && staysUntilReleased(claim, now))
+  const found: WaitingClaim[] = []
+  // Whoever waits behind one that holds up everybody waits for those before it through that one.
+  let ahead: WaitingClaim[] = []
+  for (const claim of claims) {
+    if (claim.state !== 'waiting' || now >= claim.expiresAt) continue
+    const parties = partiesOf(claim.runner.party).map((name) => partyOf(claim, name))
+    const waiting: WaitingClaim = {
+      key,
+      claim,
+      parties,
+      behind: ahead.filter((other) => standsInTheWay(other.claim, claim)),
+      owners: holders.flatMap((holder) => {
+        const owner = holderOf(holder)
+        if (owner === undefined || !excludes(holder, claim)) return []
+        return parties.includes(owner) && isUpgradeOf(claim, holder) ? [] : [owner]
+      }),
+      permits: permitsFor(claim, holders),
+    }
+    found.push(waiting)
+    if (holdsUpEverybody(claim)) ahead = []
+    ahead.push(waiting)
+  }
+  return found
+}
+
+/** Whether a claim of one party may be about to take the place of another. A store that does not say is not accused. */
+function isUpgradeOf(claim: ListedClaim, holder: ListedClaim): boolean {
+  return holder.mode === 'shared' && claim.mode === 'exclusive' && claim.converting !== false
+}
+
+/** A holder whose lease is over, or will not be extended, goes by itself. */
+function staysUntilReleased(claim: ListedClaim, now: number): boolean {
+  return now < claim.expiresAt && claim.leaving === undefined
+}
+
+function permitsFor(claim: ListedClaim, holders: readonly ListedClaim[]): WaitingClaim['permits'] {
+  const { limit } = claim
+  if (limit === undefined) return undefined
+  const sharing = holders.filter((holder) => holder.mode === 'shared' && overlaps(holder, claim))
+  return { owners: sharing.flatMap((holder) => holderOf(holder) ?? []), limit }
+}
+
+/** Whose a held claim is, if that is known: a detached one may be in anybody's hands. */
+function holderOf(claim: ListedClaim): string | undefined {
+  const owner = ownerOf(claim.runner.party)
+  return owner === undefined || claim.detached === true ? undefined : partyOf(claim, owner)
+}
+
+/** A party's name means something only inside its client. */
+function partyOf(claim: ListedClaim, name: string): string {
+  return `${claim.runner.client} ${name}`
+}
+
+/** Claims that have not been found to get on, and the parties that stand still because of them. */
+class Stuck {
+  readonly claims: Set<WaitingClaim>
+  readonly #byParty = new Map<string, Set<WaitingClaim>>()
+
+  constructor(waiting: readonly WaitingClaim[]) {
+    this.claims = new Set(waiting)
+    for (const claim of waiting) {
+      for (const party of claim.parties) {
+        let claims = this.#byParty.get(party)
+        if (claims === undefined) this.#byParty.set(party, (claims = new Set()))
+        claims.add(claim)
+      }
+    }
+    // Takes out whatever can get on, until nothing can.
+    for (let before = Infinity; this.claims.size < before;) {
+      before = this.claims.size
+      for (const claim of this.claims) if (this.waitsFor(claim).length === 0) this.#strikeOut(claim)
+    }
+  }
+
+  /** The stuck claims without which this one could get on. */
+  waitsFor({ behind, owners, permits }: WaitingClaim): readonly WaitingClaim[] {
+    const standing = owners.filter((party) => this.#standsStill(party))
+    const users = permits?.owners.filter((party) => this.#standsStill(party)) ?? []
+    if (permits !== undefined && users.length >= permits.limit) standing.push(...users)
+    const theirs = [...new Set(standing)].flatMap((party) => [...(this.#byParty.get(party) ?? [])])
+    return [...behind.filter((other) => this.claims.has(other)), ...theirs]
+  }
+
+  #standsStill(party: string): boolean {
+    return (this.#byParty.get(party)?.size ?? 0) > 0
+  }
+
+  #strikeOut(claim: WaitingClaim): void {
+    this.claims.delete(claim)
+    for (const party of claim.parties) this.#byParty.get(party)?.delete(claim)
+  }
+}

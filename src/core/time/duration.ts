@@ -1,0 +1,56 @@
+import { LeaseholdError } from '../errors.ts'
+
+/** Milliseconds as a number, or text such as `'500ms'`, `'30s'`, `'5m'`, `'1h'`, `'2d'`, `'1m30s'`. */
+export type Duration = number | `${number}${string}`
+
+const unitMs: Readonly<Record<string, number>> = { ms: 1, s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 }
+const wholeText = /^(?:\d+(?:\.\d+)?(?:ms|s|m|h|d))+$/
+const onePart = /(\d+(?:\.\d+)?)(ms|s|m|h|d)/g
+
+/** Whole milliseconds out of a duration. `name` is the option it came from, for the error. */
+export function durationMs(duration: Duration, name: string): number {
+  const milliseconds = typeof duration === 'number' ? duration : parse(duration)
+  if (milliseconds === undefined || !Number.isFinite(milliseconds) || milliseconds < 0) {
+    throw new LeaseholdError(
+      'INVALID',
+      `${name} is ${shown(duration)}. Use milliseconds, or text such as '500ms', '30s', '5m' or '1h'.`,
+    )
+  }
+  return Math.round(milliseconds)
+}
+
+/** JSON has no Infinity and no NaN. */
+function shown(duration: unknown): string {
+  return typeof duration === 'string' ? JSON.stringify(duration) : String(duration)
+}
+
+/** Like {@link durationMs}, and at least one millisecond. */
+export function positiveMs(duration: Duration, name: string): number {
+  const milliseconds = durationMs(duration, name)
+  if (milliseconds < 1) throw new LeaseholdError('INVALID', `${name} must be at least 1 ms.`)
+  return milliseconds
+}
+
+/** What was read last: a program names the same few durations with every lock. */
+const known = new Map<string, number>()
+const knownMax = 100
+
+function parse(text: string): number | undefined {
+  const before = known.get(text)
+  if (before !== undefined) return before
+  if (typeof text !== 'string' || text.length > 64 || !wholeText.test(text)) return undefined
+  let sum = 0
+  for (const [, amount, unit] of text.matchAll(onePart)) sum += Number(amount) * (unitMs[unit as string] as number)
+  if (known.size >= knownMax) known.clear()
+  known.set(text, sum)
+  return sum
+}
+
+/** For people: `850 ms`, `12.3 s`, `4 min 5 s`, `2 h 3 min`. */
+export function formatDuration(milliseconds: number): string {
+  if (milliseconds < 1000) return `${Math.round(milliseconds)} ms`
+  if (milliseconds < 60_000) return `${Math.floor(milliseconds / 100) / 10} s`
+  const seconds = Math.floor(milliseconds / 1000)
+  if (seconds < 3600) return `${Math.floor(seconds / 60)} min ${seconds % 60} s`
+  return `${Math.floor(seconds / 3600)} h ${Math.floor((seconds % 3600) / 60)} min`
+}

@@ -1,0 +1,149 @@
+import { randomBytes } from 'node:crypto'
+import { uptime } from 'node:os'
+import { performance } from 'node:perf_hooks'
+import { deferrer } from './turns.ts'
+
+/** A timer that fires once. */
+export interface Timer {
+  cancel(): void
+  /** Whether the timer alone keeps the process running. A new timer does not. */
+  keepAlive(wanted: boolean): void
+}
+
+/**
+ * Everything the client takes from its surroundings: time, timers, chance. A simulator passes its own and then owns
+ * every source of surprise; nothing else in the core reads a clock, sets a timer or rolls dice.
+ */
+export interface Environment {
+  /** Milliseconds that never go back and that count the time a laptop was asleep. */
+  now(): number
+  /** Milliseconds since 1970, for people. */
+  wall(): number
+  /** Runs `action` once after `delayMs`. */
+  timer(delayMs: number, action: () => void): Timer
+  /** Runs `action` when everything else of this turn of the event loop has run. */
+  defer(action: () => void): void
+  /** From 0 up to, not including, 1. */
+  random(): number
+  /** An unguessable name: 128 random bits. */
+  id(): string
+}
+
+/** The longest delay `setTimeout` keeps; a longer one would fire at once. */
+const timerMaxMs = 2_147_483_647
+
+/**
+ * `performance.now()` counts from the start of the thread; this moves it to the clock all threads share. Of several tries
+ * the quickest counts: whatever comes between the readings would set this process's clock back against all others.
+ */
+const threadStartMs = (() => {
+  let quickest = Infinity
+  let startMs = 0
+  for (let tries = 0; tries < 16; tries += 1) {
+    const before = performance.now()
+    const [seconds, nanoseconds] = process.hrtime()
+    const after = performance.now()
+    if (after - before >= quickest) continue
+    quickest = after - before
+    startMs = seconds * 1000 + nanoseconds / 1e6 - (before + after) / 2
+  }
+  return startMs
+})()
+
+/** The monotonic clock of this machine: the same for every thread and, on Linux, for every process. Stops in a sleep. */
+export function monotonicMs(): number {
+  return performance.now() + threadStartMs
+}
+
+/** Unguessable names of 32 hex digits. Randomness is fetched for many at a time: asking for it is what takes long. */
+function randomIds(): () => string {
+  const idBytes = 16
+  let pool = Buffer.alloc(0)
+  let used = 0
+  return () => {
+    if (used === pool.length) {
+      pool = randomBytes(256 * idBytes)
+      used = 0
+    }
+    used += idBytes
+    return pool.toString('hex', used - idBytes, used)
+  }
+}
+
+/** Milliseconds awake between two looks for a sleep. */
+const lookEveryMs = 5
+/** Reading the uptime opens a file. It is read this often, and whenever the wall clock may have slept. */
+const uptimeEveryMs = 100
+
+/** The clocks of a machine, in milliseconds. */
+export interface Clocks {
+  /** Stops while the machine sleeps. */
+  readonly monotonic: () => number
+  /** Goes on in a sleep. */
+  readonly uptime: () => number
+  /** Goes on in a sleep, and is set by people. */
+  readonly wall: () => number
+}
+
+/**
+ * A clock that also counts sleep. The monotonic clock stops while the machine sleeps and the uptime does not, so the lead
+ * of the second is the sleep: a lease is over when either says so. The wall clock has no say, as it may be set. But it
+ * costs little to look at, and a sleep always moves it against the monotonic clock, so that it tells when to ask the
+ * uptime. Only a sleep during which somebody set it back by as much goes unnoticed, until the uptime is next read.
+ */
+export function sleepProofClock({ monotonic, uptime: uptimeMs, wall }: Clocks, leadAtStart: number): () => number {
+  let asleepMs = 0
+  let lookedAt = -Infinity
+  let readAt = -Infinity
+  let wallLead = 0
+  return () => {
+    const awakeMs = monotonic()
+    if (awakeMs - lookedAt <= lookEveryMs) return awakeMs + asleepMs
+    lookedAt = awakeMs
+    const wallLeadNow = wall() - awakeMs
+    if (awakeMs - readAt > uptimeEveryMs || Math.abs(wallLeadNow - wallLead) > lookEveryMs) {
+      readAt = awakeMs
+      wallLead = wallLeadNow
+      asleepMs = Math.max(asleepMs, uptimeMs() - awakeMs - leadAtStart)
+    }
+    return awakeMs + asleepMs
+  }
+}
+
+/** Where the clock of a client begins: a second thread must start from the same to agree with it. */
+export interface ClockStart {
+  /** What its zero is on the monotonic clock: small numbers are kept in less room than the time since the boot. */
+  readonly zeroMs: number
+  /** By how much the uptime leads it. */
+  readonly leadMs: number
+}
+
+const zeroMs = Math.floor(monotonicMs())
+
+export function clockStart(): ClockStart {
+  return { zeroMs, leadMs: uptime() * 1000 - (monotonicMs() - zeroMs) }
+}
+
+/** The real surroundings. */
+export function systemEnvironment(start = clockStart()): Environment {
+  const clocks: Clocks = {
+    monotonic: () => monotonicMs() - start.zeroMs,
+    uptime: () => uptime() * 1000,
+    wall: () => Date.now(),
+  }
+  const now = sleepProofClock(clocks, start.leadMs)
+  return {
+    now,
+    wall: () => Date.now(),
+    timer(delayMs, action) {
+      const handle = setTimeout(action, Math.min(Math.max(0, Math.ceil(delayMs)), timerMaxMs)).unref()
+      return {
+        cancel: () => clearTimeout(handle),
+        keepAlive: (wanted) => void (wanted ? handle.ref() : handle.unref()),
+      }
+    },
+    defer: deferrer(),
+    random: Math.random,
+    id: randomIds(),
+  }
+}

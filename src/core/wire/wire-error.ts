@@ -1,0 +1,44 @@
+import { LeaseholdError, type ErrorCode } from '../errors.ts'
+
+/** An error as it travels between a Leasehold server and its clients. */
+export interface WireError {
+  readonly code: ErrorCode
+  readonly message: string
+  readonly reason?: string | undefined
+  readonly retryAfterMs?: number | undefined
+}
+
+const codes: ReadonlySet<string> = new Set<ErrorCode>([
+  'TIMEOUT',
+  'ABORTED',
+  'HELD',
+  'LOST',
+  'DEADLOCK',
+  'UNAVAILABLE',
+  'NOT_HELD',
+  'SCOPE_MISMATCH',
+  'UNSUPPORTED',
+  'INVALID',
+  'CLOSED',
+])
+
+/** What of an error may leave the process. */
+export function toWireError({ code, message, reason, retryAfterMs }: LeaseholdError): WireError {
+  return { code, message: plain(message, code), reason, retryAfterMs }
+}
+
+/** The error that came over the wire; undefined if it is none. */
+export function fromWireError(value: unknown): LeaseholdError | undefined {
+  if (typeof value !== 'object' || value === null) return undefined
+  const { code, message, reason, retryAfterMs } = value as Partial<Record<keyof WireError, unknown>>
+  if (typeof code !== 'string' || !codes.has(code) || typeof message !== 'string') return undefined
+  return new LeaseholdError(code as ErrorCode, message, {
+    ...(typeof reason === 'string' && { reason }),
+    ...(typeof retryAfterMs === 'number' && retryAfterMs >= 0 && { retryAfterMs }),
+  })
+}
+
+/** The message without the code that every message of ours begins with. */
+function plain(message: string, code: ErrorCode): string {
+  return message.startsWith(`${code}: `) ? message.slice(code.length + 2) : message
+}

@@ -1,0 +1,44 @@
+/**
+ * Keeps the children of an element in step with a list. A child stays the same element while its item has the same key, so that
+ * what is open stays open and the focus stays where it is.
+ * @template Item
+ */
+export class KeyedChildren {
+  #parent
+  #keyOf
+  #make
+  /** @type {Map<string, { element: Element, update(item: Item): void }>} */
+  #children = new Map()
+
+  /**
+   * @param {Element} parent
+   * @param {(item: Item) => string} keyOf
+   * @param {(item: Item) => { element: Element, update(item: Item): void }} make update is called once for a new child, too
+   */
+  constructor(parent, keyOf, make) {
+    this.#parent = parent
+    this.#keyOf = keyOf
+    this.#make = make
+  }
+
+  /** @param {readonly Item[]} items */
+  show(items) {
+    const before = this.#children
+    const keyed = items.map((item) => ({ key: this.#keyOf(item), item }))
+    const wanted = new Set(keyed.map(({ key }) => key))
+    this.#children = new Map()
+    // First, as what stays need not move then: an element that is moved loses the focus.
+    for (const [key, { element }] of before) if (!wanted.has(key)) element.remove()
+    /** @type {Element | null} */
+    let place = this.#parent.querySelector(':scope > [data-keyed]')
+    for (const { key, item } of keyed) {
+      if (this.#children.has(key)) continue
+      const child = before.get(key) ?? this.#make(item)
+      this.#children.set(key, child)
+      child.element.toggleAttribute('data-keyed', true)
+      child.update(item)
+      if (child.element === place) place = place.nextElementSibling
+      else this.#parent.insertBefore(child.element, place)
+    }
+  }
+}

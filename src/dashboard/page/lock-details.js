@@ -1,0 +1,183 @@
+/**
+ * What a lock's row opens to: its holders and its queue.
+ * @module
+ */
+import { element } from './element.js'
+import { KeyedChildren } from './keyed-children.js'
+import { Elapsed, LeaseBar } from './live-times.js'
+import { counted, explainCommand, metadataText, runnerName, runnerPlace, timeText, visible } from './wording.js'
+
+/** @typedef {import('./wording.js').Lock} Lock */
+/** @typedef {import('./wording.js').Claim} Claim */
+/** @typedef {(lock: Lock, claim: Claim) => void} Evict */
+
+/** Nobody reads more of a queue, and some have thousands. */
+const waitersShownMax = 50
+
+export class LockDetails {
+  #holders = element('div', { class: 'claims' })
+  #nobody = element('p', { class: 'quiet' }, 'Nobody holds it. The first in line will have it as soon as it asks.')
+  #queue = element('ol', { class: 'queue' })
+  #queueTitle = element('h3')
+  #more = element('p', { class: 'quiet' })
+  /** @type {KeyedChildren<Claim>} */
+  #holderCards
+  /** @type {KeyedChildren<Claim>} */
+  #waiterItems
+  /** @type {Lock} */
+  #lock
+  element
+
+  /**
+   * @param {Lock} lock
+   * @param {Evict | undefined} evict undefined: the token may not
+   */
+  constructor(lock, evict) {
+    this.#lock = lock
+    this.#holderCards = new KeyedChildren(
+      this.#holders,
+      ({ fence }) => String(fence),
+      () => new HolderCard(evict && ((claim) => evict(this.#lock, claim))),
+    )
+    this.#waiterItems = new KeyedChildren(
+      this.#queue,
+      ({ runner, enteredAt }) => `${runner.id} ${enteredAt}`,
+      () => new WaiterItem(),
+    )
+    const command = explainCommand(lock)
+    this.element = element(
+      'div',
+      { class: 'details' },
+      element('section', {}, element('h3', {}, 'Held by'), this.#nobody, this.#holders),
+      element('section', {}, this.#queueTitle, this.#queue, this.#more),
+      command && element('p', { class: 'hint' }, 'In a terminal: ', element('code', {}, command)),
+    )
+    this.update(lock)
+  }
+
+  /** @param {Lock} lock */
+  update(lock) {
+    this.#lock = lock
+    const { holders, waiters } = lock
+    this.#nobody.hidden = holders.length > 0
+    this.#holderCards.show(holders)
+    this.#queueTitle.textContent =
+      waiters.length === 0 ? 'Nobody waits' : `${counted(waiters.length, 'waiter')}, in order`
+    this.#waiterItems.show(waiters.slice(0, waitersShownMax))
+    const hidden = waiters.length - waitersShownMax
+    this.#more.textContent = hidden > 0 ? `and ${hidden} more behind them` : ''
+  }
+}
+
+class HolderCard {
+  #name = element('strong')
+  #place = element('span', { class: 'quiet' })
+  #mark = element('span', { class: 'badge' })
+  #lease = new LeaseBar()
+  #since = new Elapsed()
+  #heartbeat = new Elapsed()
+  #facts = element('dl', { class: 'facts' })
+  #metadata = element('dl', { class: 'facts metadata' })
+  #open = element('details', {}, element('summary', {}, 'Metadata'), this.#metadata)
+  #evict = element('button', { type: 'button', class: 'danger' }, 'Evict…')
+  element = element('article', { class: 'claim' })
+  /** @type {Claim | undefined} */
+  #claim
+
+  /** @param {((claim: Claim) => void) | undefined} evict */
+  constructor(evict) {
+    this.#evict.hidden = evict === undefined
+    this.#evict.addEventListener('click', () => this.#claim && evict?.(this.#claim))
+    this.element.append(
+      element('header', {}, element('div', {}, this.#name, ' ', this.#place), this.#mark, this.#evict),
+      this.#lease.element,
+      this.#facts,
+      this.#open,
+    )
+  }
+
+  /** @param {Claim} claim */
+  update(claim) {
+    this.#claim = claim
+    const { runner, acquiredAt = claim.enteredAt } = claim
+    this.#name.textContent = runnerName(runner)
+    this.#place.textContent = runnerPlace(runner)
+    markClaim(this.#mark, claim)
+    this.#lease.update(claim)
+    this.#since.update(claim.sinceMs, claim.readAt)
+    this.#heartbeat.update(claim.lastHeartbeatMs, claim.readAt)
+    this.#evict.setAttribute('aria-label', `Evict ${runnerName(runner)}, fence ${claim.fence}`)
+    this.#facts.replaceChildren(
+      ...fact('Fence', String(claim.fence)),
+      ...fact('Held for', this.#since.element, element('span', { class: 'quiet' }, `since ${timeText(acquiredAt)}`)),
+      ...fact('Heard of', this.#heartbeat.element, element('span', { class: 'quiet' }, 'ago')),
+      ...fact('Renewed', counted(claim.renewalCount, 'time')),
+      ...claimFacts(claim),
+      ...fact('Runner', visible(runner.id)),
+    )
+    const entries = Object.entries(runner.metadata ?? {})
+    this.#open.hidden = entries.length === 0
+    this.#metadata.replaceChildren(...entries.flatMap(([name, value]) => fact(visible(name), metadataText(value))))
+  }
+}
+
+class WaiterItem {
+  #name = element('strong')
+  #place = element('span', { class: 'quiet' })
+  #since = new Elapsed()
+  #lease = new LeaseBar()
+  #facts = element('span', { class: 'quiet' })
+  #mark = element('span', { class: 'badge' })
+  element = element(
+    'li',
+    {},
+    element('div', {}, this.#name, ' ', this.#place, ' ', this.#mark),
+    element('div', { class: 'waiting' }, 'waiting for ', this.#since.element, this.#facts, this.#lease.element),
+  )
+
+  /** @param {Claim} claim */
+  update(claim) {
+    this.#name.textContent = runnerName(claim.runner)
+    this.#name.title = visible(claim.runner.id)
+    this.#place.textContent = runnerPlace(claim.runner)
+    markClaim(this.#mark, claim)
+    this.#since.update(claim.sinceMs, claim.readAt)
+    this.#lease.update(claim)
+    const facts = [
+      claim.mode === 'shared' ? 'shared' : '',
+      claim.range === undefined ? '' : `bytes ${claim.range.start} to ${claim.range.end}`,
+      claim.priority === 0 ? '' : `priority ${claim.priority}`,
+    ].filter((text) => text !== '')
+    this.#facts.textContent = facts.length === 0 ? '' : `(${facts.join(', ')})`
+  }
+}
+
+/**
+ * @param {HTMLElement} mark
+ * @param {Claim} claim
+ */
+function markClaim(mark, { expired, leaving }) {
+  mark.hidden = !expired && leaving === undefined
+  mark.dataset['tone'] = expired ? 'bad' : 'warn'
+  mark.textContent = expired ? 'expired' : `asked to leave: ${visible(leaving ?? '')}`
+}
+
+/** @param {Claim} claim */
+function claimFacts({ mode, limit, range, priority, ttlMs }) {
+  const permits = limit === undefined ? 'shared' : `one of ${counted(limit, 'permit')}`
+  return [
+    ...(mode === 'shared' ? fact('Mode', permits) : []),
+    ...(range === undefined ? [] : fact('Bytes', `${range.start} to ${range.end}`)),
+    ...(priority === 0 ? [] : fact('Priority', String(priority))),
+    ...fact('Lease', `${ttlMs / 1000} s a renewal`),
+  ]
+}
+
+/**
+ * @param {string} name
+ * @param {...(string | Node)} value
+ */
+function fact(name, ...value) {
+  const [first = '', ...rest] = value
+  return [element('dt', {}, name), element('dd', {}, first, ...rest.flatMap((each) => [' ', each]))]
+}

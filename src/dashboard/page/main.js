@@ -1,0 +1,165 @@
+/**
+ * The dashboard: signs in if it must, then shows what the server tells.
+ * @module
+ */
+import { AuditView } from './audit-view.js'
+import { byId } from './element.js'
+import { EventsView } from './events-view.js'
+import { EvictDialog } from './evict-dialog.js'
+import { startLiveTimes } from './live-times.js'
+import { LocksView } from './locks-view.js'
+import { ask, keptToken, listen, Refused } from './server.js'
+import { startTabs } from './tabs.js'
+import { counted, visible } from './wording.js'
+import { WaitsView } from './waits-view.js'
+
+/** @typedef {import('../documents.ts').GrantDocument} Grant */
+/** @typedef {import('../documents.ts').TotalsDocument} Totals */
+
+/** Events come in swarms; one reading serves all of a swarm. */
+const swarmMs = 150
+/** If the server does not answer when the page is opened. */
+const againMs = 2000
+
+const signIn = /** @type {HTMLFormElement} */ (byId('sign-in'))
+const signInNote = byId('sign-in-note')
+const tokenField = /** @type {HTMLInputElement} */ (byId('token'))
+const board = byId('board')
+const connection = byId('connection')
+
+startLiveTimes()
+signIn.addEventListener('submit', (event) => {
+  event.preventDefault()
+  keptToken.set(tokenField.value.trim())
+  tokenField.value = ''
+  void enter()
+})
+byId('sign-out').addEventListener('click', () => {
+  keptToken.forget()
+  location.reload()
+})
+void enter()
+
+/** Shows the board if the server lets us, else asks for a token. */
+async function enter() {
+  try {
+    const { wantsToken } = /** @type {import('../documents.ts').AccessDocument} */ (await ask('dashboard/access'))
+    if (!wantsToken) keptToken.forget()
+    else if (keptToken.get() === undefined) return askForToken('')
+    const grant = /** @type {Grant} */ (await ask('v1/grant'))
+    if (!grant.rights.includes('look')) return askForToken("This token lacks the right 'look': it may not see locks.")
+    signIn.hidden = true
+    openBoard(grant)
+  } catch (error) {
+    const { status, message } = error instanceof Refused ? error : new Refused(0, String(error))
+    if (status === 401) return askForToken('The server does not know this token.')
+    if (status === 403) return askForToken(message)
+    say(`${message} Trying again…`, 'bad')
+    setTimeout(() => void enter(), againMs)
+  }
+}
+
+/** @param {string} why */
+function askForToken(why) {
+  keptToken.forget()
+  say('Not signed in', 'plain')
+  signIn.hidden = false
+  signInNote.textContent = why
+  tokenField.focus()
+}
+
+/** @param {Grant} grant */
+function openBoard({ name, rights, store, refreshMs }) {
+  board.hidden = false
+  document.title = `Leasehold · ${visible(store)}`
+  byId('store').textContent = visible(store)
+  byId('who').textContent = keptToken.get() === undefined ? '' : `as ${visible(name)}`
+  byId('sign-out').hidden = keptToken.get() === undefined
+  const watching = new AbortController()
+
+  const locks = new LocksView(
+    async (query) => /** @type {import('../documents.ts').OperatorsLockPage} */ (await ask('v1/locks', { query })),
+    rights.includes('evict') ? (lock, claim) => evicting.open(lock, claim) : undefined,
+  )
+  const waits = new WaitsView(
+    async () => /** @type {import('../documents.ts').CirclesDocument} */ (await ask('v1/circles')),
+  )
+  const audit = new AuditView(
+    async () => /** @type {{ evictions: import('../documents.ts').AuditEntry[] }} */ (await ask('v1/audit')),
+  )
+  const events = new EventsView()
+  const evicting = new EvictDialog(
+    async (body) => /** @type {import('../documents.ts').AuditEntry} */ (await ask('v1/evictions', { body })),
+    () => refresh(),
+  )
+  let tab = 'locks-tab'
+
+  const refresh = () => {
+    if (tab === 'locks-tab') void locks.refresh()
+    else if (tab === 'waits-tab') void waits.refresh()
+    else void audit.refresh()
+  }
+  let swarm = 0
+  const refreshSoon = () => {
+    clearTimeout(swarm)
+    swarm = window.setTimeout(refresh, swarmMs)
+  }
+  startTabs(byId('tabs'), (chosen) => {
+    tab = chosen
+    refresh()
+  })
+  // Renewals are no events: they show when the page is read again.
+  setInterval(() => {
+    if (document.hidden || connection.dataset['tone'] !== 'good') return
+    refresh()
+    // A circle is marked on its tab also while another one is open: it wants somebody.
+    if (tab !== 'waits-tab') void waits.refresh()
+  }, refreshMs)
+
+  void listen('v1/changes', watching.signal, {
+    connected() {
+      say('Live', 'good')
+      refresh()
+      void waits.refresh()
+    },
+    heard(event, data) {
+      if (event === 'totals') showTotals(/** @type {Totals} */ (data))
+      else if (event === 'store') showStore(/** @type {{ up: boolean }} */ (data))
+      else if (event === 'change') {
+        events.add(/** @type {import('../documents.ts').ChangeDocument} */ (data))
+        refreshSoon()
+      } else if (event === 'more') events.addMore(/** @type {{ changes: number }} */ (data).changes)
+    },
+    lost: (retryMs) =>
+      say(
+        `Connection lost: what you see is old. Trying again in ${counted(Math.ceil(retryMs / 1000), 'second')}…`,
+        'bad',
+      ),
+    // The tokens have changed since. A new page asks for one, and says so.
+    refused: () => location.reload(),
+  })
+}
+
+/** @param {Totals} totals */
+function showTotals({ locks, holders, waiters, expired, truncated }) {
+  const more = truncated ? '+' : ''
+  for (const [id, count] of Object.entries({ locks, holders, waiters, expired })) {
+    byId(`total-${id}`).textContent = `${count}${more}`
+  }
+  byId('total-expired').dataset['tone'] = expired > 0 ? 'bad' : 'plain'
+}
+
+/** @param {{ readonly up: boolean }} store */
+function showStore({ up }) {
+  if (up) say('Live', 'good')
+  else say('The store does not answer: what you see is old.', 'bad')
+}
+
+/**
+ * @param {string} text
+ * @param {import('./wording.js').Tone} tone
+ */
+function say(text, tone) {
+  connection.textContent = text
+  connection.dataset['tone'] = tone
+}

@@ -1,0 +1,181 @@
+/**
+ * Who waits for whom: a picture, and the same as a list.
+ * @module
+ */
+import { byId, element, shape } from './element.js'
+import { boxHeight, boxWidth, layOut } from './graph-layout.js'
+import { Elapsed } from './live-times.js'
+import { counted, runnerName, runnerPlace, visible } from './wording.js'
+
+/** @typedef {import('../documents.ts').CirclesDocument} Circles */
+/** @typedef {import('../documents.ts').PartyDocument} Party */
+/** @typedef {import('../documents.ts').WaitDocument} Wait */
+
+const listedMax = 200
+const lettersPerLine = 21
+const lettersPerLabel = 16
+
+export class WaitsView {
+  #read
+  #picture = byId('waits-picture')
+  #list = byId('waits-list')
+  #note = byId('waits-note')
+  #alarm = byId('circles')
+  #mark = byId('circles-mark')
+
+  /** @param {() => Promise<Circles>} read */
+  constructor(read) {
+    this.#read = read
+  }
+
+  /** Never rejects. */
+  async refresh() {
+    try {
+      this.#show(await this.#read())
+    } catch (error) {
+      this.#note.textContent = error instanceof Error ? error.message : String(error)
+    }
+  }
+
+  /** @param {Circles} found */
+  #show({ parties, waits, circles, truncated }) {
+    const byName = new Map(parties.map((party) => [party.id, party]))
+    /** @param {string} id */
+    const nameOf = (id) => partyName(byName.get(id))
+    this.#mark.hidden = circles.length === 0
+    this.#mark.textContent = circles.length === 0 ? '' : String(circles.length)
+    this.#alarm.hidden = circles.length === 0
+    this.#alarm.replaceChildren(...circles.map((circle) => circleText(circle, nameOf)))
+    const { left, svg } = drawing(waits, byName)
+    this.#picture.replaceChildren(...(waits.length === 0 ? [] : [svg]))
+    this.#list.replaceChildren(...waits.slice(0, listedMax).map((wait) => waitItem(wait, nameOf)))
+    const beyond = waits.length - listedMax
+    const notes = [
+      waits.length === 0 ? 'Nobody waits for anybody.' : '',
+      left > 0 ? `${counted(left, 'party is', 'parties are')} not in the picture.` : '',
+      beyond > 0 || truncated ? 'The list is not complete.' : '',
+    ]
+    this.#note.textContent = notes.filter((text) => text !== '').join(' ')
+  }
+}
+
+/**
+ * @param {Circles['circles'][number]} circle
+ * @param {(id: string) => string} nameOf
+ */
+function circleText(circle, nameOf) {
+  const steps = circle.flatMap(({ party, scope }, index) => [
+    index === 0 ? '' : ', ',
+    element('strong', {}, nameOf(party)),
+    ' waits for ',
+    element('code', {}, visible(scope)),
+    ' of ',
+    element('strong', {}, nameOf(circle[(index + 1) % circle.length]?.party ?? party)),
+  ])
+  return element('p', {}, 'Circle: ', ...steps, '. None of them can go on until one gives way.')
+}
+
+/**
+ * @param {Wait} wait
+ * @param {(id: string) => string} nameOf
+ */
+function waitItem({ from, to, because, scope, namespace, sinceMs, circular }, nameOf) {
+  const since = new Elapsed()
+  since.update(sinceMs)
+  return element(
+    'li',
+    {},
+    element('strong', {}, nameOf(from)),
+    ' waits for ',
+    element('code', { title: visible(namespace) }, visible(scope)),
+    because === 'holds' ? ', held by ' : ', behind ',
+    element('strong', {}, nameOf(to)),
+    element('span', { class: 'quiet' }, ' for ', since.element),
+    circular ? ' ' : null,
+    circular ? element('span', { class: 'badge', 'data-tone': 'bad' }, 'circle') : null,
+  )
+}
+
+/**
+ * @param {readonly Wait[]} waits
+ * @param {ReadonlyMap<string, Party>} parties
+ */
+function drawing(waits, parties) {
+  const { width, height, boxes, ways, left } = layOut(waits)
+  const inCircle = new Set(ways.filter(({ circular }) => circular).flatMap(({ from, to }) => [from, to]))
+  const svg = shape(
+    'svg',
+    {
+      viewBox: `0 0 ${width} ${height}`,
+      width,
+      height,
+      role: 'img',
+      'aria-label': 'Who waits for whom; the list below says the same',
+    },
+    shape('defs', {}, arrow('arrow'), arrow('arrow-circle')),
+    ...ways.map(({ path, circular, waits: [first] }) =>
+      shape('path', {
+        d: path,
+        class: `way${circular ? ' circular' : ''}${first?.because === 'ahead' ? ' ahead' : ''}`,
+        'marker-end': `url(#${circular ? 'arrow-circle' : 'arrow'})`,
+      }),
+    ),
+    ...boxes.map(({ id, x, y }) => box(parties.get(id), x, y, inCircle.has(id))),
+    ...labels(ways),
+  )
+  return { svg, left }
+}
+
+/**
+ * What each way is about. Ways of one party for the same lock, such as to all who have permits, share one.
+ * @param {ReturnType<typeof layOut>['ways']} ways
+ */
+function labels(ways) {
+  const said = new Set()
+  return ways.flatMap(({ from, labelX, labelY, waits: [first, ...others], circular }) => {
+    const more = others.length === 0 ? '' : ` +${others.length}`
+    const text = `${shortened(visible(first?.scope ?? ''), lettersPerLabel)}${more}`
+    if (said.has(`${from} ${text}`)) return []
+    said.add(`${from} ${text}`)
+    return [shape('text', { x: labelX, y: labelY, class: circular ? 'label circular' : 'label' }, text)]
+  })
+}
+
+/**
+ * @param {Party | undefined} party
+ * @param {number} x
+ * @param {number} y
+ * @param {boolean} isInCircle
+ */
+function box(party, x, y, isInCircle) {
+  const name = partyName(party)
+  const place = party === undefined ? '' : runnerPlace(party.runner)
+  return shape(
+    'g',
+    { class: isInCircle ? 'party circular' : 'party' },
+    shape('title', {}, `${name}, ${place}`),
+    shape('rect', { x, y, width: boxWidth, height: boxHeight, rx: 8 }),
+    shape('text', { x: x + 12, y: y + 20, class: 'party-name' }, shortened(name, lettersPerLine)),
+    shape('text', { x: x + 12, y: y + 36, class: 'party-place' }, shortened(place, lettersPerLine + 4)),
+  )
+}
+
+/** @param {string} id */
+function arrow(id) {
+  const tip = shape('path', { d: 'M 0 0 L 8 4 L 0 8 z', class: id })
+  return shape('marker', { id, markerWidth: 8, markerHeight: 8, refX: 4, refY: 4, orient: 'auto' }, tip)
+}
+
+/** @param {Party | undefined} party */
+function partyName(party) {
+  if (party === undefined) return 'somebody'
+  return party.party === undefined ? runnerName(party.runner) : visible(party.party)
+}
+
+/**
+ * @param {string} text
+ * @param {number} letters
+ */
+function shortened(text, letters) {
+  return text.length > letters ? `${text.slice(0, letters - 1)}…` : text
+}

@@ -1,0 +1,261 @@
+/**
+ * Locks in etcd, 3.4 or newer: one node, or a cluster.
+ *
+ * One document a key, changed by a transaction that compares its revision, around the rule of `admission.ts`. etcd has no
+ * clock to ask: beside the document each claim has a marker on an etcd lease, and is alive while its marker is there. What
+ * is pushed comes by a watch.
+ */
+import { randomBytes } from 'node:crypto'
+import { keyOf } from '../core/batcher.ts'
+import { sendBySwapping } from '../core/document-swaps.ts'
+import type { Heard, KeyPage, ListQuery, LockDriver, Request, Standing, Supports } from '../core/driver.ts'
+import { LeaseholdError } from '../core/errors.ts'
+import { fullSupport } from '../core/full-support.ts'
+import { leaseDefaults } from '../core/lease-defaults.ts'
+import { Listeners } from '../core/listeners.ts'
+import { positiveMs } from '../core/time/duration.ts'
+import { systemEnvironment } from '../core/time/environment.ts'
+import { parseAddress } from './etcd/address.ts'
+import { BatchedTransactions } from './etcd/batched-transactions.ts'
+import { faultOf } from './etcd/faults.ts'
+import { GarbageLease } from './etcd/garbage-lease.ts'
+import { Keyspace } from './etcd/keyspace.ts'
+import { testLeaseSeconds, type LeasesForTests } from './etcd/leases-for-tests.ts'
+import { Leases } from './etcd/leases.ts'
+import { Line } from './etcd/line.ts'
+import { listPage } from './etcd/listing.ts'
+import { NewsWatch } from './etcd/news-watch.ts'
+import { checkEtcdOptions, defaults, type EtcdOptions } from './etcd/options.ts'
+import { endOverdue } from './etcd/overdue.ts'
+import { OwnClaims, type EndClaims } from './etcd/own-claims.ts'
+import { RecentKeys } from './etcd/recent-keys.ts'
+import { refuseUnsupported, slicesOf } from './etcd/requests.ts'
+import { Sending, type SendingSetup } from './etcd/sending.ts'
+import { sweep } from './etcd/sweep.ts'
+
+export type { KnownTimes, LeasesForTests } from './etcd/leases-for-tests.ts'
+export type { EtcdOptions } from './etcd/options.ts'
+
+const timeoutMinMs = 50
+
+/** A lock store in etcd: `etcd://[user:password@]host[:2379][,host…][/PREFIX]`, or `etcds://…` for TLS. */
+export function etcd(url: string, options: EtcdOptions = {}): LockDriver {
+  checkEtcdOptions(options)
+  return new EtcdDriver(url, options)
+}
+
+class EtcdDriver implements LockDriver {
+  readonly name = 'etcd'
+  readonly supports: Supports
+  readonly #timeoutMs: number
+  readonly #forTests: LeasesForTests | undefined
+  readonly #keyspace: Keyspace
+  readonly #environment = systemEnvironment()
+  readonly #listeners = new Listeners()
+  readonly #line: Line
+  readonly #leases: Leases
+  readonly #transactions: BatchedTransactions
+  readonly #garbage: GarbageLease
+  readonly #claims: OwnClaims
+  readonly #news: NewsWatch
+  readonly #sending: SendingSetup
+  #sweeping: Promise<void> | undefined
+  #closed = false
+
+  constructor(url: string, options: EtcdOptions) {
+    const address = parseAddress(url)
+    this.#forTests = options.leasesForTests
+    this.#timeoutMs = positiveMs(options.timeout ?? defaults.timeout, 'timeout')
+    this.#keyspace = new Keyspace(options.prefix ?? address.prefix ?? defaults.prefix)
+    this.supports = { ...etcdSupport, ...leaseDefaults(options) }
+    const keyspace = this.#keyspace
+    const ownTime = (): number => this.#environment.now()
+    const wall = (): number => this.#forTests?.now() ?? this.#environment.wall()
+    const channel = randomBytes(9).toString('base64url')
+    this.#line = new Line({
+      address,
+      tls: address.tls ? { ...options.tls } : undefined,
+      probe: keyspace.document(''),
+      timeoutMs: this.#timeoutMs,
+      now: ownTime,
+    })
+    const secondsFor = (ttlMs: number): number => (this.#forTests ? testLeaseSeconds : Math.ceil(ttlMs / 1000))
+    this.#leases = new Leases({ line: this.#line, now: ownTime, secondsFor })
+    this.#transactions = new BatchedTransactions(this.#line, this.#leases)
+    this.#garbage = new GarbageLease(this.#line, ownTime, wall)
+    const overdue = { transactions: this.#transactions, keyspace, leases: this.#leases, timeoutMs: this.#timeoutMs }
+    const end: EndClaims | undefined = this.#forTests ? undefined : (claims) => endOverdue(overdue, claims)
+    this.#claims = new OwnClaims(this.#environment, end)
+    this.#news = new NewsWatch({
+      line: this.#line,
+      keyspace,
+      channel,
+      claims: this.#claims,
+      heard: (key, id, standing) => this.#hear(key, id, standing),
+      ask: (key, id) => this.#listeners.tell(key, id, 'ask'),
+    })
+    this.#sending = {
+      transactions: this.#transactions,
+      keyspace,
+      leases: this.#leases,
+      garbage: this.#garbage,
+      claims: this.#claims,
+      recent: new RecentKeys(),
+      channel,
+      wall,
+      ownTime,
+      hasMail: (key) => this.#news.takeMail(key),
+      forTests: this.#forTests,
+    }
+  }
+
+  async open(): Promise<void> {
+    this.#refuseIfClosed()
+    try {
+      await this.#line.session()
+    } catch (error) {
+      this.#refuseIfClosed()
+      throw faultOf(error)
+    }
+    // Not waited for: a lock needs no tidy store.
+    this.#sweeping ??= sweep({
+      line: this.#line,
+      transactions: this.#transactions,
+      keyspace: this.#keyspace,
+      garbage: this.#garbage,
+      send: (requests) => this.send(requests),
+      isClosed: () => this.#closed,
+      timeoutMs: this.#timeoutMs,
+    })
+  }
+
+  async send(requests: readonly Request[]): Promise<readonly Standing[]> {
+    this.#refuseIfClosed()
+    refuseUnsupported(requests)
+    const standings: Standing[] = []
+    for (const slice of slicesOf(requests)) {
+      try {
+        standings.push(...(await this.#send(slice)))
+      } catch (error) {
+        // What was answered counts.
+        if (standings.length === 0) throw faultOf(error)
+        while (standings.length < requests.length) standings.push({ state: 'unknown', error: faultOf(error) })
+      }
+    }
+    return standings
+  }
+
+  async list(query: ListQuery): Promise<KeyPage> {
+    this.#refuseIfClosed()
+    const { transactions, keyspace, wall, forTests } = this.#sending
+    try {
+      return await listPage(
+        { line: this.#line, transactions, keyspace, wall, forTests, timeoutMs: this.#timeoutMs },
+        query,
+      )
+    } catch (error) {
+      throw faultOf(error)
+    }
+  }
+
+  listen(heard: Heard): Disposable {
+    return this.#listeners.listen(heard)
+  }
+
+  /** What was answered is on the disks of a majority. */
+  async uptimeMs(): Promise<number> {
+    await this.open()
+    return Infinity
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true
+    this.#listeners.clear()
+    this.#claims.clear()
+    this.#news.close()
+    await this.#line.close()
+    await this.#sweeping
+  }
+
+  // ---- requests
+
+  async #send(requests: readonly Request[]): Promise<readonly Standing[]> {
+    const sending = new Sending(this.#sending, requests, this.#environment.now() + this.#timeoutFor(requests))
+    let standings: readonly Standing[] | undefined
+    await this.#claims.begin(requests)
+    try {
+      await sending.prepare()
+      standings = await sendBySwapping(sending, requests, this.#environment)
+    } finally {
+      if (!this.#closed) this.#claims.note(requests, standings, (request) => sending.leaseOf(request))
+    }
+    this.#follow(requests, standings, sending)
+    const { news } = sending
+    // Afterwards: one that was let in and turned out again by the same send must know of the first to understand the second.
+    if (news.length > 0) {
+      this.#environment.defer(() => {
+        for (const { key, record, standing } of news) {
+          const { id } = record.claim
+          if (sending.isAbout(id) || this.#claims.find(id) !== undefined) this.#hear(key, id, standing)
+        }
+      })
+    }
+    return standings.map((standing, index) => sending.sure(requests[index] as Request, standing))
+  }
+
+  /** A lost reply must leave time to try again before the lease ends. */
+  #timeoutFor(requests: readonly Request[]): number {
+    let timeoutMs = this.#timeoutMs
+    for (const request of requests) {
+      if (request.op === 'renew') timeoutMs = Math.min(timeoutMs, request.ttlMs / 3)
+    }
+    return Math.max(timeoutMinMs, timeoutMs)
+  }
+
+  // ---- news
+
+  #follow(requests: readonly Request[], standings: readonly Standing[], sending: Sending): void {
+    if (this.#closed) return
+    for (const [index, request] of requests.entries()) {
+      const { state } = standings[index] as Standing
+      if (state === 'held' || state === 'waiting') this.#news.start(this.#line.revision)
+      const key = keyOf(request)
+      if (this.#claims.waitingFor(key).length > 0) this.#news.follow(key, sending.seenAt(key))
+      else this.#news.unfollow(key)
+    }
+  }
+
+  /** Tells what became of a claim of ours, with no more time than is sure. */
+  #hear(key: string, id: string, standing: Standing): void {
+    if (this.#closed) return
+    const own = this.#claims.find(id)
+    this.#claims.heard(id, standing)
+    if (standing.state !== 'held' || (own !== undefined && this.#forTests !== undefined)) {
+      this.#listeners.tell(key, id, standing)
+      return
+    }
+    if (own === undefined) {
+      this.#listeners.tell(key, id, 'ask')
+      return
+    }
+    const replaced = own.replaces === undefined ? undefined : this.#claims.find(own.replaces)
+    const leases = [own.lease, ...(replaced === undefined ? [] : [replaced.lease])]
+    const leftMs = Math.min(...leases.map((lease) => this.#leases.leftMs(lease) ?? 0))
+    const ttlMs = Math.floor(Math.min(standing.ttlMs, own.endAt - this.#environment.now(), leftMs))
+    this.#listeners.tell(key, id, ttlMs > 0 ? { ...standing, ttlMs } : 'ask')
+  }
+
+  #refuseIfClosed(): void {
+    if (this.#closed) throw new LeaseholdError('CLOSED', 'This etcd store has been closed.')
+  }
+}
+
+/** Without a clock of the store nothing can be told by how long ago it was. */
+const etcdSupport: Supports = {
+  ...fullSupport,
+  evict: ['lower-priority', 'same-runner', 'all'],
+  grace: false,
+  maxHold: false,
+  renewals: false,
+  ttlMinMs: 100,
+}

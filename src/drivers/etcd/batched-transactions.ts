@@ -1,0 +1,115 @@
+import { faultOf } from './faults.ts'
+import type { Line } from './line.ts'
+import type { Leases } from './leases.ts'
+import {
+  calls,
+  nested,
+  readTxn,
+  txnRequest,
+  type KeyValue,
+  type Operation,
+  type Transaction,
+  type TxnReply,
+} from './messages.ts'
+
+/** What a reading found, in the order of what was asked, and what the store had come to by then. */
+export interface Found {
+  readonly found: readonly (readonly KeyValue[])[]
+  readonly revision: number
+}
+
+/** What came of one transaction: done, or what was found instead, or nothing that is known. */
+export type Outcome =
+  | { readonly succeeded: true; readonly revision: number }
+  | ({ readonly succeeded: false } & Found)
+  | { readonly fault: unknown }
+
+/** What etcd does in one transaction, unless it was told otherwise; those within others count on top of these. */
+const operationsMax = 128
+/** Well below the 1.5 MB that etcd takes in one request. */
+const bytesMax = 500_000
+
+/** Many transactions in one request, each for itself: what one finds changed is no matter to the others. */
+export class BatchedTransactions {
+  readonly #line: Line
+  readonly #leases: Leases
+  constructor(line: Line, leases: Leases) {
+    this.#line = line
+    this.#leases = leases
+  }
+
+  /** What readings find, as of now, each of as many parts as the others. Rejects if one of them was not answered. */
+  async read(readings: readonly (readonly Operation[])[], timeoutMs: number): Promise<Found[]> {
+    const requests: Promise<Found[]>[] = []
+    const perRequest = Math.floor(operationsMax / (readings[0]?.length ?? 1))
+    for (let from = 0; from < readings.length; from += perRequest) {
+      requests.push(this.#readSome(readings.slice(from, from + perRequest), timeoutMs))
+    }
+    return (await Promise.all(requests)).flat()
+  }
+
+  /** Never rejects. */
+  async write(transactions: readonly Transaction[], timeoutMs: number): Promise<Outcome[]> {
+    const batches = batched(transactions)
+    return (await Promise.all(batches.map((batch) => this.#writeSome(batch, timeoutMs)))).flat()
+  }
+
+  /** One transaction, as a whole. */
+  async carryOut(transaction: Transaction, timeoutMs: number): Promise<TxnReply> {
+    const reply = await this.#line.call(calls.txn, txnRequest(transaction), timeoutMs)
+    const read = readTxn(reply.data)
+    this.#leases.witness(reply, read.term)
+    return read
+  }
+
+  async #readSome(readings: readonly (readonly Operation[])[], timeoutMs: number): Promise<Found[]> {
+    const { replies, revision } = await this.carryOut({ compare: [], success: readings.flat() }, timeoutMs)
+    let at = 0
+    return readings.map(({ length }) => {
+      const parts = replies.slice(at, (at += length))
+      return { found: parts.map(({ pairs = [] }) => pairs), revision }
+    })
+  }
+
+  async #writeSome(batch: readonly Transaction[], timeoutMs: number): Promise<Outcome[]> {
+    const [only] = batch
+    try {
+      if (only !== undefined && batch.length === 1) {
+        const reply = await this.carryOut(only, timeoutMs)
+        return [outcomeOf(reply, reply.revision)]
+      }
+      const { replies, revision } = await this.carryOut({ compare: [], success: batch.map(nested) }, timeoutMs)
+      return batch.map((_, index) => outcomeOf(replies[index]?.txn, revision))
+    } catch (fault) {
+      return batch.map(() => ({ fault }))
+    }
+  }
+}
+
+function outcomeOf(reply: TxnReply | undefined, revision: number): Outcome {
+  if (reply === undefined) return { fault: faultOf(new Error('it left a transaction unanswered')) }
+  if (reply.succeeded) return { succeeded: true, revision }
+  return { succeeded: false, found: reply.replies.map(({ pairs = [] }) => pairs), revision }
+}
+
+/** As many in one request as etcd takes. */
+function batched(transactions: readonly Transaction[]): Transaction[][] {
+  const batches: Transaction[][] = []
+  let [size, most] = [0, 0]
+  for (const transaction of transactions) {
+    const bytes = transaction.success.reduce((sum, operation) => sum + operation.length, 0)
+    const operations = Math.max(transaction.compare.length, transaction.success.length)
+    const last = batches.at(-1)
+    const fits = last !== undefined && last.length + 1 + Math.max(most, operations) <= operationsMax
+    if (fits && size + bytes <= bytesMax) {
+      last.push(transaction)
+      size += bytes
+      most = Math.max(most, operations)
+    } else {
+      batches.push([transaction])
+      size = bytes
+      most = operations
+    }
+  }
+  return batches
+}

@@ -1,0 +1,132 @@
+import { LeaseholdError, messageOf } from '../../core/errors.ts'
+import { BadMessage } from './protobuf.ts'
+
+/** The codes of gRPC that etcd uses. */
+export const code = {
+  invalid: 3,
+  late: 4,
+  missing: 5,
+  forbidden: 7,
+  exhausted: 8,
+  precondition: 9,
+  unimplemented: 12,
+  unavailable: 14,
+  unauthenticated: 16,
+} as const
+
+/** A call that brought no answer, or one that says no. */
+export class CallFault extends Error {
+  /** What etcd answered; undefined: nothing. */
+  readonly status: number | undefined
+  /** Whether it is known that nothing was carried out. */
+  readonly refused: boolean
+
+  constructor(text: string, status: number | undefined, refused: boolean) {
+    super(text)
+    this.status = status
+    this.refused = refused
+  }
+}
+
+/** There was no connection to send anything on. */
+export function unsent(where: string, error: unknown): CallFault {
+  return new CallFault(`${where} cannot be reached: ${messageOf(error).replace(/\.$/, '')}`, undefined, true)
+}
+
+/** The same fault, of something said before the request itself. */
+export function beforeSending(error: unknown): CallFault {
+  if (error instanceof CallFault) return new CallFault(error.message, error.status, true)
+  return new CallFault(messageOf(error), undefined, true)
+}
+
+/** The answer is overdue, or the connection ended before it came. */
+export function unanswered(where: string, why: string): CallFault {
+  return new CallFault(`${where} ${why}`, undefined, false)
+}
+
+/** Answers of these kinds are given before anything is done. */
+const refusals: ReadonlySet<number> = new Set([
+  code.invalid,
+  code.missing,
+  code.forbidden,
+  code.exhausted,
+  code.precondition,
+  code.unimplemented,
+  code.unauthenticated,
+])
+
+/** etcd itself says no. */
+export function answeredNo(status: number, text: string): CallFault {
+  return new CallFault(text, status, refusals.has(status))
+}
+
+/** The lease that a key was to be put on is no more. Nothing of the transaction was done. */
+export function isLeaseGone(error: unknown): boolean {
+  return error instanceof CallFault && error.status === code.missing && error.message.includes('lease not found')
+}
+
+/** A lease of this id is there already. */
+export function isLeaseThere(error: unknown): boolean {
+  return error instanceof CallFault && error.message.includes('lease already exists')
+}
+
+/** Somebody must sign in again before anything is carried out. */
+export function isStaleToken(error: unknown): boolean {
+  return error instanceof CallFault && /invalid auth token|revision in header is old/.test(error.message)
+}
+
+/** Whether it is known that nothing was carried out. */
+export function isRefused(error: unknown): boolean {
+  return error instanceof LeaseholdError || (error instanceof CallFault && error.refused)
+}
+
+/** Whether another node may do better. */
+export function isNodesFault(error: unknown): boolean {
+  if (!(error instanceof CallFault)) return error instanceof BadMessage
+  const { status } = error
+  return status === undefined || status === code.unavailable || status === code.late || status === code.unimplemented
+}
+
+/** The error a user sees for whatever went wrong: what happened, and what to do. */
+export function faultOf(error: unknown): LeaseholdError {
+  if (error instanceof LeaseholdError) return error
+  const { reason, advice } = explain(error)
+  const what = messageOf(error).replace(/^etcdserver: /, '')
+  return new LeaseholdError('UNAVAILABLE', `etcd: ${what}. ${advice}`, { reason, cause: error })
+}
+
+interface Explanation {
+  readonly reason: string
+  readonly advice: string
+}
+
+const network: Explanation = { reason: 'network', advice: 'Locks that are held live on until their ttl ends.' }
+const noAnswer: Explanation = { reason: 'no-answer', advice: 'What was asked may or may not have been done.' }
+const other: Explanation = { reason: 'etcd', advice: 'Nothing was changed.' }
+
+/** What etcd says, in part, and what that means. */
+const byText: readonly (readonly [RegExp, Explanation])[] = [
+  [/authentication failed|invalid auth token/, { reason: 'auth', advice: 'It did not accept the user or password.' }],
+  [
+    /permission denied|user name is empty/,
+    { reason: 'auth', advice: 'Give the user of the URL a role that may read and write the prefix.' },
+  ],
+  [/database space exceeded/, { reason: 'full', advice: 'Compact and defragment it, then disarm the alarm NOSPACE.' }],
+  [/request is too large/, { reason: 'full', advice: 'More claims wait for this key than one value can hold.' }],
+  [/too many requests/, { reason: 'busy', advice: 'Nothing was changed; try again.' }],
+  [/too many operations/, { reason: 'configuration', advice: 'Start etcd with --max-txn-ops of 128 or more.' }],
+  [
+    /no leader|leader changed|not leader/,
+    { reason: 'failover', advice: 'Another node is becoming leader; try again.' },
+  ],
+]
+
+function explain(error: unknown): Explanation {
+  if (error instanceof BadMessage) return { reason: 'network', advice: 'Is something else listening there?' }
+  const text = messageOf(error)
+  const known = byText.find(([pattern]) => pattern.test(text))?.[1]
+  if (known !== undefined) return known
+  if (!(error instanceof CallFault)) return network
+  if (error.status === undefined) return error.refused ? network : noAnswer
+  return error.refused ? other : noAnswer
+}

@@ -1,0 +1,57 @@
+import { randomBytes } from 'node:crypto'
+import { fenceFloor } from '../../core/fence.ts'
+import type { Line } from './line.ts'
+import { calls, grantRequest } from './messages.ts'
+
+const leaseSeconds = 2 * 3600
+/** A lease is used for this long, so that whatever is put on it stays for as long again. */
+const useMs = 3_600_000
+
+/**
+ * The etcd lease that idle documents are put on, never kept alive: etcd forgets them an hour later at the earliest. A
+ * fence that is not ahead of the clock can then not be minted again, which is the rule of `mayForget`.
+ */
+export class GarbageLease {
+  readonly #line: Pick<Line, 'call'>
+  readonly #ownTime: () => number
+  readonly #wall: () => number
+  #lease: { readonly id: number; readonly until: number } | undefined
+  #granting: Promise<void> | undefined
+
+  constructor(line: Pick<Line, 'call'>, ownTime: () => number, wall: () => number) {
+    this.#line = line
+    this.#ownTime = ownTime
+    this.#wall = wall
+  }
+
+  /** The lease for an idle document with this last fence; 0: it is to be kept for ever. */
+  async leaseFor(lastFence: number, timeoutMs: number): Promise<number> {
+    if (fenceFloor(this.#wall()) <= lastFence) return 0
+    if (!this.#isUsable) {
+      this.#granting ??= this.#grant(timeoutMs).finally(() => (this.#granting = undefined))
+      await this.#granting
+    }
+    return this.#isUsable ? (this.#lease?.id ?? 0) : 0
+  }
+
+  /** It may be gone. */
+  forget(): void {
+    this.#lease = undefined
+  }
+
+  get #isUsable(): boolean {
+    return this.#lease !== undefined && this.#ownTime() < this.#lease.until
+  }
+
+  /** Never rejects: without it a document is only kept for longer. */
+  async #grant(timeoutMs: number): Promise<void> {
+    const id = randomBytes(6).readUIntBE(0, 6) + 1
+    const until = this.#ownTime() + useMs
+    try {
+      await this.#line.call(calls.grant, grantRequest(id, leaseSeconds), timeoutMs)
+      this.#lease = { id, until }
+    } catch {
+      this.#lease = undefined
+    }
+  }
+}

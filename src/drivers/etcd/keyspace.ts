@@ -1,0 +1,89 @@
+import { LeaseholdError } from '../../core/errors.ts'
+
+/** Keys of etcd from `key` up to, not including, `end`. */
+export interface Span {
+  readonly key: string
+  readonly end: Buffer
+}
+
+// oxlint-disable-next-line no-control-regex -- control characters are what it looks for
+const prefixForm = /^[^\u0000-\u001f\u007f-\u009f]{1,200}$/
+
+/**
+ * What things are called in etcd. `lock/KEY` has the document of a key, `alive/KEY%:ID` is there for as long as a claim
+ * lives, and `mail/CHANNEL/KEY` is news for whoever looks after a claim. A '%' of a key is written as '%25', so that no
+ * marker of one key looks like one of another.
+ */
+export class Keyspace {
+  readonly prefix: string
+
+  constructor(prefix: string) {
+    if (typeof prefix !== 'string' || !prefixForm.test(prefix) || !prefix.isWellFormed()) {
+      throw new LeaseholdError('INVALID', `The prefix ${JSON.stringify(prefix)} is not usable. Use, say, 'leasehold/'.`)
+    }
+    this.prefix = prefix.endsWith('/') ? prefix : `${prefix}/`
+  }
+
+  document(key: string): string {
+    return `${this.prefix}lock/${escaped(key)}`
+  }
+
+  /** The documents of keys that begin with this, after the one called `after`. */
+  documents(beginning: string, after?: string): Span {
+    const { key, end } = spanOf(this.document(beginning))
+    const first = after === undefined ? key : `${this.document(after)}\0`
+    return { key: first > key ? first : key, end }
+  }
+
+  keyOfDocument(name: string): string {
+    return unescaped(name.slice(this.document('').length))
+  }
+
+  marker(key: string, id: string): string {
+    return `${this.#markersOf(key)}${id}`
+  }
+
+  /** Every marker of a key. */
+  markers(key: string): Span {
+    return spanOf(this.#markersOf(key))
+  }
+
+  /** Whose marker this is. */
+  claimOfMarker(name: string): { readonly key: string; readonly id: string } {
+    const [key = '', id = ''] = name.slice(`${this.prefix}alive/`.length).split(/%:(.*)/s, 2)
+    return { key: unescaped(key), id }
+  }
+
+  mail(channel: string, key: string): string {
+    return `${this.prefix}mail/${channel}/${escaped(key)}`
+  }
+
+  /** All that may ever come for a channel. */
+  mails(channel: string): Span {
+    return spanOf(this.mail(channel, ''))
+  }
+
+  keyOfMail(channel: string, name: string): string {
+    return unescaped(name.slice(this.mail(channel, '').length))
+  }
+
+  #markersOf(key: string): string {
+    return `${this.prefix}alive/${escaped(key)}%:`
+  }
+}
+
+function escaped(key: string): string {
+  return key.replaceAll('%', '%25')
+}
+
+function unescaped(text: string): string {
+  return text.replaceAll('%25', '%')
+}
+
+/** All that begins with this. */
+function spanOf(beginning: string): Span {
+  const end = Buffer.from(beginning)
+  // What it ends with is '/', ':', or a letter of UTF-8, none of which is 0xff.
+  end[end.length - 1] = (end.at(-1) as number) + 1
+  return { key: beginning, end }
+}

@@ -1,0 +1,185 @@
+/**
+ * The etcd leases that claims of this driver live on: one for each ttl, in whole seconds.
+ *
+ * A grant is agreed on by a majority, and a new leader gives every lease its whole time again, so a lease lasts for its
+ * ttl at least, counted from before the grant was sent. A leader answers a keep-alive by itself, though, and one that has
+ * been deposed without knowing it does so too. So a keep-alive counts only if the same node, which was in that term before,
+ * has afterwards done something that needs the majority, and is in the same term still: decision 080.
+ */
+import { randomBytes } from 'node:crypto'
+import { isLeaseThere } from './faults.ts'
+import { calls, grantRequest, leaseRequest, readLease } from './messages.ts'
+
+/** A node, as long as we are connected to it. */
+interface Node {
+  /** The term of its last answer. */
+  term: number
+}
+
+/** The way to the nodes: see `line.ts`. */
+export interface LeaseLine {
+  session(): Promise<Node>
+  call(
+    path: string,
+    message: Buffer,
+    timeoutMs: number,
+  ): Promise<{ readonly data: Buffer; readonly session: Node; readonly turn: number }>
+  /** How many calls have been sent. */
+  readonly turns: number
+}
+
+/** A keep-alive that was answered, and not yet proved. */
+interface Belief {
+  readonly sentAt: number
+  readonly session: Node
+  readonly term: number
+  /** Calls sent later than this one can prove it. */
+  readonly turn: number
+}
+
+interface Lease {
+  readonly id: number
+  readonly seconds: number
+  /** When it was first asked for. */
+  readonly askedAt: number
+  granted: boolean
+  /** It may be gone, whatever was sure. */
+  doubted: boolean
+  lastsMs: number
+  /** Until then it lives, on the clock of this process. */
+  sureUntil: number
+  belief: Belief | undefined
+  underWay: Promise<void> | undefined
+}
+
+export interface LeasesSetup {
+  readonly line: LeaseLine
+  readonly now: () => number
+  /** For how many seconds a lease is wanted on which claims of this ttl live. */
+  readonly secondsFor: (ttlMs: number) => number
+}
+
+/** A lease is kept alive once this part of it is over. */
+const freshPart = 1 / 6
+
+export class Leases {
+  readonly #setup: LeasesSetup
+  readonly #bySeconds = new Map<number, Lease>()
+  readonly #byId = new Map<number, Lease>()
+
+  constructor(setup: LeasesSetup) {
+    this.#setup = setup
+  }
+
+  /** The lease for claims of this ttl; 0: there is none yet. */
+  idFor(ttlMs: number): number {
+    const lease = this.#bySeconds.get(this.#setup.secondsFor(ttlMs))
+    return lease?.granted === true ? lease.id : 0
+  }
+
+  /** What is sure to be left of a lease of ours; undefined: it is none of ours. */
+  leftMs(id: number): number | undefined {
+    const lease = this.#byId.get(id)
+    return lease === undefined ? undefined : lease.sureUntil - this.#setup.now()
+  }
+
+  /** Resolves once there is a lease for claims of this ttl with most of its time before it. */
+  async secure(ttlMs: number, timeoutMs: number): Promise<void> {
+    const seconds = this.#setup.secondsFor(ttlMs)
+    const lease = this.#bySeconds.get(seconds) ?? this.#invent(seconds)
+    if (this.#isFresh(lease)) return
+    lease.underWay ??= this.#refresh(lease, timeoutMs).finally(() => (lease.underWay = undefined))
+    await lease.underWay
+    // It was over: another takes its place.
+    if (this.#bySeconds.get(seconds) !== lease) await this.secure(ttlMs, timeoutMs)
+  }
+
+  /** Takes in what a node answered to something that needs the majority. */
+  witness({ session, turn }: { readonly session: Node; readonly turn: number }, term: number): void {
+    session.term = Math.max(session.term, term)
+    for (const lease of this.#bySeconds.values()) {
+      const { belief } = lease
+      if (belief === undefined || belief.session !== session || turn <= belief.turn) continue
+      lease.belief = undefined
+      if (term === belief.term) lease.sureUntil = Math.max(lease.sureUntil, belief.sentAt + lease.lastsMs)
+    }
+  }
+
+  /** One of them may be gone: each is asked for before it is used again. */
+  doubt(): void {
+    for (const lease of this.#bySeconds.values()) lease.doubted = lease.granted
+  }
+
+  #isFresh({ sureUntil, belief, lastsMs, granted, doubted }: Lease): boolean {
+    const until = belief === undefined ? sureUntil : Math.max(sureUntil, belief.sentAt + lastsMs)
+    return granted && !doubted && until - this.#setup.now() > (1 - freshPart) * lastsMs
+  }
+
+  /** Of an id that nobody else has: a grant whose reply was lost can be sent once more. */
+  #invent(seconds: number): Lease {
+    const id = randomBytes(6).readUIntBE(0, 6) + 1
+    const askedAt = this.#setup.now()
+    const lease: Lease = {
+      id,
+      seconds,
+      askedAt,
+      granted: false,
+      doubted: false,
+      lastsMs: seconds * 1000,
+      sureUntil: -Infinity,
+      belief: undefined,
+      underWay: undefined,
+    }
+    this.#bySeconds.set(seconds, lease)
+    this.#forgetOld()
+    this.#byId.set(id, lease)
+    return lease
+  }
+
+  #refresh(lease: Lease, timeoutMs: number): Promise<void> {
+    return lease.granted ? this.#keepAlive(lease, timeoutMs) : this.#grant(lease, timeoutMs)
+  }
+
+  async #grant(lease: Lease, timeoutMs: number): Promise<void> {
+    const { line, now } = this.#setup
+    let sentAt = now()
+    try {
+      const reply = await line.call(calls.grant, grantRequest(lease.id, lease.seconds), timeoutMs)
+      const { seconds } = readLease(reply.data)
+      // Very short ones are made longer, and none shorter.
+      lease.lastsMs = Math.max(lease.seconds, seconds) * 1000
+    } catch (error) {
+      if (!isLeaseThere(error)) throw error
+      // Ours: an earlier grant came through, and only its answer did not.
+      sentAt = lease.askedAt
+    }
+    lease.granted = true
+    lease.sureUntil = sentAt + lease.lastsMs
+  }
+
+  async #keepAlive(lease: Lease, timeoutMs: number): Promise<void> {
+    const { line, now } = this.#setup
+    const before = await line.session()
+    const { term } = before
+    const sentAt = now()
+    const { data, session } = await line.call(calls.keepAlive, leaseRequest(lease.id), timeoutMs)
+    const reply = readLease(data)
+    if (reply.seconds <= 0) {
+      lease.sureUntil = -Infinity
+      this.#bySeconds.delete(lease.seconds)
+      return
+    }
+    lease.doubted = false
+    // Of another node the term before is not known: it may have asked a leader that was none any more.
+    if (session !== before) return
+    lease.belief = { sentAt, session, term, turn: line.turns }
+  }
+
+  /** Leases that are over are of no use to anybody. */
+  #forgetOld(): void {
+    for (const [id, lease] of this.#byId) {
+      if (this.#bySeconds.get(lease.seconds) === lease) continue
+      if (this.leftMs(id) === undefined || lease.sureUntil < this.#setup.now()) this.#byId.delete(id)
+    }
+  }
+}

@@ -1,0 +1,135 @@
+import { listed } from '../../core/claim-record.ts'
+import type { KeyPage, ListedKey, ListQuery } from '../../core/driver.ts'
+import { decodeKey, type KeyDocument } from '../../core/key-document.ts'
+import { pageLimit } from '../../core/paging.ts'
+import type { BatchedTransactions } from './batched-transactions.ts'
+import { decodeDocument } from './document.ts'
+import type { Keyspace } from './keyspace.ts'
+import type { LeasesForTests } from './leases-for-tests.ts'
+import type { Line } from './line.ts'
+import { calls, leaseRequest, range, rangeRequest, readLease, readRange, type KeyValue } from './messages.ts'
+
+export interface ListingSetup {
+  readonly line: Line
+  readonly transactions: BatchedTransactions
+  readonly keyspace: Keyspace
+  readonly wall: () => number
+  readonly forTests: LeasesForTests | undefined
+  readonly timeoutMs: number
+}
+
+/** What etcd says of the time of a lease, in milliseconds. */
+interface LeaseTimes {
+  readonly leftMs: number
+  readonly sinceMs: number
+}
+
+/** Leases that one page asks about: nearly all processes have one for all their claims. */
+const leasesMax = 100
+
+/** One page of keys with claims, in the order of etcd's keys. */
+export async function listPage(setup: ListingSetup, query: ListQuery): Promise<KeyPage> {
+  const limit = pageLimit(query)
+  const documents = await readDocuments(setup, query, limit + 1)
+  const shown = documents.slice(0, limit)
+  const markers = await markersOf(setup, shown)
+  const times = setup.forTests === undefined ? await timesOf(setup, markers) : new Map<number, LeaseTimes>()
+  const now = Math.floor(setup.wall())
+  const keys = shown.map(({ key, document }, index): ListedKey => {
+    const timed = withTimes(setup, key, document, markers[index] ?? new Map(), times, now)
+    const state = decodeKey(key, timed)
+    return { key, claims: [...state.holders(), ...state.waiters()].map(listed) }
+  })
+  const last = keys.at(-1)
+  return documents.length > limit && last !== undefined ? { now, keys, next: last.key } : { now, keys }
+}
+
+interface Found {
+  readonly key: string
+  readonly document: KeyDocument
+}
+
+/** Documents with claims, as many as are wanted if there are so many. */
+async function readDocuments(setup: ListingSetup, query: ListQuery, wanted: number): Promise<Found[]> {
+  const { line, keyspace, timeoutMs } = setup
+  const found: Found[] = []
+  let after = query.after
+  for (;;) {
+    const span =
+      query.key === undefined ? keyspace.documents(query.prefix ?? '', after) : { key: keyspace.document(query.key) }
+    const { data } = await line.call(calls.range, rangeRequest({ ...span, limit: wanted }), timeoutMs)
+    const { pairs } = readRange(data)
+    for (const pair of pairs) found.push(...foundIn(keyspace, pair))
+    const last = pairs.at(-1)
+    if (query.key !== undefined || last === undefined || pairs.length < wanted || found.length >= wanted) return found
+    after = keyspace.keyOfDocument(last.key)
+  }
+}
+
+/** Nothing, for a key without claims. */
+function foundIn(keyspace: Keyspace, { key: name, value }: KeyValue): Found[] {
+  const { document } = decodeDocument(value)
+  if (document === undefined || (Array.isArray(document.claims) && document.claims.length === 0)) return []
+  return [{ key: keyspace.keyOfDocument(name), document }]
+}
+
+/** The lease that each living claim is on, for each of the keys. */
+async function markersOf(
+  { transactions, keyspace, timeoutMs }: ListingSetup,
+  keys: readonly { readonly key: string }[],
+): Promise<ReadonlyMap<string, number>[]> {
+  const readings = keys.map(({ key }) => [range({ ...keyspace.markers(key), keysOnly: true })])
+  const results = await transactions.read(readings, timeoutMs)
+  return results.map(
+    ({ found: [pairs = []] }) => new Map(pairs.map(({ key, lease }) => [keyspace.claimOfMarker(key).id, lease])),
+  )
+}
+
+/** What is left of the leases. One that nobody tells of is taken to be whole. */
+async function timesOf(
+  { line, timeoutMs }: ListingSetup,
+  markers: readonly ReadonlyMap<string, number>[],
+): Promise<Map<number, LeaseTimes>> {
+  const leases = new Set(markers.flatMap((one) => [...one.values()]))
+  const asked = [...leases].slice(0, leasesMax)
+  const replies = await Promise.all(
+    asked.map(async (lease) => {
+      const { data } = await line.call(calls.timeToLive, leaseRequest(lease), timeoutMs)
+      const { seconds, grantedSeconds } = readLease(data)
+      // What it says was rounded down, so that one that ends within the second has none left.
+      const leftSeconds = seconds < 0 ? 0 : seconds + 1
+      return { leftMs: leftSeconds * 1000, sinceMs: Math.max(0, grantedSeconds - leftSeconds) * 1000 }
+    }),
+  )
+  return new Map(asked.map((lease, index) => [lease, replies[index] as LeaseTimes]))
+}
+
+/** A claim without a marker is over; the lease of the others says when their process was last heard of. */
+function withTimes(
+  { keyspace, forTests }: ListingSetup,
+  key: string,
+  document: KeyDocument,
+  markers: ReadonlyMap<string, number>,
+  times: ReadonlyMap<number, LeaseTimes>,
+  now: number,
+): KeyDocument {
+  if (!Array.isArray(document.claims)) return document
+  const claims = (document.claims as KeyDocument['claims']).map((record) => {
+    if (record?.claim === undefined) return record
+    const { id } = record.claim
+    const lease = markers.get(id)
+    if (lease === undefined) return { ...record, expiresAt: now }
+    const known = forTests?.known(keyspace.marker(key, id))
+    if (known !== undefined) return { ...record, ...known }
+    const { leftMs, sinceMs } = times.get(lease) ?? { leftMs: record.ttlMs, sinceMs: 0 }
+    const lastHeartbeat = Math.max(record.lastHeartbeat, now - sinceMs)
+    return {
+      ...record,
+      enteredAt: Math.min(record.enteredAt, now),
+      acquiredAt: Math.min(record.acquiredAt, now),
+      lastHeartbeat: Math.min(lastHeartbeat, now),
+      expiresAt: now + Math.max(0, Math.min(leftMs, record.ttlMs)),
+    }
+  })
+  return { ...document, claims }
+}

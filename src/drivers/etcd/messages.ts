@@ -1,0 +1,285 @@
+/** What is said to etcd and what it answers: only the messages and fields that this driver uses. */
+import { bytes, message, readFields, whole } from './protobuf.ts'
+
+/** The calls, by the names etcd has for them. */
+export const calls = {
+  range: '/etcdserverpb.KV/Range',
+  txn: '/etcdserverpb.KV/Txn',
+  grant: '/etcdserverpb.Lease/LeaseGrant',
+  keepAlive: '/etcdserverpb.Lease/LeaseKeepAlive',
+  timeToLive: '/etcdserverpb.Lease/LeaseTimeToLive',
+  watch: '/etcdserverpb.Watch/Watch',
+  authenticate: '/etcdserverpb.Auth/Authenticate',
+} as const
+
+// ---- keys and values
+
+/** A key as it is stored, and the lease it ends with; 0: none. */
+export interface KeyValue {
+  readonly key: string
+  readonly value: Buffer
+  readonly modRevision: number
+  readonly lease: number
+}
+
+export interface RangeWish {
+  readonly key: string
+  /** Absent: the one key. */
+  readonly end?: string | Buffer
+  readonly limit?: number
+  readonly keysOnly?: boolean
+  /** As it was then, not as it is now. */
+  readonly revision?: number
+}
+
+/** Keys from `key` up to, not including, `end`, in the order of their bytes. */
+export function rangeRequest({ key, end, limit = 0, keysOnly = false, revision = 0 }: RangeWish): Buffer {
+  return message(
+    bytes(1, key),
+    end === undefined ? message() : bytes(2, end),
+    whole(3, limit),
+    whole(4, revision),
+    whole(8, Number(keysOnly)),
+  )
+}
+
+export interface RangeReply {
+  readonly term: number
+  readonly revision: number
+  readonly pairs: readonly KeyValue[]
+}
+
+export function readRange(data: Buffer): RangeReply {
+  const pairs: KeyValue[] = []
+  let header = noHeader
+  readFields(data, (field, value) => {
+    if (field === 1) header = readHeader(value.bytes)
+    else if (field === 2) pairs.push(readKeyValue(value.bytes))
+  })
+  return { ...header, pairs }
+}
+
+// ---- transactions
+
+/** One thing to do in a transaction, ready to be sent. */
+export type Operation = Buffer & { readonly isOperation?: true }
+/** One condition of a transaction, ready to be sent. */
+export type Comparison = Buffer & { readonly isComparison?: true }
+
+export function range(wish: RangeWish): Operation {
+  return bytes(1, rangeRequest(wish))
+}
+
+/** A lease of 0 takes the key off whatever lease it is on. */
+export function put(key: string, value: Uint8Array | string, lease: number): Operation {
+  return bytes(2, message(bytes(1, key), bytes(2, value), whole(3, lease)))
+}
+
+/** Removes one key, or all up to `end`. */
+export function remove(key: string, end?: Buffer): Operation {
+  return bytes(3, message(bytes(1, key), end === undefined ? message() : bytes(2, end)))
+}
+
+export function nested(transaction: Transaction): Operation {
+  return bytes(4, txnRequest(transaction))
+}
+
+const equal = 0
+const greater = 1
+const target = { version: 0, mod: 2, lease: 4 } as const
+
+/** That the key was last changed at this revision; 0: that there is none. */
+export function unchangedSince(key: string, revision: number): Comparison {
+  return message(whole(1, equal), whole(2, target.mod), bytes(3, key), revision === 0 ? zero(6) : whole(6, revision))
+}
+
+export function exists(key: string): Comparison {
+  return message(whole(1, greater), whole(2, target.version), bytes(3, key), zero(4))
+}
+
+export function isOnLease(key: string, lease: number): Comparison {
+  return message(whole(1, equal), whole(2, target.lease), bytes(3, key), whole(8, lease))
+}
+
+/** One of several fields of which one must be there, be it zero. */
+function zero(field: number): Buffer {
+  return Buffer.from([field * 8, 0])
+}
+
+export interface Transaction {
+  readonly compare: readonly Comparison[]
+  /** What is done if all of them hold. */
+  readonly success: readonly Operation[]
+  /** What is done if one does not. */
+  readonly failure?: readonly Operation[]
+}
+
+export function txnRequest({ compare, success, failure = [] }: Transaction): Buffer {
+  return message(
+    ...compare.map((one) => bytes(1, one)),
+    ...success.map((one) => bytes(2, one)),
+    ...failure.map((one) => bytes(3, one)),
+  )
+}
+
+export interface TxnReply {
+  readonly term: number
+  readonly revision: number
+  readonly succeeded: boolean
+  /** In the order of what was done. What a reading found, or what came of a transaction within. */
+  readonly replies: readonly { readonly pairs?: readonly KeyValue[]; readonly txn?: TxnReply }[]
+}
+
+export function readTxn(data: Buffer): TxnReply {
+  let header = noHeader
+  let succeeded = false
+  const replies: { pairs?: readonly KeyValue[]; txn?: TxnReply }[] = []
+  readFields(data, (field, value) => {
+    if (field === 1) header = readHeader(value.bytes)
+    else if (field === 2) succeeded = value.number !== 0
+    else if (field === 3) replies.push(readReply(value.bytes))
+  })
+  return { ...header, succeeded, replies }
+}
+
+function readReply(data: Buffer): { pairs?: readonly KeyValue[]; txn?: TxnReply } {
+  let reply: { pairs?: readonly KeyValue[]; txn?: TxnReply } = {}
+  readFields(data, (field, value) => {
+    if (field === 1) reply = { pairs: readRange(value.bytes).pairs }
+    else if (field === 4) reply = { txn: readTxn(value.bytes) }
+  })
+  return reply
+}
+
+// ---- leases
+
+export function grantRequest(lease: number, seconds: number): Buffer {
+  return message(whole(1, seconds), whole(2, lease))
+}
+
+/** For keeping alive, and for asking how long it has. */
+export function leaseRequest(lease: number): Buffer {
+  return whole(1, lease)
+}
+
+export interface LeaseReply {
+  readonly term: number
+  /** What is left of it; 0 or less: it is no more. */
+  readonly seconds: number
+  /** What it was granted for, where that was asked. */
+  readonly grantedSeconds: number
+}
+
+export function readLease(data: Buffer): LeaseReply {
+  let [header, seconds, grantedSeconds] = [noHeader, 0, 0]
+  readFields(data, (field, value) => {
+    if (field === 1) header = readHeader(value.bytes)
+    else if (field === 3) seconds = value.number
+    else if (field === 4) grantedSeconds = value.number
+  })
+  return { term: header.term, seconds, grantedSeconds }
+}
+
+// ---- watching
+
+export interface WatchWish {
+  readonly watch: number
+  readonly key: string
+  readonly end: string | Buffer
+  /** The first change that is of interest; 0: from now on. */
+  readonly from: number
+  /** True: only of what goes away. */
+  readonly removalsOnly: boolean
+}
+
+export function watchRequest({ watch, key, end, from, removalsOnly }: WatchWish): Buffer {
+  // Filter 0 leaves out what is put.
+  const filter = removalsOnly ? zero(5) : message()
+  return bytes(1, message(bytes(1, key), bytes(2, end), whole(3, from), filter, whole(7, watch)))
+}
+
+export function unwatchRequest(watch: number): Buffer {
+  return bytes(2, whole(1, watch))
+}
+
+export interface Change {
+  readonly removed: boolean
+  readonly pair: KeyValue
+}
+
+export interface WatchReply {
+  readonly revision: number
+  readonly watch: number
+  readonly created: boolean
+  readonly canceled: boolean
+  /** What was before it is gone, so it cannot be told what happened; 0: nothing is missing. */
+  readonly compactRevision: number
+  readonly changes: readonly Change[]
+}
+
+export function readWatch(data: Buffer): WatchReply {
+  let [header, watch, created, canceled, compactRevision] = [noHeader, 0, false, false, 0]
+  const changes: Change[] = []
+  readFields(data, (field, value) => {
+    if (field === 1) header = readHeader(value.bytes)
+    else if (field === 2) watch = value.number
+    else if (field === 3) created = value.number !== 0
+    else if (field === 4) canceled = value.number !== 0
+    else if (field === 5) compactRevision = value.number
+    else if (field === 11) changes.push(readChange(value.bytes))
+  })
+  return { revision: header.revision, watch, created, canceled, compactRevision, changes }
+}
+
+function readChange(data: Buffer): Change {
+  let removed = false
+  let pair: KeyValue = { key: '', value: data.subarray(0, 0), modRevision: 0, lease: 0 }
+  readFields(data, (field, value) => {
+    if (field === 1) removed = value.number === 1
+    else if (field === 2) pair = readKeyValue(value.bytes)
+  })
+  return { removed, pair }
+}
+
+// ---- signing in
+
+export function authenticateRequest(name: string, password: string): Buffer {
+  return message(bytes(1, name), bytes(2, password))
+}
+
+export function readToken(data: Buffer): string {
+  let token = ''
+  readFields(data, (field, value) => {
+    if (field === 2) token = value.text
+  })
+  return token
+}
+
+// ---- parts
+
+interface Header {
+  readonly revision: number
+  readonly term: number
+}
+
+const noHeader: Header = { revision: 0, term: 0 }
+
+function readHeader(data: Buffer): Header {
+  let [revision, term] = [0, 0]
+  readFields(data, (field, value) => {
+    if (field === 3) revision = value.number
+    else if (field === 4) term = value.number
+  })
+  return { revision, term }
+}
+
+function readKeyValue(data: Buffer): KeyValue {
+  let [key, value, modRevision, lease] = ['', data.subarray(0, 0), 0, 0]
+  readFields(data, (field, read) => {
+    if (field === 1) key = read.text
+    else if (field === 3) modRevision = read.number
+    else if (field === 5) value = read.bytes
+    else if (field === 6) lease = read.number
+  })
+  return { key, value, modRevision, lease }
+}

@@ -1,0 +1,250 @@
+/**
+ * Hears of what others do. Mail says what became of a claim; that the marker of a claim is gone tells those who wait behind
+ * it to look. One stream has it all, and whatever it misses costs time only.
+ */
+import type { Standing } from '../../core/driver.ts'
+import { pauseMs, type Backoff } from '../../core/time/backoff.ts'
+import type { Keyspace } from './keyspace.ts'
+import type { Line } from './line.ts'
+import { calls, readWatch, unwatchRequest, watchRequest, type Change, type WatchReply } from './messages.ts'
+import type { OwnClaim, OwnClaims } from './own-claims.ts'
+import type { MessageStream, Session } from './session.ts'
+
+export interface NewsWatchSetup {
+  readonly line: Line
+  readonly keyspace: Keyspace
+  readonly channel: string
+  readonly claims: OwnClaims
+  readonly heard: (key: string, id: string, standing: Standing) => void
+  readonly ask: (key: string, id: string) => void
+}
+
+/** A key that claims of ours wait for. */
+interface Followed {
+  readonly watch: number
+  /** The first change that has not been heard of; 0: whatever comes. */
+  from: number
+  timer: NodeJS.Timeout | undefined
+}
+
+const reopening: Backoff = { attempts: Infinity, minMs: 50, maxMs: 5000, factor: 2, jitter: 0.2 }
+const pingEveryMs = 5000
+/** Who was let in hears that by mail: the one behind waits a little before it looks whether somebody died. */
+const lookAfterMs = 5
+const lookLaterMs = 25
+const lookMaxMs = 1000
+/** The watch that has our mail. */
+const mailWatch = 1
+
+export class NewsWatch {
+  readonly #setup: NewsWatchSetup
+  readonly #keys = new Map<string, Followed>()
+  readonly #keyOf = new Map<number, string>()
+  /** Keys of which mail lies around that was read. */
+  readonly #mails = new Set<string>()
+  #mailFrom = 0
+  #watches = mailWatch
+  #stream: MessageStream | undefined
+  #session: Session | undefined
+  #failures = 0
+  #started = false
+  #closed = false
+  #timer: NodeJS.Timeout | undefined
+  #pings: NodeJS.Timeout | undefined
+
+  constructor(setup: NewsWatchSetup) {
+    this.#setup = setup
+  }
+
+  /** Begins to listen, if it has not, for whatever comes after this revision of the store. */
+  start(revision: number): void {
+    if (this.#started || this.#closed) return
+    this.#started = true
+    this.#mailFrom = revision + 1
+    this.#open()
+  }
+
+  /** Listens for the end of those before our claims, from after this revision on. */
+  follow(key: string, revision: number): void {
+    if (this.#closed || this.#keys.has(key)) return
+    const followed: Followed = { watch: (this.#watches += 1), from: revision + 1, timer: undefined }
+    this.#keys.set(key, followed)
+    this.#keyOf.set(followed.watch, key)
+    this.#ask(key, followed)
+  }
+
+  /** Nobody of ours waits there any more. */
+  unfollow(key: string): void {
+    const followed = this.#keys.get(key)
+    if (followed === undefined) return
+    clearTimeout(followed.timer)
+    this.#keys.delete(key)
+    this.#keyOf.delete(followed.watch)
+    this.#stream?.send(unwatchRequest(followed.watch))
+  }
+
+  /** Whether mail for a key lies around that has been read. Whoever asks removes it. */
+  takeMail(key: string): boolean {
+    return this.#mails.delete(key)
+  }
+
+  close(): void {
+    this.#closed = true
+    clearTimeout(this.#timer)
+    clearInterval(this.#pings)
+    for (const { timer } of this.#keys.values()) clearTimeout(timer)
+    this.#keys.clear()
+    this.#stream?.close()
+    this.#stream = undefined
+  }
+
+  // ---- the stream
+
+  #open(): void {
+    this.#setup.line.session().then(
+      (session) => this.#listen(session),
+      () => this.#openLater(),
+    )
+  }
+
+  #listen(session: Session): void {
+    if (this.#closed) return
+    const { keyspace, channel } = this.#setup
+    this.#session = session
+    this.#stream = session.stream(
+      calls.watch,
+      (data) => this.#take(data),
+      () => this.#openLater(),
+    )
+    this.#stream.send(
+      watchRequest({ watch: mailWatch, ...keyspace.mails(channel), from: this.#mailFrom, removalsOnly: false }),
+    )
+    for (const [key, followed] of this.#keys) this.#ask(key, followed)
+    clearInterval(this.#pings)
+    this.#pings = setInterval(() => void this.#ping(session), pingEveryMs).unref()
+  }
+
+  #openLater(): void {
+    this.#stream = undefined
+    clearInterval(this.#pings)
+    if (this.#closed) return
+    this.#failures += 1
+    clearTimeout(this.#timer)
+    this.#timer = setTimeout(() => this.#open(), pauseMs(reopening, this.#failures, Math.random())).unref()
+  }
+
+  /** A stream over a connection that died silently would be silent for ever. */
+  async #ping(session: Session): Promise<void> {
+    if ((await session.ping(pingEveryMs - 500)) || this.#closed || this.#session !== session) return
+    this.#setup.line.drop(session)
+    this.#stream?.close()
+  }
+
+  #ask(key: string, { watch, from }: Followed): void {
+    const { keyspace } = this.#setup
+    this.#stream?.send(watchRequest({ watch, ...keyspace.markers(key), from, removalsOnly: true }))
+  }
+
+  // ---- what it says
+
+  #take(data: Buffer): void {
+    let reply: WatchReply
+    try {
+      reply = readWatch(data)
+    } catch {
+      this.#stream?.close()
+      return
+    }
+    if (reply.canceled) this.#begin(reply)
+    else if (reply.watch === mailWatch) this.#readMail(reply)
+    else this.#readEnds(reply)
+  }
+
+  /** etcd has forgotten what came before: listens from now on, and whoever waits asks. */
+  #begin({ watch, compactRevision }: WatchReply): void {
+    if (compactRevision === 0) return
+    const key = this.#keyOf.get(watch)
+    if (watch === mailWatch) {
+      this.#mailFrom = 0
+      this.#stream?.close()
+    } else if (key !== undefined) {
+      const followed = this.#keys.get(key) as Followed
+      followed.from = 0
+      this.#ask(key, followed)
+    }
+    for (const claim of this.#setup.claims) this.#setup.ask(claim.key, claim.id)
+  }
+
+  #readMail({ created, revision, changes }: WatchReply): void {
+    if (created && this.#failures > 0) {
+      this.#failures = 0
+      for (const key of this.#keys.keys()) {
+        for (const { id } of this.#setup.claims.waitingFor(key)) this.#setup.ask(key, id)
+      }
+    }
+    if (changes.length > 0) this.#mailFrom = revision + 1
+    for (const change of changes) if (!change.removed) this.#deliver(change)
+  }
+
+  #deliver({ pair }: Change): void {
+    const { keyspace, channel, heard } = this.#setup
+    const key = keyspace.keyOfMail(channel, pair.key)
+    this.#mails.add(key)
+    for (const { id, standing } of lettersIn(pair.value)) heard(key, id, standing)
+  }
+
+  #readEnds({ watch, revision, changes }: WatchReply): void {
+    const key = this.#keyOf.get(watch)
+    const followed = key === undefined ? undefined : this.#keys.get(key)
+    if (key === undefined || followed === undefined || changes.length === 0) return
+    followed.from = revision + 1
+    for (const { removed, pair } of changes) {
+      const { id } = this.#setup.keyspace.claimOfMarker(pair.key)
+      // One of ours: its owner may not know.
+      if (removed && this.#setup.claims.find(id) !== undefined) this.#setup.ask(key, id)
+    }
+    const first = this.#firstOf(key)
+    if (first === undefined) return
+    first.ahead = Math.max(0, first.ahead - changes.length)
+    followed.timer ??= setTimeout(
+      () => this.#look(key, followed),
+      Math.min(lookMaxMs, lookAfterMs + lookLaterMs * first.ahead),
+    ).unref()
+  }
+
+  /** Asks for the first of ours: that moves the whole queue. */
+  #look(key: string, followed: Followed): void {
+    followed.timer = undefined
+    const first = this.#firstOf(key)
+    if (first !== undefined) this.#setup.ask(key, first.id)
+  }
+
+  #firstOf(key: string): OwnClaim | undefined {
+    let first: OwnClaim | undefined
+    for (const claim of this.#setup.claims.waitingFor(key)) {
+      if (first === undefined || claim.ahead < first.ahead) first = claim
+    }
+    return first
+  }
+}
+
+interface Letter {
+  readonly id: string
+  readonly standing: Standing
+}
+
+/** What mail says. What makes no sense says nothing: news is a hint. */
+function lettersIn(value: Buffer): readonly Letter[] {
+  try {
+    const letters = JSON.parse(value.toString()) as readonly Partial<Letter>[]
+    return letters.filter((letter): letter is Letter => typeof letter.id === 'string' && isStanding(letter.standing))
+  } catch {
+    return []
+  }
+}
+
+function isStanding(value: unknown): boolean {
+  const standing = value as { state?: unknown; fence?: unknown; ttlMs?: unknown; reason?: unknown } | null | undefined
+  if (standing?.state === 'held') return Number.isSafeInteger(standing.fence) && Number.isFinite(standing.ttlMs)
+  return standing?.state === 'absent' && typeof standing.reason === 'string'
+}

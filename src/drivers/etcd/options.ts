@@ -1,0 +1,45 @@
+import type { ConnectionOptions } from 'node:tls'
+import { checkOptions, type OptionNames } from '../../core/option-names.ts'
+import type { Duration } from '../../core/time/duration.ts'
+import type { LeasesForTests } from './leases-for-tests.ts'
+
+export interface EtcdOptions {
+  /** What every key begins with. `leasehold/` unless told; in a URL: its path. */
+  readonly prefix?: string
+  /** How long a lease lasts where the caller names no ttl. 30 s unless told. */
+  readonly ttl?: Duration
+  /** How often such a lease is renewed. A third of `ttl` unless told. */
+  readonly heartbeat?: Duration
+  /** How long one `send` may take, retries included. 5 s unless told, and a third of a ttl at most where one is renewed. */
+  readonly timeout?: Duration
+  /** With `etcds:`, and beside what Node trusts anyway: the authority, and a certificate and key of our own. */
+  readonly tls?: Pick<ConnectionOptions, 'ca' | 'cert' | 'key' | 'passphrase' | 'servername'>
+  /** For tests that move time: they end claims, not etcd. All drivers of one store must share it. */
+  readonly leasesForTests?: LeasesForTests
+}
+
+const etcdNames: OptionNames<EtcdOptions> = {
+  prefix: true,
+  ttl: true,
+  heartbeat: true,
+  timeout: true,
+  tls: true,
+  leasesForTests: true,
+}
+
+const tlsNames: OptionNames<NonNullable<EtcdOptions['tls']>> = {
+  ca: true,
+  cert: true,
+  key: true,
+  passphrase: true,
+  servername: true,
+}
+
+/** What holds unless told. */
+export const defaults = { prefix: 'leasehold/', timeout: 5000 } as const
+
+/** Refuses options that are misspelt. */
+export function checkEtcdOptions(options: EtcdOptions): void {
+  checkOptions(options, etcdNames, 'etcd')
+  checkOptions(options.tls, tlsNames, 'tls')
+}

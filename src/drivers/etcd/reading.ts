@@ -1,0 +1,57 @@
+import type { ClaimRecord } from '../../core/claim-record.ts'
+import type { KeyDocument } from '../../core/key-document.ts'
+import type { Found } from './batched-transactions.ts'
+import { decodeDocument } from './document.ts'
+import type { Keyspace } from './keyspace.ts'
+import { range, type Operation } from './messages.ts'
+
+/** A key as it was read or written. */
+export interface Reading {
+  /** When its document was last changed; 0: there is none. */
+  readonly revision: number
+  /** What the store had come to when the markers were read. */
+  readonly seenAt: number
+  readonly document: KeyDocument | undefined
+  /** The lease that the marker of each living claim is on. */
+  readonly markers: ReadonlyMap<string, number>
+  /** The claims of the document, dead or alive. */
+  readonly records: ReadonlyMap<string, ClaimRecord>
+  /** Where those who look after claims hear news. */
+  readonly channels: ReadonlyMap<string, string>
+}
+
+/** A key that is not there. */
+export const nobody: Reading = {
+  revision: 0,
+  seenAt: 0,
+  document: undefined,
+  markers: new Map(),
+  records: new Map(),
+  channels: new Map(),
+}
+
+/** What must be read to know a key. */
+export function readingOf(keyspace: Keyspace, key: string): [Operation, Operation] {
+  return [range({ key: keyspace.document(key) }), range({ ...keyspace.markers(key), keysOnly: true })]
+}
+
+/** What {@link readingOf} has found. */
+export function foundReading(keyspace: Keyspace, { found, revision: seenAt }: Found): Reading {
+  const [documents, markers] = found
+  const stored = documents?.[0]
+  const { document, channels } = decodeDocument(stored?.value)
+  const claims = Array.isArray(document?.claims) ? (document.claims as KeyDocument['claims']) : []
+  return {
+    revision: stored?.modRevision ?? 0,
+    seenAt,
+    document,
+    channels,
+    markers: new Map((markers ?? []).map(({ key, lease }) => [keyspace.claimOfMarker(key).id, lease])),
+    records: recordsOf(claims),
+  }
+}
+
+/** Claims by their ids. What is damaged has none. */
+export function recordsOf(claims: KeyDocument['claims']): ReadonlyMap<string, ClaimRecord> {
+  return new Map(claims.flatMap((record) => (record?.claim === undefined ? [] : [[record.claim.id, record]])))
+}

@@ -1,0 +1,37 @@
+import { keyOf } from '../../core/batcher.ts'
+import type { Request } from '../../core/driver.ts'
+import { LeaseholdError } from '../../core/errors.ts'
+
+/** Requests for one key in one transaction: each may put a marker, and etcd does only so much at once. */
+const requestsPerKeyMax = 40
+
+/** Refuses what needs a clock of the store. */
+export function refuseUnsupported(requests: readonly Request[]): void {
+  for (const request of requests) {
+    if (request.op !== 'claim') continue
+    const { graceMs, maxHoldMs, evict } = request.claim
+    const what =
+      graceMs > 0 ? 'a grace' : maxHoldMs !== undefined ? 'maxHold' : evict === 'stale' ? "evict: 'stale'" : undefined
+    if (what !== undefined) {
+      throw new LeaseholdError('UNSUPPORTED', `The etcd store has no ${what}: etcd has no clock to judge that by.`)
+    }
+  }
+}
+
+/** The requests in their order, cut where there would be too many of one key. */
+export function slicesOf(requests: readonly Request[]): readonly (readonly Request[])[] {
+  if (requests.length <= requestsPerKeyMax) return [requests]
+  const slices: Request[][] = [[]]
+  let counts = new Map<string, number>()
+  for (const request of requests) {
+    const key = keyOf(request)
+    const count = (counts.get(key) ?? 0) + 1
+    if (count > requestsPerKeyMax) {
+      slices.push([])
+      counts = new Map()
+    }
+    counts.set(key, count > requestsPerKeyMax ? 1 : count)
+    slices.at(-1)?.push(request)
+  }
+  return slices
+}

@@ -1,0 +1,225 @@
+/** One connection to one node of etcd: gRPC over HTTP/2, one try a call, and a deadline for each. */
+import {
+  connect,
+  constants,
+  type ClientHttp2Session,
+  type ClientHttp2Stream,
+  type IncomingHttpHeaders,
+} from 'node:http2'
+import type { ConnectionOptions } from 'node:tls'
+import { describeEndpoint, type Endpoint } from './address.ts'
+import { answeredNo, CallFault, unanswered, unsent } from './faults.ts'
+import { frame, FrameReader } from './frames.ts'
+
+export interface SessionSetup {
+  readonly endpoint: Endpoint
+  /** Undefined: no TLS. */
+  readonly tls: ConnectionOptions | undefined
+}
+
+/** A stream of messages in both directions. */
+export interface MessageStream {
+  send(message: Buffer): void
+  close(): void
+}
+
+/** Room for what a busy watch may send before it is read. */
+const windowBytes = 1 << 20
+
+export class Session {
+  readonly where: string
+  /** The term of the last answer, which only ever grows here: see `leases.ts`. */
+  term = 0
+  /** For every call, once signed in. */
+  token: string | undefined
+  readonly #http: ClientHttp2Session
+  #callsUnderWay = 0
+  #usable = true
+
+  private constructor(http: ClientHttp2Session, where: string) {
+    this.#http = http
+    this.where = where
+    http.on('close', () => (this.#usable = false))
+    http.on('goaway', () => (this.#usable = false))
+    http.unref()
+  }
+
+  /** Connects. Rejects with a fault that says that nothing was sent. */
+  static open({ endpoint, tls }: SessionSetup, timeoutMs: number): Promise<Session> {
+    const where = describeEndpoint(endpoint)
+    return new Promise((resolve, reject) => {
+      const settings = { initialWindowSize: windowBytes, enablePush: false }
+      const http = connect(`${tls === undefined ? 'http' : 'https'}://${where}`, { settings, ...tls })
+      const timer = setTimeout(() => fail(new Error(`it did not answer for ${timeoutMs} ms`)), timeoutMs)
+      const fail = (error: Error): void => {
+        clearTimeout(timer)
+        http.destroy()
+        reject(unsent(where, error))
+      }
+      // Stays: an error of a session that nobody listens to would end the process.
+      http.on('error', fail)
+      http.once('close', () => fail(new Error('it closed the connection')))
+      // Whoever listens there may speak something else: its settings are the first that HTTP/2 says.
+      http.once('remoteSettings', () => {
+        clearTimeout(timer)
+        http.setLocalWindowSize(windowBytes)
+        resolve(new Session(http, where))
+      })
+    })
+  }
+
+  get usable(): boolean {
+    return this.#usable
+  }
+
+  /** Sends one message and resolves with the one that comes back. */
+  call(path: string, message: Buffer, timeoutMs: number): Promise<Buffer> {
+    return new Promise((resolve, reject) => {
+      if (!this.#usable) {
+        reject(unsent(this.where, new Error('the connection has ended')))
+        return
+      }
+      const stream = this.#begin(this.#headers(path, timeoutMs))
+      if (stream === undefined) {
+        reject(unsent(this.where, new Error('the connection is ending')))
+        return
+      }
+      this.#count(1)
+      let reply: Buffer | undefined
+      let settled = false
+      const timer = setTimeout(() => settle(unanswered(this.where, `did not answer for ${timeoutMs} ms`)), timeoutMs)
+      const settle = (fault?: Error): void => {
+        if (settled) return
+        settled = true
+        clearTimeout(timer)
+        if (fault !== undefined) stream.close(constants.NGHTTP2_CANCEL)
+        if (fault !== undefined) reject(fault)
+        else if (reply === undefined) reject(unanswered(this.where, 'answered with nothing'))
+        else resolve(reply)
+      }
+      stream.once('close', () => {
+        this.#count(-1)
+        settle(unanswered(this.where, 'closed the connection before it answered'))
+      })
+      follow(stream, { heard: (data) => (reply ??= data), ended: settle, where: this.where })
+      stream.end(frame(message))
+    })
+  }
+
+  /** Opens a stream, which does not keep the process alive. `ended` is called once, whoever ends it. */
+  stream(path: string, heard: (message: Buffer) => void, ended: (fault: Error | undefined) => void): MessageStream {
+    // Who is cut off from the others is to say so, not to fall silent.
+    const stream = this.#begin({ ...this.#headers(path), hasleader: 'true' })
+    if (stream === undefined) {
+      queueMicrotask(() => ended(unanswered(this.where, 'is ending the connection')))
+      return { send() {}, close() {} }
+    }
+    let over = false
+    const end = (fault?: Error): void => {
+      if (over) return
+      over = true
+      stream.close(constants.NGHTTP2_CANCEL)
+      ended(fault)
+    }
+    stream.once('close', () => end(unanswered(this.where, 'ended the stream')))
+    follow(stream, { heard: (data) => !over && heard(data), ended: end, where: this.where })
+    return { send: (message) => void (over || stream.write(frame(message))), close: () => end() }
+  }
+
+  /** Whether the other side still answers. */
+  ping(timeoutMs: number): Promise<boolean> {
+    return new Promise((resolve) => {
+      if (!this.#usable) return resolve(false)
+      const timer = setTimeout(() => resolve(false), timeoutMs).unref()
+      const answered = (error: Error | null): void => {
+        clearTimeout(timer)
+        resolve(error === null)
+      }
+      if (!this.#http.ping(answered)) answered(new Error('not sent'))
+    })
+  }
+
+  /** Takes no more calls. Those under way end by themselves. */
+  retire(): void {
+    if (!this.#usable) return
+    this.#usable = false
+    this.#http.close()
+  }
+
+  close(): void {
+    this.#usable = false
+    this.#http.destroy()
+  }
+
+  /** Undefined: the connection takes no more. */
+  #begin(headers: Record<string, string>): ClientHttp2Stream | undefined {
+    try {
+      return this.#http.request(headers, { endStream: false })
+    } catch {
+      this.#usable = false
+      return undefined
+    }
+  }
+
+  #headers(path: string, timeoutMs?: number): Record<string, string> {
+    return {
+      ':method': 'POST',
+      ':path': path,
+      'content-type': 'application/grpc+proto',
+      te: 'trailers',
+      'user-agent': 'leasehold',
+      ...(timeoutMs !== undefined && { 'grpc-timeout': `${Math.min(99_999_999, Math.max(1, Math.ceil(timeoutMs)))}m` }),
+      ...(this.token !== undefined && { token: this.token }),
+    }
+  }
+
+  /** A call under way keeps the process alive. */
+  #count(change: 1 | -1): void {
+    this.#callsUnderWay += change
+    if (this.#http.destroyed) return
+    if (this.#callsUnderWay === 0) this.#http.unref()
+    else if (change === 1 && this.#callsUnderWay === 1) this.#http.ref()
+  }
+}
+
+interface Following {
+  readonly heard: (message: Buffer) => void
+  readonly ended: (fault?: Error) => void
+  readonly where: string
+}
+
+/** Reads messages off a stream until it says how it ended. */
+function follow(stream: ClientHttp2Stream, { heard, ended, where }: Following): void {
+  const reader = new FrameReader(heard)
+  let last: IncomingHttpHeaders | undefined
+  stream.on('error', (error) => ended(unanswered(where, `broke off: ${error.message}`)))
+  stream.on('response', (headers) => {
+    const status = headers[':status']
+    if (status !== 200) ended(new CallFault(`${where} answered with HTTP status ${status}`, undefined, false))
+    // Refused at once: what would stand at the end stands here.
+    if (headers['grpc-status'] !== undefined) last = headers
+  })
+  stream.on('data', (data: Buffer) => {
+    try {
+      reader.push(data)
+    } catch (error) {
+      ended(error as Error)
+    }
+  })
+  stream.on('trailers', (headers) => (last = headers))
+  stream.on('end', () => ended(last === undefined ? unanswered(where, 'stopped without a word') : faultIn(last)))
+}
+
+function faultIn(headers: IncomingHttpHeaders): CallFault | undefined {
+  const status = Number(headers['grpc-status'])
+  if (status === 0) return undefined
+  return answeredNo(status, decoded(String(headers['grpc-message'] ?? `gRPC status ${status}`)))
+}
+
+function decoded(text: string): string {
+  try {
+    return decodeURIComponent(text)
+  } catch {
+    return text
+  }
+}

@@ -1,0 +1,80 @@
+import type { Request, Standing } from '../../core/driver.ts'
+import type { BatchedTransactions } from './batched-transactions.ts'
+import { decodeDocument } from './document.ts'
+import type { GarbageLease } from './garbage-lease.ts'
+import type { Keyspace } from './keyspace.ts'
+import type { Line } from './line.ts'
+import { calls, put, range, rangeRequest, readRange, unchangedSince, type KeyValue } from './messages.ts'
+
+export interface SweepSetup {
+  readonly line: Line
+  readonly transactions: BatchedTransactions
+  readonly keyspace: Keyspace
+  readonly garbage: GarbageLease
+  readonly send: (requests: readonly Request[]) => Promise<readonly Standing[]>
+  readonly isClosed: () => boolean
+  readonly timeoutMs: number
+}
+
+const keysPerLook = 100
+/** One driver looks at this many documents. Others look, too. */
+const looksMax = 50
+
+/**
+ * Settles keys whose claims have all died, and puts documents that nobody uses where etcd forgets them. A failure only
+ * means that they stay: never rejects.
+ */
+export async function sweep(setup: SweepSetup): Promise<void> {
+  const { line, keyspace, timeoutMs, isClosed } = setup
+  let after: string | undefined
+  try {
+    for (let looks = 0; looks < looksMax && !isClosed(); looks += 1) {
+      const wish = { ...keyspace.documents('', after), limit: keysPerLook }
+      const { pairs } = readRange((await line.call(calls.range, rangeRequest(wish), timeoutMs)).data)
+      await settleDead(setup, pairs)
+      await putOnGarbage(setup, pairs)
+      const last = pairs.at(-1)
+      if (last === undefined || pairs.length < keysPerLook) return
+      after = keyspace.keyOfDocument(last.key)
+    }
+  } catch {
+    // Whoever opens the store next tries again.
+  }
+}
+
+/** Any request moves a key on: one for a claim that never was changes nothing else. */
+async function settleDead(
+  { transactions, keyspace, send, timeoutMs }: SweepSetup,
+  pairs: readonly KeyValue[],
+): Promise<void> {
+  const used = pairs.filter(({ value }) => claimsIn(value) > 0).map(({ key }) => keyspace.keyOfDocument(key))
+  const markers = await transactions.read(
+    used.map((key) => [range({ ...keyspace.markers(key), limit: 1, keysOnly: true })]),
+    timeoutMs,
+  )
+  const dead = used.filter((_, index) => markers[index]?.found[0]?.length === 0)
+  if (dead.length > 0) await send(dead.map((key) => ({ op: 'release', key, id: 'nobody' })))
+}
+
+async function putOnGarbage(
+  { transactions, garbage, timeoutMs }: SweepSetup,
+  pairs: readonly KeyValue[],
+): Promise<void> {
+  const idle = pairs.filter(({ value, lease }) => lease === 0 && claimsIn(value) === 0)
+  const writes = await Promise.all(
+    idle.map(async ({ key, value, modRevision }) => {
+      const lease = await garbage.leaseFor(decodeDocument(value).document?.lastFence ?? Infinity, timeoutMs)
+      return { lease, compare: [unchangedSince(key, modRevision)], success: [put(key, value, lease)] }
+    }),
+  )
+  await transactions.write(
+    writes.filter(({ lease }) => lease !== 0),
+    timeoutMs,
+  )
+}
+
+/** How many claims a document has; below 0: it is no document of ours. */
+function claimsIn(value: Buffer): number {
+  const { document } = decodeDocument(value)
+  return document?.version === 1 && Number.isSafeInteger(document.lastFence) ? document.claims.length : -1
+}

@@ -1,0 +1,126 @@
+/** What is written of a key: its document, the markers of its claims, and mail. */
+import type { Swap } from '../../core/document-swaps.ts'
+import type { Request, Standing } from '../../core/driver.ts'
+import type { KeyDocument } from '../../core/key-document.ts'
+import { encodeDocument } from './document.ts'
+import type { GarbageLease } from './garbage-lease.ts'
+import type { Keyspace } from './keyspace.ts'
+import type { Leases } from './leases.ts'
+import { exists, put, remove, unchangedSince, type Operation, type Transaction } from './messages.ts'
+import type { OwnClaims } from './own-claims.ts'
+import { readingOf, type Reading } from './reading.ts'
+
+export interface WritingSetup {
+  readonly keyspace: Keyspace
+  readonly leases: Leases
+  readonly garbage: GarbageLease
+  readonly claims: OwnClaims
+  /** Our name on every claim we look after. */
+  readonly channel: string
+  /** Whether news for a key has come and was read: it need not lie around any longer. */
+  readonly hasMail: (key: string) => boolean
+}
+
+/** A transaction, and the leases that the markers of the key are on once it is done. */
+export interface Written {
+  readonly transaction: Transaction
+  readonly markers: ReadonlyMap<string, number>
+}
+
+/** For one key in one transaction, beside what its requests put. etcd does 128 things in one, unless told otherwise. */
+const removalsMax = 30
+const mailsMax = 20
+
+export class Writing {
+  readonly #setup: WritingSetup
+  /** The requests that are carried out, by the claims they are about. */
+  readonly #byId: ReadonlyMap<string, Request>
+  readonly #leftMs: () => number
+
+  constructor(setup: WritingSetup, byId: ReadonlyMap<string, Request>, leftMs: () => number) {
+    this.#setup = setup
+    this.#byId = byId
+    this.#leftMs = leftMs
+  }
+
+  /** Whether the marker of a claim that we are asked to renew is to be put on another lease, or once more. */
+  mustMove({ markers }: Reading, id: string, ttlMs: number): boolean {
+    if (this.#byId.get(id)?.op !== 'renew') return false
+    const { leases, claims } = this.#setup
+    const lease = markers.get(id)
+    if (lease === undefined) return false
+    return lease !== leases.idFor(ttlMs) || claims.find(id)?.isUncertain === true
+  }
+
+  /** The transaction that brings a key from what was read to what the rule made of it. */
+  async transaction(swap: Swap<Reading>): Promise<Written> {
+    const { keyspace, garbage, channel, hasMail, claims } = this.#setup
+    const { key, document, revision: before } = swap
+    const compare = [unchangedSince(keyspace.document(key), before.revision)]
+    const markers = new Map<string, number>()
+    const success: Operation[] = []
+    for (const record of document.claims) {
+      const { id } = record.claim
+      const at = before.markers.get(id)
+      // One that is gone never comes back, unless as another that came later under the same name.
+      if (at === undefined && before.records.get(id)?.enteredAt === record.enteredAt) continue
+      const wanted = await this.#leaseFor(swap, record)
+      markers.set(id, wanted)
+      if (at === wanted && claims.find(id)?.isUncertain !== true) continue
+      success.push(put(keyspace.marker(key, id), '', wanted))
+      if (at !== undefined) compare.push(exists(keyspace.marker(key, id)))
+    }
+    // Of very many, some go only with their lease: nobody speaks of them any more.
+    const gone = Array.from(before.markers.keys()).filter((id) => !markers.has(id))
+    for (const id of gone.slice(0, removalsMax)) success.push(remove(keyspace.marker(key, id)))
+    success.push(...this.#mail(swap).slice(0, mailsMax))
+    if (hasMail(key)) success.push(remove(keyspace.mail(channel, key)))
+    const lease = document.claims.length === 0 ? await garbage.leaseFor(document.lastFence, this.#leftMs()) : 0
+    const text = encodeDocument(document, (id) => this.channelOf(id, before))
+    success.push(put(keyspace.document(key), text, lease))
+    return { transaction: { compare, success, failure: readingOf(keyspace, key) }, markers }
+  }
+
+  /** The lease that the marker of a claim is to be on. */
+  async #leaseFor(
+    { revision: before, document }: Swap<Reading>,
+    record: KeyDocument['claims'][number],
+  ): Promise<number> {
+    const { leases } = this.#setup
+    const { id, replaces, wait } = record.claim
+    const at = before.markers.get(id)
+    const state = before.records.get(id)?.state
+    if (replaces !== undefined && wait && record.state === 'held' && state !== 'held') {
+      // Until its owner hears of this it trusts the lease that it had, so this is to last as long as that.
+      const replaced = before.markers.get(replaces)
+      const isGone = document.claims.every(({ claim }) => claim.id !== replaces)
+      if (replaced !== undefined && isGone) return replaced
+    }
+    if (at !== undefined && !this.mustMove(before, id, record.ttlMs)) return at
+    await leases.secure(record.ttlMs, this.#leftMs())
+    return leases.idFor(record.ttlMs)
+  }
+
+  /** News for those that other drivers look after, on the lease of whoever it is for. */
+  #mail({ key, news, revision: before }: Swap<Reading>): Operation[] {
+    const { keyspace, channel } = this.#setup
+    const byChannel = new Map<string, { lease: number; letters: { id: string; standing: Standing }[] }>()
+    for (const { record, standing } of news) {
+      const { id } = record.claim
+      const to = this.channelOf(id, before)
+      const lease = before.markers.get(id)
+      if (to === undefined || to === channel || lease === undefined) continue
+      const letters = byChannel.get(to)?.letters ?? []
+      letters.push({ id, standing })
+      byChannel.set(to, { lease, letters })
+    }
+    return Array.from(byChannel, ([to, { lease, letters }]) =>
+      put(keyspace.mail(to, key), JSON.stringify(letters), lease),
+    )
+  }
+
+  /** Whoever sends for a claim looks after it. */
+  channelOf(id: string, { channels }: Reading): string | undefined {
+    return this.#byId.has(id) ? this.#setup.channel : channels.get(id)
+  }
+}

@@ -1,0 +1,216 @@
+/**
+ * Locks of a Leasehold server: any store, for those who cannot or may not reach it directly.
+ *
+ * A `send` is one call, and the server carries it out together with what others ask for at the same time. News comes as
+ * server-sent events, over a connection of its own.
+ */
+import { randomBytes } from 'node:crypto'
+import type { Heard, KeyPage, ListQuery, LockDriver, Request, Standing, Supports } from '../core/driver.ts'
+import { LeaseholdError } from '../core/errors.ts'
+import { fullSupport } from '../core/full-support.ts'
+import { Listeners } from '../core/listeners.ts'
+import { Opening } from '../core/opening.ts'
+import { checkOptions, type OptionNames } from '../core/option-names.ts'
+import { WaitingClaims } from '../core/waiting-claims.ts'
+import { knownHeader, protocolVersion, sessionHeader } from '../core/wire/wire-protocol.ts'
+import { parseAddress } from './http/address.ts'
+import { bodiesOf, type Body } from './http/bodies.ts'
+import { closed, refusalIn, senseless, Unsent } from './http/faults.ts'
+import { Line, type CallOptions } from './http/line.ts'
+import { NewsStream } from './http/news-stream.ts'
+import { pageIn, standingsIn, storeIn, type StoreDescription } from './http/replies.ts'
+
+export interface HttpOptions {
+  /** `http(s)://[TOKEN@]HOST[:PORT][/PATH]` */
+  readonly url: string
+  /** What the server knows us by. Absent: the one in the URL, else the variable LEASEHOLD_TOKEN. */
+  readonly token?: string
+  /** Whom to trust for the server's certificate, as PEM, instead of those whom Node trusts. */
+  readonly ca?: string | Buffer
+  /**
+   * The longest to wait for an answer before its outcome counts as unknown. 5 s unless told, longer where the store
+   * behind the server is slow, and a third of a ttl at most.
+   */
+  readonly answerWithinMs?: number
+}
+
+const httpNames: OptionNames<HttpOptions> = { url: true, token: true, ca: true, answerWithinMs: true }
+
+const answerWithinDefaultMs = 5000
+const answerWithinMinMs = 50
+const idLengthMax = 1024
+
+/** The lock store behind a Leasehold server, out of a URL or options. */
+export function http(from: string | HttpOptions): LockDriver {
+  if (typeof from === 'string') return new HttpDriver({ url: from })
+  checkOptions(from, httpNames, 'http')
+  return new HttpDriver(from)
+}
+
+class HttpDriver implements LockDriver {
+  readonly name = 'http'
+  /** Of the store, once it has been asked; until then the most there can be. */
+  supports: Supports = fullSupport
+  /** There is one if the store pushes. */
+  listen?: (heard: Heard) => Disposable
+  readonly #line: Line
+  readonly #answerWithinMs: number | undefined
+  readonly #session = randomBytes(16).toString('base64url')
+  readonly #listeners = new Listeners()
+  readonly #waiting = new WaitingClaims()
+  readonly #opening = new Opening(() => this.#open())
+  #store: StoreDescription | undefined
+  #news: NewsStream | undefined
+  #closed = false
+
+  constructor({ url, token, ca, answerWithinMs }: HttpOptions) {
+    const fromVariable = process.env['LEASEHOLD_TOKEN'] || undefined
+    const address = parseAddress(url, token)
+    this.#line = new Line({ ...address, token: address.token ?? fromVariable }, ca)
+    this.#answerWithinMs = answerWithinMs
+  }
+
+  async open(): Promise<void> {
+    await this.#opened()
+  }
+
+  async send(requests: readonly Request[]): Promise<readonly Standing[]> {
+    const store = this.#store ?? (await this.#opened())
+    this.#refuseIfClosed()
+    if (requests.length === 0) return []
+    const withinMs = this.#withinFor(requests)
+    const standings: Standing[] = []
+    for (const body of bodiesOf(requests, store.requestsPerCallMax, store.bodyBytesMax)) {
+      try {
+        standings.push(...(await this.#sendBody(body, withinMs)))
+      } catch (error) {
+        // If some of it was carried out, the rest is not known to be.
+        const fault = error instanceof Unsent ? error.fault : error
+        // Another server with smaller limits may have taken its place: it is asked for them before the next call.
+        if (fault instanceof LeaseholdError && fault.code === 'INVALID') this.#store = undefined
+        if (error instanceof Unsent && standings.length === 0) throw fault
+        while (standings.length < requests.length) standings.push({ state: 'unknown', error: fault })
+        break
+      }
+    }
+    this.#waiting.note(requests, standings)
+    return standings
+  }
+
+  async list({ key, prefix, after, limit, known }: ListQuery): Promise<KeyPage> {
+    this.#refuseIfClosed()
+    const query = new URLSearchParams()
+    for (const [name, value] of Object.entries({ key, prefix, after })) if (value !== undefined) query.set(name, value)
+    if (limit !== undefined) query.set('limit', String(Math.min(1000, Math.max(1, Math.floor(limit)))))
+    const headers = known === undefined || !isPossibleId(known) ? {} : { [knownHeader]: encodeURIComponent(known) }
+    return this.#ask(`/v1/keys?${query.toString()}`, pageIn, { headers })
+  }
+
+  async uptimeMs(): Promise<number> {
+    this.#refuseIfClosed()
+    const { uptimeMs } = await this.#ask('/v1/store', storeIn)
+    if (uptimeMs !== undefined) return uptimeMs
+    throw new LeaseholdError('UNSUPPORTED', `The store behind ${this.#line.where} does not tell for how long it is up.`)
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true
+    this.#listeners.clear()
+    this.#waiting.clear()
+    this.#news?.close()
+    this.#line.close()
+    // Whoever was opening meanwhile finds the driver closed.
+    await this.#opening.settled()
+  }
+
+  // ---- the server
+
+  async #opened(): Promise<StoreDescription> {
+    this.#refuseIfClosed()
+    return this.#store ?? this.#opening.opened()
+  }
+
+  async #open(): Promise<StoreDescription> {
+    const store = await this.#ask('/v1/store', storeIn)
+    this.#refuseIfClosed()
+    if (store.protocol !== protocolVersion) throw otherVersion(this.#line.where, store.protocol)
+    this.supports = store.supports
+    if (store.supports.push) {
+      this.listen = (heard) => this.#listeners.listen(heard)
+      await this.#startNews()
+    }
+    this.#refuseIfClosed()
+    this.#store = store
+    return store
+  }
+
+  /** Before the first claim, so that no news of it is lost. */
+  async #startNews(): Promise<void> {
+    if (this.#news !== undefined) return
+    this.#news = new NewsStream(this.#line, this.#session, {
+      heard: (key, id, news) => {
+        if (news !== 'ask') this.#waiting.delete(id)
+        this.#listeners.tell(key, id, news)
+      },
+      missed: () => {
+        for (const [id, key] of this.#waiting) this.#listeners.tell(key, id, 'ask')
+      },
+    })
+    await this.#news.start()
+  }
+
+  // ---- calls
+
+  async #sendBody({ requests, text }: Body, withinMs: number): Promise<readonly Standing[]> {
+    const headers = { [sessionHeader]: this.#session }
+    const reply = await this.#line.call('POST', '/v1/requests', { headers, body: text, withinMs })
+    if (reply.status !== 200) throw refusalIn(reply, this.#line.where)
+    const standings = standingsIn(reply.value, requests.length)
+    if (standings === undefined) throw senseless(this.#line.where, 'something that is no standing for each request')
+    return standings
+  }
+
+  /** Asks for something that changes nothing, so that it is the same whether it was sent or not. */
+  async #ask<Found>(
+    path: string,
+    read: (value: unknown) => Found | undefined,
+    options: Omit<CallOptions, 'withinMs'> = {},
+  ): Promise<Found> {
+    try {
+      const reply = await this.#line.call('GET', path, { ...options, withinMs: this.#patienceMs })
+      if (reply.status !== 200) throw refusalIn(reply, this.#line.where)
+      const found = read(reply.value)
+      if (found === undefined) throw senseless(this.#line.where, 'something else than was asked for')
+      return found
+    } catch (error) {
+      this.#refuseIfClosed()
+      throw error instanceof Unsent ? error.fault : error
+    }
+  }
+
+  /** A store with a long lease of its own is one that takes long to answer. */
+  get #patienceMs(): number {
+    return this.#answerWithinMs ?? Math.max(answerWithinDefaultMs, (this.supports.ttlDefaultMs ?? 0) / 10)
+  }
+
+  /** A lost answer must leave time to try again before the lease ends. */
+  #withinFor(requests: readonly Request[]): number {
+    let withinMs = this.#patienceMs
+    for (const request of requests) if (request.op === 'renew') withinMs = Math.min(withinMs, request.ttlMs / 3)
+    return Math.max(answerWithinMinMs, withinMs)
+  }
+
+  #refuseIfClosed(): void {
+    if (this.#closed) throw closed(this.#line.where)
+  }
+}
+
+/** Somebody may have been handed anything for an id: what no server takes, none has. */
+function isPossibleId(id: string): boolean {
+  return id.length <= idLengthMax && id.isWellFormed()
+}
+
+function otherVersion(where: string, protocol: number): LeaseholdError {
+  const message = `The server at ${where} speaks version ${protocol} of the protocol, this client ${protocolVersion}.`
+  return new LeaseholdError('UNAVAILABLE', `${message} Use the same version of Leasehold.`, { reason: 'newer-format' })
+}

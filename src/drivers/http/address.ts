@@ -1,0 +1,51 @@
+import { LeaseholdError } from '../../core/errors.ts'
+
+/** Where a Leasehold server is, and what to show at its door. */
+export interface Address {
+  readonly secure: boolean
+  readonly host: string
+  readonly port: number
+  /** What comes before the server's own paths, without a slash at its end. */
+  readonly path: string
+  readonly token: string | undefined
+}
+
+const tokenForm = /^[\x21-\x7e]{1,512}$/
+
+/** Reads `http(s)://[TOKEN@]HOST[:PORT][/PATH]`. Ports are those of any URL: 80 and 443 unless told. */
+export function parseAddress(url: string, token: string | undefined): Address {
+  const parsed = typeof url === 'string' && URL.canParse(url) ? new URL(url) : undefined
+  const secure = parsed?.protocol === 'https:'
+  if (parsed === undefined || (!secure && parsed.protocol !== 'http:') || parsed.hostname === '') {
+    throw invalid('The URL of a Leasehold server is http://HOST:PORT or https://HOST, with TOKEN@ before the host.')
+  }
+  if (parsed.password !== '')
+    throw invalid('A Leasehold server takes a token, not user and password: https://TOKEN@HOST.')
+  if (parsed.search !== '' || parsed.hash !== '') throw invalid('The URL of a Leasehold server ends with its path.')
+  const shown = token ?? (parsed.username === '' ? undefined : decoded(parsed.username))
+  if (shown !== undefined && !tokenForm.test(shown)) throw invalid('The token has characters that no token has.')
+  return {
+    secure,
+    host: parsed.hostname.replace(/^\[(.*)\]$/, '$1'),
+    port: parsed.port === '' ? (secure ? 443 : 80) : Number(parsed.port),
+    path: parsed.pathname.replace(/\/+$/, ''),
+    token: shown,
+  }
+}
+
+/** The address for people: without the token. */
+export function describeAddress({ secure, host, port, path }: Address): string {
+  return `${secure ? 'https' : 'http'}://${host.includes(':') ? `[${host}]` : host}:${port}${path}`
+}
+
+function decoded(text: string): string {
+  try {
+    return decodeURIComponent(text)
+  } catch {
+    throw invalid('The token in the URL is not well encoded.')
+  }
+}
+
+function invalid(message: string): LeaseholdError {
+  return new LeaseholdError('INVALID', message)
+}

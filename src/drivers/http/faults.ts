@@ -1,0 +1,77 @@
+import { LeaseholdError, messageOf } from '../../core/errors.ts'
+import { fromWireError } from '../../core/wire/wire-error.ts'
+import type { Reply } from './line.ts'
+
+/** Nothing can have been carried out. */
+export class Unsent extends Error {
+  override readonly name = 'Unsent'
+  readonly fault: LeaseholdError
+
+  constructor(fault: LeaseholdError) {
+    super(fault.message)
+    this.fault = fault
+  }
+}
+
+/** The error of a call that got no reply. */
+export function unreachable(where: string, error: unknown): LeaseholdError {
+  if (error instanceof LeaseholdError) return error
+  const message = `The Leasehold server at ${where} cannot be reached: ${messageOf(error).replace(/\.$/, '')}.`
+  return new LeaseholdError('UNAVAILABLE', message, { reason: 'network', cause: error })
+}
+
+/** The error of whoever still asks after the driver was closed. */
+export function closed(where: string): LeaseholdError {
+  return new LeaseholdError('CLOSED', `The connection to ${where} has been closed.`)
+}
+
+/** The error of a reply that is overdue. */
+export function overdue(where: string, milliseconds: number): LeaseholdError {
+  const message = `The Leasehold server at ${where} has not answered for ${milliseconds} ms.`
+  return new LeaseholdError('UNAVAILABLE', message, { reason: 'network' })
+}
+
+/** The error of a reply that nobody can make sense of. */
+export function senseless(where: string, what: string): LeaseholdError {
+  const message = `The Leasehold server at ${where} answered with ${what}. Is something else listening there?`
+  return new LeaseholdError('UNAVAILABLE', message, { reason: 'network' })
+}
+
+/** What a reply other than 200 means. Thrown as {@link Unsent} if it says that nothing was carried out. */
+export function refusalIn({ status, value, location }: Reply, where: string): Error {
+  const told = fromWireError((value as { error?: unknown } | null | undefined)?.error)
+  if (status >= 300 && status < 400) return new Unsent(redirected(where, location))
+  const fault = told === undefined ? foreign(status, where) : faultOf(status, told, where)
+  return isRefused(status, told !== undefined) ? new Unsent(fault) : fault
+}
+
+/**
+ * Whether nothing was carried out. A server of ours refuses before it asks its store; what stands before it may have
+ * passed a call on and then lost patience.
+ */
+function isRefused(status: number, isOurs: boolean): boolean {
+  if (isOurs) return (status >= 400 && status < 500) || status === 501 || status === 503
+  return status >= 400 && status < 500 && status !== 408 && status !== 499
+}
+
+function faultOf(status: number, told: LeaseholdError, where: string): LeaseholdError {
+  const { code, reason, retryAfterMs } = told
+  const message = told.message.slice(code.length + 2)
+  const details = { ...(reason !== undefined && { reason }), ...(retryAfterMs !== undefined && { retryAfterMs }) }
+  if (status !== 401 && status !== 403) return new LeaseholdError(code, message, details)
+  return new LeaseholdError('UNAVAILABLE', `${message} This was said by ${where}.`, { reason: 'auth' })
+}
+
+function foreign(status: number, where: string): LeaseholdError {
+  if (status === 401 || status === 403) {
+    const message = `Whatever answers at ${where} wants another authorization (${status}).`
+    return new LeaseholdError('UNAVAILABLE', message, { reason: 'auth' })
+  }
+  return senseless(where, `status ${status}`)
+}
+
+function redirected(where: string, location: string | undefined): LeaseholdError {
+  const to = location === undefined ? 'elsewhere' : `to ${JSON.stringify(location)}`
+  const message = `${where} redirects ${to}. Redirects are not followed: use the URL of the Leasehold server itself.`
+  return new LeaseholdError('UNAVAILABLE', message, { reason: 'configuration' })
+}

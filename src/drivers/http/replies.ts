@@ -1,0 +1,91 @@
+import type { KeyPage, ListedClaim, ListedKey, Standing, Supports } from '../../core/driver.ts'
+import { fromWireStanding, isRunner } from '../../core/wire/wire-standing.ts'
+
+/** What a server says of its store. */
+export interface StoreDescription {
+  readonly protocol: number
+  readonly supports: Supports
+  /** Undefined: the store does not say. */
+  readonly uptimeMs: number | undefined
+  readonly bodyBytesMax: number
+  readonly requestsPerCallMax: number
+}
+
+type Given = Readonly<Record<string, unknown>>
+
+const flags = ['shared', 'limit', 'range', 'queue', 'push', 'priority', 'convert', 'grace', 'maxHold', 'fence'] as const
+const optionalNumbers = ['ttlDefaultMs', 'heartbeatDefaultMs', 'staleDefaultMs'] as const
+const optionalFlags = ['parties', 'handOff', 'renewals'] as const
+const timesListed = [
+  'ttlMs',
+  'graceMs',
+  'enteredAt',
+  'acquiredAt',
+  'lastHeartbeat',
+  'renewalCount',
+  'expiresAt',
+] as const
+
+/** The standings of a reply, one for each request; undefined if they are not. */
+export function standingsIn(value: unknown, count: number): readonly Standing[] | undefined {
+  const standings = recordOf(value)?.['standings']
+  if (!Array.isArray(standings) || standings.length !== count) return undefined
+  const read = standings.map((standing) => fromWireStanding(standing))
+  return read.every((standing) => standing !== undefined) ? read : undefined
+}
+
+/** The page of a reply; undefined if it is none. */
+export function pageIn(value: unknown): KeyPage | undefined {
+  const page = recordOf(value)
+  const { now, keys, next } = page ?? {}
+  if (typeof now !== 'number' || !Array.isArray(keys) || !keys.every(isListedKey)) return undefined
+  if (next !== undefined && typeof next !== 'string') return undefined
+  return { now, keys, ...(next !== undefined && { next }) }
+}
+
+/** What a reply says of the store; undefined if it says nothing of the kind. */
+export function storeIn(value: unknown): StoreDescription | undefined {
+  const given = recordOf(value)
+  const { protocol, uptimeMs } = given ?? {}
+  const supports = supportsIn(recordOf(given?.['supports']))
+  const { bodyBytesMax, requestsPerCallMax } = recordOf(given?.['limits']) ?? {}
+  if (typeof protocol !== 'number' || supports === undefined) return undefined
+  if (!isPositive(bodyBytesMax) || !isPositive(requestsPerCallMax)) return undefined
+  if (uptimeMs !== undefined && uptimeMs !== null && !(typeof uptimeMs === 'number' && uptimeMs >= 0)) return undefined
+  // JSON has no Infinity: null stands for it.
+  return { protocol, supports, uptimeMs: uptimeMs === null ? Infinity : uptimeMs, bodyBytesMax, requestsPerCallMax }
+}
+
+function supportsIn(given: Given | undefined): Supports | undefined {
+  if (given === undefined || !flags.every((name) => typeof given[name] === 'boolean')) return undefined
+  const { evict, ttlMinMs, ttlMaxMs } = given
+  if (!Array.isArray(evict) || !isPositive(ttlMinMs) || !isPositive(ttlMaxMs)) return undefined
+  const supports: Record<string, unknown> = { evict, ttlMinMs, ttlMaxMs }
+  for (const name of flags) supports[name] = given[name]
+  for (const name of optionalNumbers) if (isPositive(given[name])) supports[name] = given[name]
+  for (const name of optionalFlags) if (typeof given[name] === 'boolean') supports[name] = given[name]
+  const polling = recordOf(given['pollingDefault'])
+  if (polling !== undefined) supports['pollingDefault'] = { ...polling, attempts: polling['attempts'] ?? Infinity }
+  return supports as unknown as Supports
+}
+
+function isListedKey(value: unknown): value is ListedKey {
+  const { key, claims } = recordOf(value) ?? {}
+  return typeof key === 'string' && Array.isArray(claims) && claims.every(isListedClaim)
+}
+
+function isListedClaim(value: unknown): value is ListedClaim {
+  const claim = recordOf(value)
+  if (claim === undefined || typeof claim['id'] !== 'string' || !isRunner(claim['runner'])) return false
+  if (claim['state'] !== 'held' && claim['state'] !== 'waiting') return false
+  if (claim['mode'] !== 'exclusive' && claim['mode'] !== 'shared') return false
+  return Number.isSafeInteger(claim['fence']) && timesListed.every((name) => typeof claim[name] === 'number')
+}
+
+function isPositive(value: unknown): value is number {
+  return typeof value === 'number' && value > 0
+}
+
+function recordOf(value: unknown): Given | undefined {
+  return typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as Given) : undefined
+}

@@ -1,0 +1,72 @@
+import type { IncomingHttpHeaders } from 'node:http'
+
+/**
+ * What a token may do. `lock`: claim, renew, release. `look`: see locks, holders and queues. `evict`: end the claims of
+ * others, and claim by force.
+ */
+export type Right = 'lock' | 'look' | 'evict'
+
+/** For whom a call is made, as its token says. */
+export interface Grant {
+  /** For logs, the audit and the metadata of claims. Never the token itself. */
+  readonly name: string
+  readonly rights: ReadonlySet<Right>
+  /** Whether it may touch a namespace. */
+  covers(namespace: string): boolean
+}
+
+/** One HTTP request, read and allowed. */
+export interface Call {
+  readonly grant: Grant
+  readonly headers: IncomingHttpHeaders
+  readonly query: URLSearchParams
+  /** What a POST came with: JSON, read and no more. */
+  readonly body: unknown
+  /** Aborts when the caller has gone. */
+  readonly signal: AbortSignal
+}
+
+/** What a route answers. Made by `json`, `text` or `events` of answer.ts. */
+export interface Answer {
+  readonly status: number
+  readonly headers: Readonly<Record<string, string>>
+  /** Text, or a stream of server-sent events that goes on until either side ends it. */
+  readonly body: string | EventSource
+}
+
+/** Writes server-sent events to a caller, from when it is attached. */
+export interface EventSource {
+  /** Called once. What it returns is disposed of when the caller has gone or the server closes. */
+  attach(send: (event: string, data: unknown) => void): Disposable
+}
+
+/** JSON Schema, in the dialect of OpenAPI 3.1. */
+export type Schema = Readonly<Record<string, unknown>>
+
+/** What a route takes and gives, for the OpenAPI document. */
+export interface RouteSchema {
+  /** By name; all of them may be left out unless `required` names them. */
+  readonly query?: Readonly<Record<string, Schema>>
+  readonly headers?: Readonly<Record<string, Schema>>
+  readonly required?: readonly string[]
+  readonly body?: Schema
+  /** The answer with status 200, and its type if that is not JSON. */
+  readonly answer?: Schema
+  readonly answerType?: string
+}
+
+/** One thing the server can be asked for. */
+export interface Route {
+  readonly method: 'GET' | 'POST'
+  /** Matched whole. */
+  readonly path: string
+  /** What the token must allow; `token`: any will do, and the route looks closer; `anybody`: no token is asked for. */
+  readonly right: Right | 'token' | 'anybody'
+  /** For the OpenAPI document: what it is for, in one sentence. */
+  readonly summary: string
+  /** For the OpenAPI document: what it takes and gives, as JSON Schema. */
+  readonly schema?: RouteSchema
+  /** False: it is not for programs, and so not in the document. */
+  readonly documented?: boolean
+  handle(call: Call): Answer | Promise<Answer>
+}

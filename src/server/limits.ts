@@ -1,0 +1,52 @@
+import { LeaseholdError } from '../core/errors.ts'
+import { checkOptions } from '../core/option-names.ts'
+
+/** The most that a server takes on, from anybody and from all together. */
+export interface Limits {
+  /** Bytes of a POST's body. 1 MiB unless told. */
+  readonly bodyBytesMax: number
+  /** Requests of one call. 1000 unless told. */
+  readonly requestsPerCallMax: number
+  /** Calls under way at once, streams not counted. 1000 unless told. */
+  readonly callsMax: number
+  /** Streams of news at once. 10 000 unless told. */
+  readonly streamsMax: number
+  /** Connections at once. 20 000 unless told. */
+  readonly connectionsMax: number
+  /** Claims whose session is remembered, for news; the oldest are forgotten first. 100 000 unless told. */
+  readonly claimsMax: number
+  /** Characters of a URL. 8192 unless told. */
+  readonly urlLengthMax: number
+  /** How long the head of a request may take to arrive. 10 s unless told. */
+  readonly headersWithinMs: number
+  /** How long its body may take. 10 s unless told. */
+  readonly bodyWithinMs: number
+  /** How long calls under way may take to finish when the server closes. 10 s unless told. */
+  readonly drainWithinMs: number
+}
+
+const defaults: Limits = {
+  bodyBytesMax: 1_048_576,
+  requestsPerCallMax: 1000,
+  callsMax: 1000,
+  streamsMax: 10_000,
+  connectionsMax: 20_000,
+  claimsMax: 100_000,
+  urlLengthMax: 8192,
+  headersWithinMs: 10_000,
+  bodyWithinMs: 10_000,
+  drainWithinMs: 10_000,
+}
+
+/** The limits with defaults filled in. */
+export function resolveLimits(given: Partial<Limits> = {}): Limits {
+  checkOptions(given, defaults, 'limits')
+  for (const [name, value] of Object.entries(given)) {
+    if (value === undefined) continue
+    // Longer than that is no limit, and timers would fire at once.
+    if (Number.isInteger(value) && value >= 1 && value <= 2_147_483_647) continue
+    throw new LeaseholdError('INVALID', `The limit ${name} is ${String(value)}. Use a whole number from 1 on.`)
+  }
+  const named = Object.entries(given).filter(([, value]) => value !== undefined)
+  return { ...defaults, ...Object.fromEntries(named) }
+}

@@ -1,0 +1,209 @@
+import { createServer as createHttp, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
+import { createServer as createHttps, type ServerOptions } from 'node:https'
+import type { AddressInfo } from 'node:net'
+import type { Logger } from '../api/logger.ts'
+import { LeaseholdError, messageOf } from '../core/errors.ts'
+import type { Answer } from './call.ts'
+import { ClientFaults } from './client-faults.ts'
+import { EventStream } from './event-stream.ts'
+import { carryOut, enter, type Door, type Entered } from './exchange.ts'
+import type { ServerMetrics } from './metrics.ts'
+import { internalFault, invalid, Refusal, refusalOf, tooMuch } from './refusal.ts'
+
+/** Certificate and key, as PEM. */
+export interface TlsOptions {
+  readonly cert: string | Buffer
+  readonly key: string | Buffer
+}
+
+/** Longer than clients keep a connection that is not used, so that they close it first and nothing is lost on the way. */
+const keepAliveMs = 65_000
+const retryAfterMs = 1000
+const headBytesMax = 16_384
+/** How long the last answers may take to be read. */
+const lastBytesWithinMs = 100
+
+/** The sockets: takes calls in, has them answered, and drains. */
+export class Listener {
+  /** May be replaced while calls come in. */
+  door: Door
+  readonly #server: Server
+  readonly #scheme: 'http' | 'https'
+  readonly #metrics: ServerMetrics
+  readonly #logger: Logger | undefined
+  readonly #clientFaults = new ClientFaults()
+  readonly #streams = new Set<EventStream>()
+  #draining: (() => void) | undefined
+  #isDraining = false
+
+  constructor(door: Door, tls: TlsOptions | undefined, metrics: ServerMetrics, logger: Logger | undefined) {
+    this.door = door
+    this.#metrics = metrics
+    this.#logger = logger
+    this.#scheme = tls === undefined ? 'http' : 'https'
+    const { headersWithinMs, bodyWithinMs, connectionsMax } = door.limits
+    const options = {
+      keepAlive: true,
+      noDelay: true,
+      keepAliveTimeout: keepAliveMs,
+      headersTimeout: headersWithinMs,
+      // A body that is slow is answered by us; this is for those who do not even read that.
+      requestTimeout: headersWithinMs + 2 * bodyWithinMs,
+      connectionsCheckingInterval: Math.min(1000, headersWithinMs),
+      maxHeaderSize: Math.max(headBytesMax, 2 * door.limits.urlLengthMax),
+    }
+    const heard = (request: IncomingMessage, response: ServerResponse): void => void this.#hear(request, response)
+    this.#server = tls === undefined ? createHttp(options, heard) : secureServer({ ...options, ...tls }, heard)
+    this.#server.maxConnections = connectionsMax
+    this.#server.on('clientError', (error, socket) => this.#clientFaults.answer(error, socket))
+  }
+
+  get isDraining(): boolean {
+    return this.#isDraining
+  }
+
+  /** Begins to listen. Gives the URL. */
+  async listen(host: string, port: number): Promise<string> {
+    await new Promise<void>((resolve, reject) => {
+      const failed = (error: Error): void => reject(cannotListen(host, port, error))
+      this.#server.once('error', failed)
+      this.#server.listen(port, host, () => {
+        this.#server.off('error', failed)
+        this.#server.on('error', (error) => this.#logger?.warn(`the server failed: ${messageOf(error)}`))
+        resolve()
+      })
+    })
+    const { port: chosen } = this.#server.address() as AddressInfo
+    return `${this.#scheme}://${host.includes(':') ? `[${host}]` : host}:${chosen}`
+  }
+
+  /** Takes no more connections or calls, lets those under way finish, ends the streams, then cuts what is left. */
+  async close(withinMs: number): Promise<void> {
+    this.#isDraining = true
+    const closed = new Promise<void>((resolve) => this.#server.close(() => resolve()))
+    this.endStreams()
+    if (this.#metrics.callsUnderWay > 0) await this.#callsEnd(withinMs)
+    // Those that are between two calls, and those that will not end.
+    this.#server.closeIdleConnections()
+    const timer = setTimeout(() => this.#server.closeAllConnections(), lastBytesWithinMs)
+    await closed
+    clearTimeout(timer)
+  }
+
+  /** Ends every stream: whoever may listen comes back. */
+  endStreams(): void {
+    for (const stream of this.#streams) stream.end()
+  }
+
+  #callsEnd(withinMs: number): Promise<void> {
+    return new Promise((resolve) => {
+      const timer = setTimeout(resolve, withinMs)
+      this.#draining = () => {
+        clearTimeout(timer)
+        resolve()
+      }
+    })
+  }
+
+  /** One request, from its head to the end of its answer. Never rejects. */
+  async #hear(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const startedAt = performance.now()
+    response.on('error', () => {})
+    this.#clientFaults.note(request, response)
+    this.#metrics.callsUnderWay += 1
+    let route = 'none'
+    let answer: Answer
+    try {
+      const entered = this.#enter(request)
+      route = entered.route.path
+      answer = await carryOut(request, response, entered, this.door.limits)
+      this.#refuseStream(answer, response)
+    } catch (error) {
+      answer = this.#failed(error, route)
+    }
+    this.#metrics.callsUnderWay -= 1
+    this.#metrics.callAnswered(route, answer.status, (performance.now() - startedAt) / 1000)
+    try {
+      this.#answer(request, response, answer)
+    } catch (error) {
+      this.#logger?.warn(`an answer could not be written: ${messageOf(error)}`)
+      response.destroy()
+    }
+    if (this.#metrics.callsUnderWay === 0) this.#draining?.()
+  }
+
+  #enter(request: IncomingMessage): Entered {
+    if (this.#isDraining) {
+      const message = 'This server is closing. Try again: another may have taken its place.'
+      throw new Refusal(
+        503,
+        'draining',
+        new LeaseholdError('UNAVAILABLE', message, { reason: 'draining', retryAfterMs }),
+      )
+    }
+    const { callsMax } = this.door.limits
+    if (this.#metrics.callsUnderWay > callsMax) throw tooMuch(`${callsMax} calls are under way.`, retryAfterMs)
+    return enter(request, this.door)
+  }
+
+  #refuseStream({ body }: Answer, response: ServerResponse): void {
+    if (typeof body === 'string') return
+    const { streamsMax } = this.door.limits
+    if (this.#streams.size >= streamsMax) throw tooMuch(`There are ${streamsMax} streams already.`, retryAfterMs)
+    // It stands behind other answers on its connection, and nobody would tell us when that is gone.
+    if (response.socket === null) throw invalid('A stream needs a connection of its own.', 400, 'limit')
+  }
+
+  #failed(error: unknown, route: string): Answer {
+    const refusal = refusalOf(error)
+    if (refusal !== undefined) {
+      this.#metrics.refused(refusal.why)
+      return refusal.answer
+    }
+    this.#logger?.warn(`${route} failed: ${error instanceof Error ? (error.stack ?? error.message) : String(error)}`)
+    return internalFault
+  }
+
+  #answer(request: IncomingMessage, response: ServerResponse, { status, headers, body }: Answer): void {
+    if (response.destroyed) return
+    // What was not read of a body would be taken for the next call; and a stream ends with its connection.
+    const isLast = this.#isDraining || !request.complete || typeof body !== 'string'
+    response.writeHead(status, {
+      'cache-control': 'no-store',
+      'x-content-type-options': 'nosniff',
+      ...headers,
+      ...(isLast && { connection: 'close' }),
+      ...(typeof body === 'string' && { 'content-length': Buffer.byteLength(body) }),
+    })
+    if (typeof body === 'string') return void response.end(body)
+    const stream = new EventStream(response, body, () => {
+      this.#streams.delete(stream)
+      this.#metrics.streamsUnderWay = this.#streams.size
+    })
+    this.#streams.add(stream)
+    this.#metrics.streamsUnderWay = this.#streams.size
+  }
+}
+
+function cannotListen(host: string, port: number, error: NodeJS.ErrnoException): LeaseholdError {
+  const message = `The server cannot listen on ${host} port ${port}: ${error.message}. Choose another host or port.`
+  return new LeaseholdError('UNAVAILABLE', message, { cause: error, reason: 'configuration' })
+}
+
+function secureServer(
+  options: ServerOptions & TlsOptions,
+  heard: (request: IncomingMessage, response: ServerResponse) => void,
+): Server {
+  // Node takes what is empty for what is absent, and would serve without a certificate.
+  if (options.cert.length === 0 || options.key.length === 0) throw unusable('one of them is empty')
+  try {
+    return createHttps(options, heard)
+  } catch (error) {
+    throw unusable(messageOf(error), error)
+  }
+}
+
+function unusable(why: string, cause?: unknown): LeaseholdError {
+  const message = `The certificate and key cannot be used: ${why}. Both are PEM, and belong together.`
+  return new LeaseholdError('INVALID', message, { cause })
+}

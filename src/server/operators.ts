@@ -1,0 +1,125 @@
+import type { Logger } from '../api/logger.ts'
+import { checkOptions, type OptionNames } from '../core/option-names.ts'
+import { systemEnvironment, type Environment } from '../core/time/environment.ts'
+import type { AccessDocument, GrantDocument } from '../dashboard/documents.ts'
+import { events, json } from './answer.ts'
+import type { Call, Route, RouteSchema } from './call.ts'
+import { Audit } from './operators/audit.ts'
+import { ChangeWatch, dearStoreMs } from './operators/change-watch.ts'
+import { readCircles } from './operators/circles.ts'
+import { describeStanding, entryOf, evictHolder, readEviction } from './operators/evicting.ts'
+import { LockPages } from './operators/locks.ts'
+import { pageRoutes } from './operators/page.ts'
+import { checkNames, lockQuery, namespaceParameter } from './operators/query.ts'
+import * as schemas from './operators/schemas.ts'
+import type { StoreAccess } from './store-gate.ts'
+
+export interface DashboardOptions {
+  /** Told of every eviction. */
+  readonly logger?: Logger
+  /** Time, for simulators and tests. */
+  readonly environment?: Environment
+}
+
+const dashboardNames: OptionNames<DashboardOptions> = { logger: true, environment: true }
+
+const refreshDefaultMs = 5000
+const noParameters: ReadonlySet<string> = new Set()
+const namespaceOnly: ReadonlySet<string> = new Set(['namespace'])
+
+/** The routes for people who look after locks, and the page that shows them: pass it to `serve` as `routes`. */
+export function dashboard(options: DashboardOptions = {}): (store: StoreAccess) => readonly Route[] {
+  checkOptions(options, dashboardNames, 'dashboard')
+  const { logger, environment = systemEnvironment() } = options
+  return (store) => {
+    const audit = new Audit(logger)
+    store.onEviction(({ grant, request, standing }) => {
+      audit.record(entryOf(environment, grant, request, describeStanding(standing)))
+    })
+    const watch = new ChangeWatch({ store, environment, evicted: (key, fence) => audit.find(key, fence) })
+    return [
+      accessRoute,
+      grantRoute(store),
+      locksRoute(new LockPages(store, environment)),
+      circlesRoute(store, environment),
+      changesRoute(watch),
+      auditRoute(audit),
+      evictionsRoute(store, environment, audit),
+      ...pageRoutes(),
+    ]
+  }
+}
+
+/** For the page, so that it asks for a token only where one is wanted. */
+const accessRoute: Route = {
+  method: 'GET',
+  path: '/dashboard/access',
+  right: 'anybody',
+  summary: 'Whether the server wants a token.',
+  schema: schemas.accessSchema,
+  // Where no tokens are asked for, anybody may do everything.
+  handle: ({ grant }) => json({ wantsToken: grant.rights.size === 0 } satisfies AccessDocument),
+}
+
+function grantRoute(store: StoreAccess): Route {
+  const summary = 'What the token in hand may do.'
+  const route = look('/v1/grant', summary, schemas.grantSchema, ({ grant, query }) => {
+    checkNames(query, noParameters)
+    const rights = [...grant.rights].toSorted()
+    const refreshMs = Math.max(refreshDefaultMs, dearStoreMs(store))
+    return json({ name: grant.name, rights, store: store.name, refreshMs } satisfies GrantDocument)
+  })
+  return { ...route, right: 'token' }
+}
+
+function locksRoute(pages: LockPages): Route {
+  const summary = 'Locks with their holders and queues, page by page, for people.'
+  return look('/v1/locks', summary, schemas.locksSchema, async ({ grant, query }) =>
+    json(await pages.read(grant, lockQuery(query, grant))),
+  )
+}
+
+function circlesRoute(store: StoreAccess, environment: Environment): Route {
+  const summary = 'Who waits for whom, and who waits in a circle.'
+  return look('/v1/circles', summary, schemas.circlesSchema, async ({ grant, query }) => {
+    checkNames(query, namespaceOnly)
+    return json(await readCircles(store, environment, grant, namespaceParameter(query, grant)))
+  })
+}
+
+function changesRoute(watch: ChangeWatch): Route {
+  const summary = 'Server-sent events: what is granted, released, lost and queued.'
+  return look('/v1/changes', summary, schemas.changesSchema, ({ grant, query }) => {
+    checkNames(query, noParameters)
+    return events(watch.source(grant))
+  })
+}
+
+function auditRoute(audit: Audit): Route {
+  const summary = "The evictions of this server's life, the newest first."
+  return look('/v1/audit', summary, schemas.auditSchema, ({ grant, query }) => {
+    checkNames(query, noParameters)
+    return json({ evictions: audit.seenBy(grant) })
+  })
+}
+
+function evictionsRoute(store: StoreAccess, environment: Environment, audit: Audit): Route {
+  return {
+    method: 'POST',
+    path: '/v1/evictions',
+    right: 'evict',
+    summary: 'Ends one holder, by key and fence, and says what became of it.',
+    schema: schemas.evictionSchema,
+    handle: async ({ grant, body }) => json(await evictHolder(store, environment, audit, grant, readEviction(body))),
+  }
+}
+
+/** A route that only looks. */
+function look(
+  path: string,
+  summary: string,
+  schema: RouteSchema,
+  handle: (call: Call) => ReturnType<Route['handle']>,
+): Route {
+  return { method: 'GET', path, right: 'look', summary, schema, handle }
+}

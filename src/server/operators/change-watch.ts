@@ -1,0 +1,125 @@
+import type { Environment, Timer } from '../../core/time/environment.ts'
+import type { AuditEntry, ChangeDocument } from '../../dashboard/documents.ts'
+import type { EventSource, Grant } from '../call.ts'
+import { namespaceOf } from '../rights.ts'
+import type { StoreAccess } from '../store-gate.ts'
+import { changesBetween, totalsOf } from './changes.ts'
+import { lookAt, type Look } from './reading.ts'
+
+type Send = (event: string, data: unknown) => void
+
+interface Watcher {
+  readonly grant: Grant
+  readonly send: Send
+  /** What it was last told, so that nothing is told twice. */
+  totals: string
+  isStoreUp: boolean | undefined
+}
+
+/** What looks are made with. */
+export interface ChangeWatchOptions {
+  readonly store: Pick<StoreAccess, 'list' | 'supports'>
+  readonly environment: Environment
+  /** The eviction that ended a claim, if one did. */
+  readonly evicted: (key: string, fence: number) => AuditEntry | undefined
+}
+
+const lookEveryMs = 1000
+/** Changes told of one look: a stream that is not read as fast would be cut off. */
+const changesToldMax = 100
+/** Looking takes at most a fifth of the store's time. */
+const restPerLook = 4
+
+/** Looks at the store once a second while anybody watches, one look for all, and tells each what it may see. */
+export class ChangeWatch {
+  readonly #store: ChangeWatchOptions['store']
+  readonly #environment: Environment
+  readonly #evicted: ChangeWatchOptions['evicted']
+  readonly #everyMs: number
+  readonly #watchers = new Set<Watcher>()
+  /** The last look that was answered. */
+  #before: Look | undefined
+  #isStoreUp = false
+  #timer: Timer | undefined
+  #looking = false
+
+  constructor({ store, environment, evicted }: ChangeWatchOptions) {
+    this.#store = store
+    this.#environment = environment
+    this.#evicted = evicted
+    this.#everyMs = Math.max(lookEveryMs, dearStoreMs(store))
+  }
+
+  /** The events of one watcher: `totals`, `change`, `more` (changes that are not told) and `store`. */
+  source(grant: Grant): EventSource {
+    return { attach: (send) => this.#attach({ grant, send, totals: '', isStoreUp: undefined }) }
+  }
+
+  #attach(watcher: Watcher): Disposable {
+    this.#watchers.add(watcher)
+    // Who comes later is told what was seen last: however many come, the store is asked no more often.
+    if (this.#before === undefined) this.#wakeIn(0)
+    else tellWatcher(watcher, this.#isStoreUp ? this.#before : undefined, [])
+    return { [Symbol.dispose]: () => this.#detach(watcher) }
+  }
+
+  #detach(watcher: Watcher): void {
+    this.#watchers.delete(watcher)
+    if (this.#watchers.size > 0) return
+    this.#timer?.cancel()
+    this.#before = undefined
+  }
+
+  #wakeIn(delayMs: number): void {
+    if (this.#looking) return
+    this.#timer?.cancel()
+    this.#timer = this.#environment.timer(delayMs, () => void this.#lookAndRest())
+  }
+
+  async #lookAndRest(): Promise<void> {
+    this.#looking = true
+    const startedAt = this.#environment.now()
+    const look = await lookAt(this.#store).catch(() => undefined)
+    this.#looking = false
+    if (this.#watchers.size === 0) return
+    this.#tell(look)
+    this.#wakeIn(Math.max(this.#everyMs, restPerLook * (this.#environment.now() - startedAt)))
+  }
+
+  /** Undefined: the store did not answer. What it had before is kept, and compared when it answers again. */
+  #tell(look: Look | undefined): void {
+    const at = new Date(this.#environment.wall()).toISOString()
+    const changes = look === undefined || this.#before === undefined ? [] : changesBetween(this.#before, look, at)
+    this.#before = look ?? this.#before
+    this.#isStoreUp = look !== undefined
+    const told = changes.map((change) => this.#withEviction(change))
+    for (const watcher of this.#watchers) tellWatcher(watcher, look, told)
+  }
+
+  /** What was evicted here was not released, although it looks so. */
+  #withEviction(change: ChangeDocument): ChangeDocument {
+    if (change.kind !== 'released') return change
+    const entry = this.#evicted(change.key, change.fence)
+    return entry === undefined ? change : { ...change, kind: 'lost', detail: `evicted by ${entry.by}: ${entry.reason}` }
+  }
+}
+
+/** Where asking is dear, as with GitHub, no oftener than somebody asks who has waited long. 0 elsewhere. */
+export function dearStoreMs({ supports }: Pick<StoreAccess, 'supports'>): number {
+  return supports.pollingDefault?.maxMs ?? 0
+}
+
+function tellWatcher(watcher: Watcher, look: Look | undefined, changes: readonly ChangeDocument[]): void {
+  const { grant, send } = watcher
+  const isStoreUp = look !== undefined
+  if (watcher.isStoreUp !== isStoreUp) send('store', { up: isStoreUp })
+  watcher.isStoreUp = isStoreUp
+  if (look === undefined) return
+  const seen = changes.filter(({ namespace }) => grant.covers(namespace))
+  for (const change of seen.slice(0, changesToldMax)) send('change', change)
+  if (seen.length > changesToldMax) send('more', { changes: seen.length - changesToldMax })
+  const totals = totalsOf(look, (key) => grant.covers(namespaceOf(key)))
+  const text = JSON.stringify(totals)
+  if (text !== watcher.totals) send('totals', totals)
+  watcher.totals = text
+}

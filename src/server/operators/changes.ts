@@ -1,0 +1,100 @@
+import type { ListedClaim, ListedKey } from '../../core/driver.ts'
+import { describeScope, splitStoreKey } from '../../core/scope.ts'
+import type { ChangeDocument, ChangeKind, TotalsDocument } from '../../dashboard/documents.ts'
+import { namespaceOf } from '../rights.ts'
+import { runnerView } from './lock-view.ts'
+import type { Look } from './reading.ts'
+
+/** A change, and what it is a change of. */
+interface Change {
+  readonly kind: ChangeKind
+  readonly claim: ListedClaim
+  readonly detail?: string
+}
+
+/** What has happened between two looks. What came and went in between is not seen. */
+export function changesBetween(before: Look, after: Look, at: string): readonly ChangeDocument[] {
+  const earlier = new Map(before.keys.map((listed) => [listed.key, listed]))
+  const later = new Map(after.keys.map((listed) => [listed.key, listed]))
+  const isWhole = !before.truncated && !after.truncated
+  const changes: ChangeDocument[] = []
+  for (const key of new Set([...earlier.keys(), ...later.keys()])) {
+    const was = earlier.get(key)
+    const is = later.get(key)
+    // Of what was not read both times, nobody knows whether it came or was only beyond the end of the look.
+    if (!isWhole && (was === undefined || is === undefined)) continue
+    for (const change of changesOf(was, before.now, is, after.now)) changes.push(describeChange(key, change, at))
+  }
+  return changes
+}
+
+/** Those who ended come first, then those whom that let in. */
+function changesOf(
+  was: ListedKey | undefined,
+  wasNow: number,
+  is: ListedKey | undefined,
+  isNow: number,
+): readonly Change[] {
+  const before = byIdentity(was)
+  const after = byIdentity(is)
+  const ended = [...before]
+    .filter(([identity]) => !after.has(identity))
+    .flatMap(([, claim]) => endOf(claim, wasNow, isNow))
+  const begun = [...after].flatMap(([identity, claim]) => newsOf(before.get(identity), wasNow, claim, isNow))
+  return [...ended, ...begun]
+}
+
+function endOf(claim: ListedClaim, wasNow: number, isNow: number): readonly Change[] {
+  if (claim.state === 'waiting') return [{ kind: 'left', claim }]
+  // Told when it was seen to be over.
+  if (wasNow >= claim.expiresAt) return []
+  if (isNow >= claim.expiresAt) return [{ kind: 'lost', claim, detail: 'expired' }]
+  return [{ kind: 'released', claim }]
+}
+
+function newsOf(was: ListedClaim | undefined, wasNow: number, is: ListedClaim, isNow: number): readonly Change[] {
+  if (is.state === 'waiting') return was === undefined ? [{ kind: 'queued', claim: is }] : []
+  const changes: Change[] = was?.state === 'held' ? [] : [{ kind: 'granted', claim: is }]
+  if (is.leaving !== undefined && was?.leaving === undefined) {
+    changes.push({ kind: 'leaving', claim: is, detail: is.leaving })
+  }
+  const wasOver = was !== undefined && wasNow >= was.expiresAt
+  if (isNow >= is.expiresAt && !wasOver) changes.push({ kind: 'lost', claim: is, detail: 'expired' })
+  return changes
+}
+
+function byIdentity(listed: ListedKey | undefined): ReadonlyMap<string, ListedClaim> {
+  return new Map((listed?.claims ?? []).map((claim) => [identityOf(claim), claim]))
+}
+
+/** The same while it waits and when it holds. A store that hides ids is a server itself. */
+function identityOf({ id, enteredAt, runner }: ListedClaim): string {
+  return id === '' ? JSON.stringify([runner.client, runner.party ?? '', enteredAt]) : id
+}
+
+function describeChange(key: string, { kind, claim, detail }: Change, at: string): ChangeDocument {
+  return {
+    kind,
+    at,
+    namespace: namespaceOf(key),
+    scope: describeScope({ key: splitStoreKey(key)?.scopeKey ?? key, range: claim.range }),
+    key,
+    fence: claim.fence,
+    runner: runnerView(claim.runner),
+    detail,
+  }
+}
+
+/** How many there are among the keys that `isSeen`. */
+export function totalsOf({ now, keys, truncated }: Look, isSeen: (key: string) => boolean): TotalsDocument {
+  const seen = keys.filter(({ key }) => isSeen(key))
+  const claims = seen.flatMap((listed) => listed.claims)
+  const holders = claims.filter(({ state }) => state === 'held')
+  return {
+    locks: seen.length,
+    holders: holders.length,
+    waiters: claims.length - holders.length,
+    expired: holders.filter(({ expiresAt }) => now >= expiresAt).length,
+    truncated,
+  }
+}

@@ -1,0 +1,80 @@
+import type { Request, Standing } from '../../core/driver.ts'
+import { LeaseholdError, messageOf } from '../../core/errors.ts'
+import type { Environment } from '../../core/time/environment.ts'
+import { toWireStanding, type WireStanding } from '../../core/wire/wire-standing.ts'
+import type { Logger } from '../../api/logger.ts'
+import { json } from '../answer.ts'
+import type { Grant, Route } from '../call.ts'
+import type { Limits } from '../limits.ts'
+import { readRequests } from '../read-requests.ts'
+import { Refusal } from '../refusal.ts'
+import { lackFor } from '../rights.ts'
+import { requestsSchema, standingsSchema } from '../schemas.ts'
+import { sessionHeader } from '../../core/wire/wire-protocol.ts'
+import { sessionOf } from '../session-name.ts'
+import type { StoreGate } from '../store-gate.ts'
+import { checkSupported } from '../supported.ts'
+
+/** `POST /v1/requests`: what `send` of a driver is in a process. */
+export function requestsRoute(
+  store: StoreGate,
+  limits: Limits,
+  describe: DescribeFault,
+  marksClaims: boolean,
+  environment: Pick<Environment, 'wall'>,
+): Route {
+  return {
+    method: 'POST',
+    path: '/v1/requests',
+    right: 'token',
+    summary: 'Carries out requests, in order within a key, and answers each in its place.',
+    schema: {
+      headers: { [sessionHeader]: { type: 'string', description: 'Who wants to hear of what is claimed or renewed.' } },
+      body: requestsSchema(limits.requestsPerCallMax),
+      answer: standingsSchema,
+    },
+    async handle({ grant, headers, body }) {
+      const session = sessionOf(headers, grant)
+      const requests = readRequests(body, limits.requestsPerCallMax)
+      checkSupported(requests, store.supports)
+      const wallMs = environment.wall()
+      const lacks = requests.map((request) => lackFor(request, grant, wallMs))
+      const [first] = lacks
+      // What others of the same call ask for is not to suffer.
+      if (first !== undefined && lacks.every((lack) => lack !== undefined)) throw new Refusal(403, 'right', first)
+      const allowed = requests.filter((_, index) => lacks[index] === undefined)
+      const marked = marksClaims ? allowed.map((request) => withVia(request, grant)) : allowed
+      const standings = [...(await store.send(marked, session))]
+      for (const [index, request] of marked.entries()) {
+        if (request.op === 'evict') store.evictionAsked({ grant, request, standing: standings[index] as Standing })
+      }
+      return json({
+        standings: lacks.map((lack): WireStanding =>
+          toWireStanding(
+            lack === undefined ? (standings.shift() as Standing) : { state: 'unknown', error: lack },
+            describe,
+          ),
+        ),
+      })
+    },
+  }
+}
+
+/** Makes an error that may leave the process out of any. */
+export type DescribeFault = (error: unknown) => LeaseholdError
+
+/** Says only that the store failed: the log has the rest. */
+export function faultDescriber(logger: Logger | undefined): DescribeFault {
+  return (error) => {
+    logger?.warn(`the store failed: ${messageOf(error)}`)
+    return new LeaseholdError('UNAVAILABLE', "The store failed. The server's log says how.", { reason: 'store' })
+  }
+}
+
+/** Operators see by whose token a claim was made: what a runner says of itself proves nothing. */
+function withVia(request: Request, { name }: Grant): Request {
+  if (request.op !== 'claim') return request
+  const { claim } = request
+  const { runner } = claim
+  return { op: 'claim', claim: { ...claim, runner: { ...runner, metadata: { ...runner.metadata, via: name } } } }
+}

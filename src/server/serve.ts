@@ -1,0 +1,160 @@
+import { driverFor } from '../api/connect-driver.ts'
+import type { Logger } from '../api/logger.ts'
+import type { LockDriver } from '../core/driver.ts'
+import { systemEnvironment, type Environment } from '../core/time/environment.ts'
+import { LeaseholdError } from '../core/errors.ts'
+import { checkOptions, type OptionNames } from '../core/option-names.ts'
+import { toWireStanding } from '../core/wire/wire-standing.ts'
+import { version } from '../index.ts'
+import type { Route } from './call.ts'
+import { Health } from './health.ts'
+import { isLoopback } from './host-check.ts'
+import { resolveLimits, type Limits } from './limits.ts'
+import { Listener, type TlsOptions } from './listener.ts'
+import { ServerMetrics } from './metrics.ts'
+import { Router } from './router.ts'
+import { healthzRoute } from './routes/healthz.ts'
+import { keysRoute } from './routes/keys.ts'
+import { metricsRoute } from './routes/metrics.ts'
+import { newsRoute } from './routes/news.ts'
+import { openapiRoute } from './routes/openapi.ts'
+import { faultDescriber, requestsRoute } from './routes/requests.ts'
+import { storeRoute } from './routes/store.ts'
+import { Sessions } from './sessions.ts'
+import { StoreGate, type StoreAccess } from './store-gate.ts'
+import { TokenBook, type TokenOptions } from './tokens.ts'
+
+export interface ServeOptions {
+  /** The URL of the store to serve, as of `connect`. */
+  readonly store?: string
+  /** A driver to serve instead of a URL. Closing the server closes it. */
+  readonly driver?: LockDriver
+  /** Where to listen. `127.0.0.1` unless told; other machines are answered only with tokens. */
+  readonly host?: string
+  /** 7411 unless told; 0: any that is free. */
+  readonly port?: number
+  /** Who may do what. Absent: whoever is on this machine may do everything. */
+  readonly tokens?: readonly TokenOptions[]
+  readonly tls?: TlsOptions
+  readonly limits?: Partial<Limits>
+  readonly logger?: Logger
+  /** More that the server can be asked for, beside its own. */
+  readonly routes?: readonly Route[] | ((store: StoreAccess) => readonly Route[])
+  /** Time and chance, for simulators and tests. */
+  readonly environment?: Environment
+}
+
+const serveNames: OptionNames<ServeOptions> = {
+  store: true,
+  driver: true,
+  host: true,
+  port: true,
+  tokens: true,
+  tls: true,
+  limits: true,
+  logger: true,
+  routes: true,
+  environment: true,
+}
+const tlsNames: OptionNames<TlsOptions> = { cert: true, key: true }
+
+/** A server that runs. */
+export interface LeaseholdServer {
+  /** Where it listens, for clients of this machine. */
+  readonly url: string
+  /** Puts other tokens in the place of those there are. Streams end: whoever may listen comes back. */
+  replaceTokens(tokens: readonly TokenOptions[]): void
+  /** Refuses new calls, lets those under way finish, ends the streams and closes the store. Repeatable. */
+  close(): Promise<void>
+}
+
+const portDefault = 7411
+
+/** Serves a store over HTTP. Resolves when it listens. */
+export async function serve(options: ServeOptions): Promise<LeaseholdServer> {
+  // Tokens that are called otherwise would leave the door open.
+  checkOptions(options, serveNames, 'serve')
+  checkOptions(options.tls, tlsNames, 'tls')
+  const { host = '127.0.0.1', port = portDefault, tokens } = options
+  const limits = resolveLimits(options.limits)
+  const book = tokens === undefined ? undefined : new TokenBook(tokens)
+  if (!Number.isInteger(port) || port < 0 || port > 65_535) throw invalid(`port is ${port}. Use 0 to 65535.`)
+  if (book === undefined && !isLoopback(host)) {
+    throw invalid(
+      `Without tokens a server listens on this machine only, not on ${host}. Give it tokens, or host 127.0.0.1.`,
+    )
+  }
+  const driver = await driverOf(options)
+  try {
+    await driver.open()
+    const server = new OpenServer(driver, { ...options, limits, book })
+    await server.listen(host, port)
+    return server
+  } catch (error) {
+    await driver.close().catch(() => {})
+    throw error
+  }
+}
+
+async function driverOf({ store, driver }: ServeOptions): Promise<LockDriver> {
+  if ((store === undefined) === (driver === undefined)) throw invalid('serve needs either a store or a driver.')
+  return driver ?? driverFor(store as string, { forOthers: true })
+}
+
+class OpenServer implements LeaseholdServer {
+  url = ''
+  readonly #limits: Limits
+  readonly #gate: StoreGate
+  readonly #listener: Listener
+  #closing: Promise<void> | undefined
+
+  constructor(
+    driver: LockDriver,
+    options: Omit<ServeOptions, 'limits'> & { readonly limits: Limits; readonly book: TokenBook | undefined },
+  ) {
+    const { limits, book, logger, environment = systemEnvironment(), routes = [] } = options
+    const metrics = new ServerMetrics()
+    const describe = faultDescriber(logger)
+    const sessions = new Sessions(environment, limits.claimsMax, (standing) => toWireStanding(standing, describe))
+    const gate = new StoreGate(driver, environment, sessions, metrics)
+    const health = new Health(gate, metrics)
+    const own: readonly Route[] = [
+      requestsRoute(gate, limits, describe, book !== undefined, environment),
+      keysRoute(gate),
+      storeRoute(gate, limits),
+      newsRoute(sessions),
+      healthzRoute(health),
+      metricsRoute(metrics, health),
+      ...(typeof routes === 'function' ? routes(gate) : routes),
+    ]
+    const router = new Router([...own, openapiRoute(own, version)])
+    this.#limits = limits
+    this.#gate = gate
+    this.#listener = new Listener({ router, limits, tokens: book }, options.tls, metrics, logger)
+  }
+
+  async listen(host: string, port: number): Promise<void> {
+    this.url = await this.#listener.listen(host, port)
+  }
+
+  replaceTokens(tokens: readonly TokenOptions[]): void {
+    const { door } = this.#listener
+    if (door.tokens === undefined) throw invalid('This server was started without tokens.')
+    this.#listener.door = { ...door, tokens: new TokenBook(tokens) }
+    this.#listener.endStreams()
+  }
+
+  close(): Promise<void> {
+    this.#closing ??= this.#close()
+    return this.#closing
+  }
+
+  async #close(): Promise<void> {
+    await this.#listener.close(this.#limits.drainWithinMs)
+    await this.#gate.close(this.#limits.drainWithinMs)
+  }
+}
+
+function invalid(message: string): LeaseholdError {
+  return new LeaseholdError('INVALID', message)
+}

@@ -1,0 +1,110 @@
+import { Batcher } from '../core/batcher.ts'
+import type { KeyPage, ListQuery, LockDriver, Request, Standing, Supports } from '../core/driver.ts'
+import type { Environment } from '../core/time/environment.ts'
+import { LeaseholdError } from '../core/errors.ts'
+import type { Grant } from './call.ts'
+import type { ServerMetrics } from './metrics.ts'
+import type { Sessions } from './sessions.ts'
+
+/** The store as routes see it. */
+export interface StoreAccess {
+  readonly name: string
+  readonly supports: Supports
+  /** With ids: a route must not show them. */
+  list(query: ListQuery): Promise<KeyPage>
+  /** Carries requests out, together with all others of this turn of the event loop. Never rejects. */
+  send(requests: readonly Request[]): Promise<readonly Standing[]>
+  /** Hears of evictions that clients ask for, as `leasehold evict` does, for as long as the server lives. */
+  onEviction(heard: (eviction: SeenEviction) => void): void
+}
+
+/** What a client asked for, by whose token, and what came of it. */
+export interface SeenEviction {
+  readonly grant: Grant
+  readonly request: Extract<Request, { op: 'evict' }>
+  readonly standing: Standing
+}
+
+/** The one way from routes to the store: everything passes here, and is counted. */
+export class StoreGate implements StoreAccess {
+  readonly #driver: LockDriver
+  readonly #batcher: Batcher
+  readonly #sessions: Sessions
+  readonly #metrics: ServerMetrics
+  readonly #listening: Disposable | undefined
+  readonly #evictionHeard: ((eviction: SeenEviction) => void)[] = []
+
+  constructor(driver: LockDriver, environment: Environment, sessions: Sessions, metrics: ServerMetrics) {
+    this.#driver = driver
+    // Calls arrive on many connections, each in a tick of its own: the turn is over when all of them have been read.
+    this.#batcher = new Batcher(driver, { ...environment, defer: (action) => void setImmediate(action) })
+    this.#sessions = sessions
+    this.#metrics = metrics
+    this.#listening = driver.listen?.((key, id, news) => sessions.tell(key, id, news))
+  }
+
+  get name(): string {
+    return this.#driver.name
+  }
+
+  get supports(): Supports {
+    return this.#driver.supports
+  }
+
+  list(query: ListQuery): Promise<KeyPage> {
+    return this.#driver.list(query)
+  }
+
+  onEviction(heard: (eviction: SeenEviction) => void): void {
+    this.#evictionHeard.push(heard)
+  }
+
+  /** A client has asked for this. */
+  evictionAsked(eviction: SeenEviction): void {
+    for (const heard of this.#evictionHeard) heard(eviction)
+  }
+
+  /** Undefined: the store does not say. */
+  async uptimeMs(): Promise<number | undefined> {
+    try {
+      return await this.#driver.uptimeMs?.()
+    } catch (error) {
+      // Another server, whose store does not say.
+      if (error instanceof LeaseholdError && error.code === 'UNSUPPORTED') return undefined
+      throw error
+    }
+  }
+
+  /** As of {@link StoreAccess}; news of what is claimed or renewed goes to the session. */
+  send(requests: readonly Request[], session?: string): Promise<readonly Standing[]> {
+    if (requests.length === 0) return Promise.resolve([])
+    return new Promise((resolve) => {
+      const standings: Standing[] = []
+      let missing = requests.length
+      for (const [index, request] of requests.entries()) {
+        if (session !== undefined) this.#sessions.sending(session, request)
+        this.#batcher.submit(request, {
+          answered: (_, standing) => {
+            this.#sessions.answered(session, request, standing)
+            this.#metrics.requestAnswered(request.op, standing.state)
+            standings[index] = standing
+            missing -= 1
+            if (missing === 0) resolve(standings)
+          },
+        })
+      }
+    })
+  }
+
+  /** Waits for what is under way, then closes the store. */
+  async close(withinMs: number): Promise<void> {
+    let timer: NodeJS.Timeout | undefined
+    const late = new Promise<void>((resolve) => {
+      timer = setTimeout(resolve, withinMs)
+    })
+    await Promise.race([this.#batcher.settled(), late])
+    clearTimeout(timer)
+    this.#listening?.[Symbol.dispose]()
+    await this.#driver.close()
+  }
+}

@@ -1,0 +1,21 @@
+import type { Locks } from '../api/locks.ts'
+import type { EventName, Listener } from '../core/events.ts'
+
+/** Listens to several events until it is disposed of. */
+export class Listening implements Disposable {
+  readonly #locks: Locks
+  readonly #each: Disposable[] = []
+
+  constructor(locks: Locks) {
+    this.#locks = locks
+  }
+
+  on<Name extends EventName>(name: Name, listener: Listener<Name>): this {
+    this.#each.push(this.#locks.on(name, listener))
+    return this
+  }
+
+  [Symbol.dispose](): void {
+    for (const each of this.#each.splice(0)) each[Symbol.dispose]()
+  }
+}

@@ -1,0 +1,105 @@
+import type { Locks } from '../../api/locks.ts'
+import type { EventName, LockEvent, LockEvents } from '../../core/events.ts'
+import { Listening } from '../listening.ts'
+import { countedEvents, gauges, secondsOf, timings, type Measure } from '../measures.ts'
+import type { Attributes, Counter, HistogramInstrument, Meter, Observable, Observation } from './interface.ts'
+import { readClient, StoreReader, type StoreOptions } from '../readings.ts'
+
+/** How what happens is told to a meter. */
+export interface InstrumentsOptions extends StoreOptions {
+  /**
+   * Attributes of what is counted, by its event. There is a time series for every set of values ever given: kinds of locks
+   * are few enough for that, their names are not.
+   */
+  readonly attributes?: (event: LockEvent) => Attributes
+}
+
+/** What one client counts, by the instruments of a meter. */
+export class Instruments implements Disposable {
+  readonly #locks: Locks
+  readonly #meter: Meter
+  readonly #common: Attributes
+  readonly #attributes: InstrumentsOptions['attributes']
+  readonly #store: StoreReader | undefined
+  readonly #gauges: Readonly<Record<keyof typeof gauges, Observable>>
+  readonly #observe = (result: Observation): Promise<void> => this.#observeAll(result)
+  readonly #listening: Listening
+
+  constructor(locks: Locks, meter: Meter, options: InstrumentsOptions) {
+    this.#locks = locks
+    this.#meter = meter
+    this.#common = { 'leasehold.namespace': locks.namespace }
+    this.#attributes = options.attributes
+    this.#store = options.store === false ? undefined : new StoreReader(locks, options.storeWithin)
+    this.#gauges = {
+      leasesHeld: this.#gauge(gauges.leasesHeld),
+      heartbeats: this.#gauge(gauges.heartbeats),
+      pending: this.#gauge(gauges.pending),
+      remaining: this.#gauge(gauges.remaining),
+      locks: this.#gauge(gauges.locks),
+      up: this.#gauge(gauges.up),
+    }
+    const times = { wait: this.#histogram(timings.wait), hold: this.#histogram(timings.hold) }
+    const counted = countedEvents.map((measure) => {
+      const counter = meter.createCounter(`leasehold.${measure.name}`, wordsOf(measure))
+      return { measure, counter, histogram: measure.ends && times[measure.ends] }
+    })
+    // Last, so that a meter that throws leaves no listener behind.
+    meter.addBatchObservableCallback(this.#observe, Object.values(this.#gauges))
+    this.#listening = new Listening(locks)
+    for (const { measure, counter, histogram } of counted) {
+      this.#listening.on(measure.event, (event) => this.#heard(measure.event, event, counter, histogram))
+    }
+  }
+
+  [Symbol.dispose](): void {
+    this.#listening[Symbol.dispose]()
+    this.#meter.removeBatchObservableCallback(this.#observe, Object.values(this.#gauges))
+  }
+
+  /** Counts in every case. What is wrong with the caller's attributes goes to the logger, as with every listener. */
+  #heard(
+    name: EventName,
+    event: LockEvents[EventName],
+    counter: Counter,
+    histogram: HistogramInstrument | undefined,
+  ): void {
+    let attributes = this.#common
+    try {
+      if (this.#attributes !== undefined) attributes = { ...this.#attributes(event), ...attributes }
+    } finally {
+      counter.add(1, 'code' in event ? { ...attributes, 'error.type': event.code } : attributes)
+      histogram?.record(secondsOf(event) ?? 0, { ...attributes, 'leasehold.outcome': name })
+    }
+  }
+
+  async #observeAll(result: Observation): Promise<void> {
+    const tell = (gauge: Observable, value: number, more?: Attributes): void =>
+      result.observe(gauge, value, { ...this.#common, ...more })
+    const { leasesHeld, heartbeats, pending, remaining, locks, up } = this.#gauges
+    const client = readClient(this.#locks.client)
+    tell(leasesHeld, client.leasesHeld)
+    tell(heartbeats, client.heartbeats)
+    tell(pending, client.pending)
+    if (client.remainingSeconds !== undefined) tell(remaining, client.remainingSeconds)
+    if (this.#store === undefined) return
+    const found = await this.#store.read()
+    tell(up, found === undefined ? 0 : 1)
+    if (found === undefined) return
+    tell(locks, found.activeLocks, { 'leasehold.state': 'active' })
+    tell(locks, found.staleLocks, { 'leasehold.state': 'stale' })
+  }
+
+  #gauge(measure: Measure): Observable {
+    return this.#meter.createObservableGauge(`leasehold.${measure.name}`, wordsOf(measure))
+  }
+
+  #histogram(measure: Measure & { readonly buckets: readonly number[] }): HistogramInstrument {
+    const advice = { explicitBucketBoundaries: [...measure.buckets] }
+    return this.#meter.createHistogram(`leasehold.${measure.name}`, { ...wordsOf(measure), advice })
+  }
+}
+
+function wordsOf({ help, unit }: Measure): { description: string; unit: string } {
+  return { description: help, unit }
+}

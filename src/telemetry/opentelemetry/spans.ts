@@ -1,0 +1,128 @@
+import type { Locks } from '../../api/locks.ts'
+import type { LockEvent, LockEvents } from '../../core/events.ts'
+import { Listening } from '../listening.ts'
+import type { Attributes, Moment, Span, Tracer } from './interface.ts'
+
+/** OpenTelemetry's number for a span that failed. */
+const failedStatus = 2
+
+/** A lease that is held, and since when by the wall clock. */
+interface OpenHold {
+  readonly span: Span
+  readonly sinceMs: number
+}
+
+/** How spans are told to a tracer. */
+export interface SpansOptions<Context> {
+  /**
+   * The context that a span belongs to. Unless told, or if undefined: none, since a grant is heard of in whatever context
+   * the store's answer was read in.
+   */
+  readonly parent?: (event: LockEvent) => Context | undefined
+}
+
+/** One span for each lease while it is held, and one for each acquisition that failed. */
+export class Spans<Context> implements Disposable {
+  readonly #locks: Locks
+  readonly #tracer: Tracer<Context>
+  readonly #parent: SpansOptions<Context>['parent']
+  readonly #holds = new Map<string, OpenHold>()
+  readonly #listening: Listening
+
+  constructor(locks: Locks, tracer: Tracer<Context>, options: SpansOptions<Context>) {
+    this.#locks = locks
+    this.#tracer = tracer
+    this.#parent = options.parent
+    this.#listening = new Listening(locks)
+      .on('acquired', (event) => this.#acquired(event))
+      .on('takeover', (event) => this.#note('takeover', event, { 'leasehold.after': event.after.how }))
+      .on('renewal-failed', (event) => this.#note('renewal-failed', event))
+      .on('jeopardy', (event) => this.#note('jeopardy', event, { 'leasehold.reason': event.reason }))
+      .on('leaving', (event) => this.#note('leaving', event, { 'leasehold.reason': event.reason }))
+      .on('released', (event) => this.#ended('released', event))
+      .on('passed-on', (event) => this.#ended(event.how, event))
+      .on('lost', (event) => this.#ended('lost', event, event.reason))
+      .on('failed', (event) => this.#failed(event))
+  }
+
+  /** Ends what is open: the leases are held on, but nobody will hear of their end. */
+  [Symbol.dispose](): void {
+    this.#listening[Symbol.dispose]()
+    const now = moment(this.#nowMs())
+    for (const { span } of this.#holds.values()) {
+      try {
+        span.setAttribute('leasehold.ended', 'not yet')
+        span.end(now)
+      } catch {
+        // A broken span must not keep the others open.
+      }
+    }
+    this.#holds.clear()
+  }
+
+  #acquired(event: LockEvents['acquired']): void {
+    const sinceMs = this.#nowMs()
+    const attributes = { 'leasehold.fence': event.fence, 'leasehold.wait': event.waitMs / 1000 }
+    const span = this.#start('leasehold.hold', event, sinceMs, attributes)
+    this.#holds.set(holdOf(event), { span, sinceMs })
+  }
+
+  #note(name: string, event: LockEvent & { readonly fence: number }, attributes: Attributes = {}): void {
+    this.#holds.get(holdOf(event))?.span.addEvent(`leasehold.${name}`, attributes, moment(this.#nowMs()))
+  }
+
+  #ended(how: string, event: LockEvents['released' | 'lost' | 'passed-on'], loss?: string): void {
+    const hold = this.#holds.get(holdOf(event))
+    if (hold === undefined) return
+    this.#holds.delete(holdOf(event))
+    const { span, sinceMs } = hold
+    try {
+      span.setAttribute('leasehold.ended', how)
+      if (loss !== undefined) {
+        span.setAttribute('error.type', 'LOST')
+        span.setStatus({ code: failedStatus, message: `LOST: ${loss}` })
+      }
+    } finally {
+      // By the time that was held: the wall clock may have been set meanwhile.
+      span.end(moment(sinceMs + event.heldMs))
+    }
+  }
+
+  #failed(event: LockEvents['failed']): void {
+    const nowMs = this.#nowMs()
+    const attributes = { 'error.type': event.code, 'leasehold.attempts': event.attempts }
+    const span = this.#start('leasehold.acquire', event, nowMs - event.waitMs, attributes)
+    try {
+      span.setStatus({ code: failedStatus, message: event.code })
+    } finally {
+      span.end(moment(nowMs))
+    }
+  }
+
+  #start(name: string, event: LockEvent, startMs: number, attributes: Attributes): Span {
+    const parent = this.#parent?.(event)
+    const common = {
+      'leasehold.namespace': this.#locks.namespace,
+      'leasehold.scope': event.scope,
+      'leasehold.key': event.key,
+    }
+    const options = { attributes: { ...common, ...attributes }, startTime: moment(startMs) }
+    if (parent !== undefined) return this.#tracer.startSpan(name, options, parent)
+    // Else it would be a child of whatever the answer that brought the event was read for.
+    return this.#tracer.startSpan(name, { ...options, root: true })
+  }
+
+  #nowMs(): number {
+    return this.#locks.client.environment.wall()
+  }
+}
+
+/** A fence is given once for each lock. */
+function holdOf({ key, fence }: { readonly key: string; readonly fence: number }): string {
+  return `${fence} ${key}`
+}
+
+function moment(milliseconds: number): Moment {
+  const seconds = Math.floor(milliseconds / 1000)
+  return [seconds, Math.floor((milliseconds - seconds * 1000) * 1e6)]
+}

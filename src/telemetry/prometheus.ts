@@ -1,0 +1,97 @@
+import type { Locks } from '../api/locks.ts'
+import { checkOptions, type OptionNames } from '../core/option-names.ts'
+import { contentType, exposition, type Family, type Labels } from './exposition.ts'
+import { gauges, type Measure } from './measures.ts'
+import { readClient, StoreReader, type StoreOptions } from './readings.ts'
+import { givenLabels, ownLabels, Tallies, type TallyOptions } from './prometheus/tallies.ts'
+
+export { contentType, exposition } from './exposition.ts'
+export type { Distribution, Family, Labels, Sample } from './exposition.ts'
+export type { StoreOptions } from './readings.ts'
+export type { TallyOptions } from './prometheus/tallies.ts'
+
+/** What `prometheus` can be told; nothing need be. */
+export interface PrometheusOptions extends TallyOptions, StoreOptions {
+  /** Labels of everything, to tell apart clients of one process and one namespace. */
+  readonly commonLabels?: Labels
+}
+
+const prometheusNames: OptionNames<PrometheusOptions> = {
+  commonLabels: true,
+  labels: true,
+  buckets: true,
+  store: true,
+  storeWithin: true,
+}
+const bucketNames: OptionNames<NonNullable<PrometheusOptions['buckets']>> = { wait: true, hold: true }
+
+/** What one client counts, for Prometheus to scrape. */
+export interface Prometheus extends Disposable {
+  /** The `Content-Type` to answer with. */
+  readonly contentType: string
+  /** All metrics now. Does not reject when the store is down: `leasehold_up` says so. */
+  text(): Promise<string>
+  /** The same before it is text, for an `exposition` of several clients. */
+  families(): Promise<Family[]>
+}
+
+/** Listens to `locks`, which stay yours to close, and counts from now on until it is disposed of. */
+export function prometheus(locks: Locks, options: PrometheusOptions = {}): Prometheus {
+  checkOptions(options, prometheusNames, 'prometheus')
+  checkOptions(options.buckets, bucketNames, 'buckets')
+  return new Metrics(locks, options)
+}
+
+class Metrics implements Prometheus {
+  readonly contentType = contentType
+  readonly #locks: Locks
+  readonly #common: Labels
+  readonly #store: StoreReader | undefined
+  readonly #tallies: Tallies
+
+  constructor(locks: Locks, options: PrometheusOptions) {
+    this.#locks = locks
+    this.#common = { namespace: locks.namespace, ...givenLabels(options.commonLabels ?? {}, ownLabels) }
+    this.#store = options.store === false ? undefined : new StoreReader(locks, options.storeWithin)
+    this.#tallies = new Tallies(locks, this.#common, options)
+  }
+
+  async text(): Promise<string> {
+    return exposition(await this.families())
+  }
+
+  async families(): Promise<Family[]> {
+    const ofStore = await this.#readStore()
+    // Before the counters: a lease that turns out to be over is counted as lost.
+    const ofClient = this.#readClient()
+    return [...this.#tallies.families(), ...ofClient, ...ofStore]
+  }
+
+  [Symbol.dispose](): void {
+    this.#tallies[Symbol.dispose]()
+  }
+
+  #readClient(): Family[] {
+    const { leasesHeld, heartbeats, pending, remainingSeconds } = readClient(this.#locks.client)
+    return [
+      this.#gauge(gauges.leasesHeld, [{ value: leasesHeld }]),
+      this.#gauge(gauges.heartbeats, [{ value: heartbeats }]),
+      this.#gauge(gauges.pending, [{ value: pending }]),
+      this.#gauge(gauges.remaining, remainingSeconds === undefined ? [] : [{ value: remainingSeconds }]),
+    ]
+  }
+
+  async #readStore(): Promise<Family[]> {
+    if (this.#store === undefined) return []
+    const found = await this.#store.read()
+    if (found === undefined) return [this.#gauge(gauges.up, [{ value: 0 }])]
+    const active = { labels: { state: 'active' }, value: found.activeLocks }
+    const stale = { labels: { state: 'stale' }, value: found.staleLocks }
+    return [this.#gauge(gauges.up, [{ value: 1 }]), this.#gauge(gauges.locks, [active, stale])]
+  }
+
+  #gauge({ name, help, unit }: Measure, values: readonly { labels?: Labels; value: number }[]): Family {
+    const samples = values.map(({ labels, value }) => ({ labels: { ...this.#common, ...labels }, value }))
+    return { name: `leasehold_${name}${unit === 's' ? '_seconds' : ''}`, help, type: 'gauge', samples }
+  }
+}

@@ -1,0 +1,105 @@
+import type { Locks } from '../../api/locks.ts'
+import { LeaseholdError } from '../../core/errors.ts'
+import type { EventName, LockEvent, LockEvents } from '../../core/events.ts'
+import { checkLabels, type Family, type Labels } from '../exposition.ts'
+import { checkBuckets, Histogram } from './histogram.ts'
+import { Listening } from '../listening.ts'
+import { countedEvents, secondsOf, timings, usualFailures, type CountedEvent } from '../measures.ts'
+import { noLabels, Series } from './series.ts'
+
+/** The labels that we set ourselves. */
+export const ownLabels: ReadonlySet<string> = new Set(['namespace', 'code', 'outcome', 'state', 'le'])
+
+/** How what happens is counted. */
+export interface TallyOptions {
+  /**
+   * Labels of what is counted, by its event. There is a time series for every set of values ever given, in this process
+   * and in Prometheus: kinds of locks are few enough for that, their names are not.
+   */
+  readonly labels?: (event: LockEvent) => Labels
+  /** Upper bounds of the histograms, in seconds. */
+  readonly buckets?: { readonly wait?: readonly number[]; readonly hold?: readonly number[] }
+}
+
+interface Count {
+  value: number
+}
+
+/** One event's tally, and how long took what it ended. */
+interface Tally {
+  readonly counted: CountedEvent
+  readonly counts: Series<Count>
+  readonly times: Series<Histogram> | undefined
+}
+
+/** Counts the events of one client from now on. */
+export class Tallies implements Disposable {
+  readonly #labels: TallyOptions['labels']
+  readonly #taken: ReadonlySet<string>
+  readonly #tallies: readonly Tally[]
+  readonly #listening: Listening
+
+  constructor(locks: Locks, common: Labels, { labels, buckets = {} }: TallyOptions) {
+    const bounds = {
+      wait: checkBuckets(buckets.wait ?? timings.wait.buckets, 'buckets.wait'),
+      hold: checkBuckets(buckets.hold ?? timings.hold.buckets, 'buckets.hold'),
+    }
+    this.#labels = labels
+    this.#taken = new Set([...ownLabels, ...Object.keys(common)])
+    this.#tallies = countedEvents.map((counted): Tally => {
+      const { event, ends } = counted
+      const counts = new Series(common, (): Count => ({ value: 0 }))
+      const times = ends && new Series({ ...common, outcome: event }, () => new Histogram(bounds[ends]))
+      return { counted, counts, times }
+    })
+    // What is known before it happens starts at nought: a rate needs a value to rise from.
+    if (labels === undefined) this.#tallies.forEach(startAtNought)
+    this.#listening = new Listening(locks)
+    for (const tally of this.#tallies) this.#listening.on(tally.counted.event, (event) => this.#heard(tally, event))
+  }
+
+  families(): Family[] {
+    return [...this.#tallies.map(counterOf), this.#timesOf('wait'), this.#timesOf('hold')]
+  }
+
+  [Symbol.dispose](): void {
+    this.#listening[Symbol.dispose]()
+  }
+
+  /** Counts in every case. What is wrong with the caller's labels goes to the logger, as with every listener. */
+  #heard({ counts, times }: Tally, event: LockEvents[EventName]): void {
+    let labels = noLabels
+    try {
+      if (this.#labels !== undefined) labels = givenLabels(this.#labels(event), this.#taken)
+    } finally {
+      counts.of('code' in event ? { ...labels, code: event.code } : labels).value += 1
+      times?.of(labels).observe(secondsOf(event) ?? 0)
+    }
+  }
+
+  #timesOf(what: 'wait' | 'hold'): Family {
+    const { name, help } = timings[what]
+    const series = this.#tallies.filter(({ counted }) => counted.ends === what).flatMap(({ times }) => times ?? [])
+    const samples = series.flatMap((each) => each.map(({ distribution }, labels) => ({ labels, ...distribution })))
+    return { name: `leasehold_${name}_seconds`, help, type: 'histogram', samples }
+  }
+}
+
+function counterOf({ counted, counts }: Tally): Family {
+  const { name, help } = counted
+  const samples = counts.map(({ value }, labels) => ({ labels, value }))
+  return { name: `leasehold_${name}_total`, help, type: 'counter', samples }
+}
+
+function startAtNought({ counted, counts, times }: Tally): void {
+  times?.of(noLabels)
+  if (counted.event !== 'failed') counts.of(noLabels)
+  else for (const code of usualFailures) counts.of({ code })
+}
+
+/** A caller's labels, if Prometheus takes them and none of them is taken. */
+export function givenLabels(labels: Labels, taken: ReadonlySet<string>): Labels {
+  const clash = Object.keys(checkLabels(labels)).find((name) => taken.has(name))
+  if (clash === undefined) return labels
+  throw new LeaseholdError('INVALID', `There is a label "${clash}" already. Call yours something else.`)
+}

@@ -1,0 +1,256 @@
+import { afterAll, afterEach, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
+import type { Page } from 'playwright-core'
+import { memory } from '../../src/drivers/memory.ts'
+import { createLocks, type CreateLocksOptions, type Locks } from '../../src/index.ts'
+import { serve, type LeaseholdServer, type ServeOptions } from '../../src/server/index.ts'
+import { dashboard } from '../../src/server/operators.ts'
+import { Chromium } from '../support/chromium.ts'
+import { eventually } from '../support/eventually.ts'
+import { freePort } from '../support/free-port.ts'
+
+// The page itself, in Debian's Chromium. Where that cannot be had these tests fail and say what to install.
+
+let browser: Chromium
+beforeAll(async () => {
+  browser = await Chromium.start()
+}, 180_000)
+afterAll(() => browser?.stop())
+
+afterEach(async () => {
+  await browser.closePages()
+})
+
+let stores = 0
+
+/** A store with a server in front of it and as many clients as a test wants. */
+function stage() {
+  const name = `dashboard-${(stores += 1)}`
+  const start = async (options: Partial<ServeOptions> = {}): Promise<LeaseholdServer> => {
+    const server = await serve({ driver: memory({ name }), port: 0, routes: dashboard(), ...options })
+    onTestFinished(() => server.close())
+    return server
+  }
+  const client = async (options: Partial<CreateLocksOptions> = {}): Promise<Locks> => {
+    const locks = await createLocks({ driver: memory({ name }), ...options })
+    onTestFinished(() => locks.close())
+    return locks
+  }
+  return { start, client }
+}
+
+/** The row of a lock, by its name. */
+function rowOf(page: Page, name: string) {
+  return page.getByRole('button', { name, exact: true })
+}
+
+async function textOf(page: Page, selector: string): Promise<string> {
+  return page.locator(selector).innerText()
+}
+
+/** Whatever one can press or fill that has no name for a screen reader. */
+const unnamed = `[...document.querySelectorAll('button, input, select')]
+  .filter((each) => !each.textContent.trim() && !each.ariaLabel && !each.labels?.length)
+  .map((each) => each.outerHTML)`
+
+function inBackground(promise: Promise<unknown>): void {
+  promise.catch(() => {})
+}
+
+describe('the page', () => {
+  test('shows a lock as it is taken, a waiter behind it, and what happens', async () => {
+    const { start, client } = stage()
+    const { page, complaints } = await browser.open((await start()).url)
+    await page.getByText('No locks: nobody holds').waitFor()
+    const one = await client({ metadata: { user: 'alice', command: 'make', step: '<b>2</b>' } })
+    const other = await client({ metadata: { user: 'bob', command: 'deploy' } })
+    const lease = await one.acquire('invoice/42')
+    await rowOf(page, 'invoice/42').click()
+    await page.getByText(String(lease.fence), { exact: true }).waitFor()
+    inBackground(other.acquire('invoice/42'))
+    await page.getByRole('heading', { name: '1 waiter, in order' }).waitFor()
+    expect(await textOf(page, '.queue li')).toMatch(/bob: deploy/)
+    await page.getByText('Metadata').click()
+    await page.getByText('<b>2</b>', { exact: true }).waitFor()
+    expect(await textOf(page, '.hint')).toContain('leasehold explain --namespace default invoice/42')
+    await lease.release()
+    await page.getByRole('heading', { name: 'Nobody waits' }).waitFor()
+    await eventually(async () => (await textOf(page, '#events')).includes('granted to bob: deploy'), 'the grant')
+    expect(await textOf(page, '#events')).toMatch(/released by alice: make/)
+    expect(await textOf(page, '#total-holders')).toBe('1')
+    expect(complaints).toEqual([])
+  })
+
+  test('shows names and metadata as text, whatever they are', async () => {
+    const { start, client } = stage()
+    const name = '<img src=x onerror=alert(1)>'
+    const metadata = { command: '<script>alert(2)</script>', 'on"click': '"><svg onload=alert(3)>' }
+    const [one, other] = [await client({ metadata }), await client({ metadata })]
+    await one.acquire(name, { party: '<svg onload=alert(4)>' })
+    inBackground(other.acquire(name, { party: '<svg onload=alert(5)>' }))
+    const { page, complaints } = await browser.open((await start()).url)
+    await rowOf(page, name).click()
+    await page.getByText('Metadata').click()
+    await page.getByText('"><svg onload=alert(3)>').waitFor()
+    await page.getByRole('tab', { name: /Who waits/ }).click()
+    await page.getByRole('listitem').filter({ hasText: '<svg onload=alert(5)> waits for' }).waitFor()
+    expect(await page.locator('img[src=x], main script, svg[onload]').count()).toBe(0)
+    expect(complaints).toEqual([])
+  })
+
+  test('shows who waits in a circle', async () => {
+    const { start, client } = stage()
+    const locks = await client({ deadlockDetection: false })
+    const [ab, ba] = [{ party: 'mill' }, { party: 'baker' }]
+    await locks.acquire('flour', ab)
+    await locks.acquire('bread', ba)
+    inBackground(locks.acquire('bread', ab))
+    inBackground(locks.acquire('flour', ba))
+    const { page, complaints } = await browser.open((await start()).url)
+    await page.getByRole('tab', { name: /Who waits for whom 1/ }).click()
+    await page.getByRole('alert').getByText('Circle:').waitFor()
+    expect(await textOf(page, '#circles')).toMatch(/mill waits for bread of baker/)
+    expect(await page.locator('svg .party.circular').count()).toBe(2)
+    expect(await page.locator('svg .way.circular').count()).toBe(2)
+    expect(complaints).toEqual([])
+  })
+
+  test('pages and searches through hundreds of locks', async () => {
+    const { start, client } = stage()
+    const locks = await client({ namespace: 'many' })
+    await Promise.all(Array.from({ length: 250 }, (_, at) => locks.acquire(`job-${1000 + at}`)))
+    const { page, complaints } = await browser.open((await start()).url)
+    await rowOf(page, 'job-1000').waitFor()
+    expect(await page.locator('tr.lock').count()).toBe(100)
+    await page.getByRole('button', { name: 'Next page' }).click()
+    await rowOf(page, 'job-1100').waitFor()
+    await page.getByRole('button', { name: 'Previous page' }).click()
+    await rowOf(page, 'job-1000').waitFor()
+    await page.getByLabel('Name', { exact: true }).fill('JOB-1249')
+    await rowOf(page, 'job-1249').waitFor()
+    await eventually(async () => (await page.locator('tr.lock').count()) === 1, 'one row')
+    await page.getByLabel('Namespace').fill('other')
+    await page.getByText('No lock is like that.').waitFor()
+    await page.getByLabel('Namespace').fill('many')
+    await page.getByLabel('State').selectOption('expired')
+    await page.getByText('No lock is like that.').waitFor()
+    expect(complaints).toEqual([])
+  })
+
+  test('can be used by keyboard alone, on a narrow screen, in the dark', async () => {
+    const { start, client } = stage()
+    await (await client()).acquire('a-name-that-is-quite-long/and/has/many/parts/which-will-not-fit')
+    const { page, complaints } = await browser.open((await start()).url)
+    const toggle = page.locator('.toggle').first()
+    await toggle.waitFor()
+    await page.getByLabel('State').focus()
+    await page.keyboard.press('Tab')
+    await page.keyboard.press('Enter')
+    expect(await toggle.getAttribute('aria-expanded')).toBe('true')
+    await page.getByRole('tab', { name: 'Locks' }).focus()
+    await page.keyboard.press('End')
+    await page.getByText('Nobody has been evicted').waitFor()
+    await page.keyboard.press('Home')
+    await page.getByRole('heading', { name: 'Held by' }).waitFor()
+    const background = () => page.evaluate('getComputedStyle(document.body).backgroundColor')
+    const light = await background()
+    await page.emulateMedia({ colorScheme: 'dark' })
+    expect(await background()).not.toBe(light)
+    await page.setViewportSize({ width: 360, height: 700 })
+    expect(await page.evaluate('document.documentElement.scrollWidth')).toBeLessThanOrEqual(360)
+    expect(await page.evaluate(unnamed)).toEqual([])
+    expect(complaints).toEqual([])
+  })
+
+  test('says when the server is gone, and goes on by itself when it is back', async () => {
+    const { start, client } = stage()
+    const locks = await client()
+    const port = await freePort()
+    const server = await start({ port })
+    const { page } = await browser.open(server.url)
+    await page.getByText('Live', { exact: true }).waitFor()
+    await server.close()
+    await page.getByText('Connection lost').waitFor()
+    await locks.acquire('meanwhile')
+    await start({ port })
+    await page.getByText('Live', { exact: true }).waitFor()
+    await rowOf(page, 'meanwhile').waitFor()
+  })
+})
+
+describe('evicting', () => {
+  test('wants a reason and the name, ends the holder, and is in the audit', async () => {
+    const { start, client } = stage()
+    const lease = await (await client()).acquire('nightly')
+    const { page, complaints } = await browser.open((await start()).url)
+    await rowOf(page, 'nightly').click()
+    await page.getByRole('button', { name: /^Evict process/ }).click()
+    const dialog = page.getByRole('dialog', { name: 'Evict this holder?' })
+    await dialog.getByText(String(lease.fence)).waitFor()
+    const confirm = dialog.getByRole('button', { name: 'Evict' })
+    await dialog.getByLabel('Reason').fill('stuck for an hour')
+    expect(await confirm.isDisabled()).toBe(true)
+    await dialog.getByLabel('Type the lock').fill('nightl')
+    expect(await confirm.isDisabled()).toBe(true)
+    await dialog.getByLabel('Type the lock').fill('nightly')
+    await confirm.click()
+    await dialog.getByText(`fence ${lease.fence}: evicted.`).waitFor()
+    await eventually(() => lease.signal.aborted, 'the end of the lease')
+    expect(String(lease.signal.reason)).toContain('stuck for an hour')
+    await dialog.getByRole('button', { name: 'Close' }).click()
+    await page.getByRole('tab', { name: 'Evictions' }).click()
+    await page.getByRole('row', { name: /anybody nightly.*stuck for an hour evicted/ }).waitFor()
+    await eventually(async () => (await textOf(page, '#events')).includes('evicted by anybody'), 'the event')
+    expect(complaints).toEqual([])
+  })
+})
+
+describe('a server with tokens', () => {
+  const tokens = [
+    { name: 'boss', token: 'boss-0123456789abcdef', namespaces: '*', rights: ['look', 'evict'] },
+    { name: 'guest', token: 'guest-0123456789abcdef', namespaces: ['default'], rights: ['look'] },
+    { name: 'worker', token: 'worker-0123456789abcdef', namespaces: '*', rights: ['lock'] },
+  ] as const
+
+  async function signIn(page: Page, token: string): Promise<void> {
+    await page.getByLabel('Token').fill(token)
+    await page.getByRole('button', { name: 'Sign in' }).click()
+  }
+
+  test('is asked with a token; a wrong one, and one without the right, are told', async () => {
+    const { start, client } = stage()
+    await (await client()).acquire('open')
+    await (await client({ namespace: 'secret' })).acquire('hidden')
+    const { page, complaints } = await browser.open((await start({ tokens })).url)
+    await page.getByRole('heading', { name: 'Sign in' }).waitFor()
+    expect(complaints).toEqual([])
+    await signIn(page, 'wrong-0123456789abcdef')
+    await page.getByText('The server does not know this token.').waitFor()
+    await signIn(page, 'worker-0123456789abcdef')
+    await page.getByText("This token lacks the right 'look'").waitFor()
+    await signIn(page, 'guest-0123456789abcdef')
+    await rowOf(page, 'open').click()
+    await page.getByRole('heading', { name: 'Held by' }).waitFor()
+    expect(await page.getByRole('button', { name: /^Evict/ }).count()).toBe(0)
+    expect(await page.getByText('hidden').count()).toBe(0)
+    expect(await textOf(page, '#total-locks')).toBe('1')
+    await page.reload()
+    await page.getByText('as guest').waitFor()
+    await page.getByRole('button', { name: 'Sign out' }).click()
+    await signIn(page, 'boss-0123456789abcdef')
+    await rowOf(page, 'hidden').click()
+    await page.getByRole('button', { name: /^Evict/ }).waitFor()
+    // The browser itself notes the one refusal.
+    expect(complaints).toEqual([expect.stringMatching(/401/)])
+    expect(await page.evaluate('localStorage.length + document.cookie.length')).toBe(0)
+  })
+
+  test('whose tokens change asks again', async () => {
+    const { start } = stage()
+    const server = await start({ tokens })
+    const { page } = await browser.open(server.url)
+    await signIn(page, 'guest-0123456789abcdef')
+    await page.getByText('Live', { exact: true }).waitFor()
+    server.replaceTokens(tokens.slice(0, 1))
+    await page.getByText('The server does not know this token.').waitFor()
+  })
+})

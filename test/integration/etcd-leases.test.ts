@@ -1,0 +1,315 @@
+/** What holds in real time, on real leases: there is no clock to move. Ttls are of a second or two. */
+import { setTimeout as pause } from 'node:timers/promises'
+import { afterAll, afterEach, describe, expect, test } from 'vitest'
+import type { LockDriver, Standing } from '../../src/core/driver.ts'
+import { etcd, type EtcdOptions } from '../../src/drivers/etcd.ts'
+import { createLocks, type Locks } from '../../src/index.ts'
+import { Child } from '../support/child.ts'
+import { ask, claim, claimOf, release, renew } from '../support/claims.ts'
+import { EtcdServer } from '../support/etcd-server.ts'
+import { eventually } from '../support/eventually.ts'
+import { TcpProxy } from '../support/tcp-proxy.ts'
+
+const server = await EtcdServer.start()
+afterAll(() => server.stop())
+
+const cleanups: (() => Promise<unknown> | void)[] = []
+afterEach(async () => {
+  for (const cleanup of cleanups.splice(0).toReversed()) await cleanup()
+})
+
+let stores = 0
+const freshPrefix = (): string => `store-${(stores += 1)}/`
+
+async function open(prefix: string, options: EtcdOptions = {}, url = server.url): Promise<LockDriver> {
+  const driver = etcd(url, { prefix, ...options })
+  cleanups.push(() => driver.close())
+  await driver.open()
+  return driver
+}
+
+async function openLocks(prefix: string, ttl = 2000, url = server.url): Promise<Locks> {
+  const locks = await createLocks({ driver: etcd(url, { prefix }), defaults: { ttl } })
+  cleanups.push(() => locks.close())
+  return locks
+}
+
+async function startProxy(): Promise<TcpProxy> {
+  const proxy = await TcpProxy.start({ port: server.port })
+  cleanups.push(() => proxy.stop())
+  return proxy
+}
+
+/** Everything that is stored, by name. */
+async function stored(prefix: string): Promise<string[]> {
+  const names = await server.control('get', '--prefix', prefix, '--keys-only')
+  return names.split('\n').filter((name) => name !== '')
+}
+
+/** The etcd lease that a key is on; 0: none. */
+async function leaseOf(name: string): Promise<number> {
+  const answer = JSON.parse(await server.control('get', name, '-w', 'json')) as { kvs?: { lease?: number }[] }
+  return answer.kvs?.[0]?.lease ?? 0
+}
+
+/** News of one claim. */
+function hear(driver: LockDriver, id: string): (Standing | 'ask')[] {
+  const heard: (Standing | 'ask')[] = []
+  const ear = driver.listen?.((_key, who, news) => who === id && heard.push(news))
+  cleanups.push(() => ear?.[Symbol.dispose]())
+  return heard
+}
+
+describe('who stops being heard of', () => {
+  test('a holder that is killed is succeeded when its etcd lease ends', async () => {
+    const prefix = freshPrefix()
+    const child = new Child('etcd-holder', [`${server.url}/${prefix}`, 'report', '2000'])
+    cleanups.push(() => child.kill())
+    const fence = Number((await child.line(/^held/)).split(' ')[1])
+    const locks = await openLocks(prefix)
+    const next = locks.acquire('report', { wait: '20s' })
+    await child.kill()
+    const lease = await next
+    expect(lease.fence).toBeGreaterThan(fence)
+    expect(lease.signal.aborted).toBe(false)
+  })
+
+  test('whoever waits is told to ask when the marker of a holder goes, and need not ask before', async () => {
+    const prefix = freshPrefix()
+    const driver = await open(prefix)
+    const dying = etcd(server.url, { prefix })
+    await claim(dying, claimOf('a', { ttlMs: 1000 }))
+    const waiting = claimOf('a')
+    expect(await claim(driver, waiting)).toMatchObject({ state: 'waiting' })
+    const heard = hear(driver, waiting.id)
+    await dying.close()
+    await eventually(() => heard.includes('ask'), 'a nudge')
+    expect(await renew(driver, waiting)).toMatchObject({ state: 'held', after: { how: 'expired' } })
+  })
+
+  test('a claim that nobody renews ends beside one that is renewed on the same etcd lease', async () => {
+    const prefix = freshPrefix()
+    const [driver, other] = [await open(prefix), await open(prefix)]
+    const [forgotten, kept] = [claimOf('forgotten', { ttlMs: 1500 }), claimOf('kept', { ttlMs: 1500 })]
+    await claim(driver, forgotten)
+    await claim(driver, kept)
+    const names = (await stored(prefix)).filter((name) => name.includes('%:'))
+    const leases = await Promise.all(names.map(leaseOf))
+    expect(new Set(leases).size).toBe(1)
+    const beating = setInterval(() => void renew(driver, kept), 300)
+    cleanups.push(() => clearInterval(beating))
+    await eventually(async () => (await stored(prefix)).filter((name) => name.includes('%:')).length === 1, 'the end')
+    expect(await claim(other, claimOf('forgotten'))).toMatchObject({ state: 'held', after: { how: 'expired' } })
+    expect(await claim(other, claimOf('kept', { wait: false }))).toEqual({ state: 'absent', reason: 'refused' })
+  })
+
+  test('a waiter that died is not brought back by what others write', async () => {
+    const prefix = freshPrefix()
+    const driver = await open(prefix)
+    const dying = etcd(server.url, { prefix })
+    const dead = claimOf('a', { ttlMs: 1000 })
+    await claim(driver, claimOf('a'))
+    await claim(dying, dead)
+    await dying.close()
+    const isThere = async (): Promise<boolean> => (await stored(prefix)).some((name) => name.endsWith(dead.id))
+    await eventually(async () => !(await isThere()), 'its end')
+    expect(await claim(driver, claimOf('a'))).toMatchObject({ state: 'waiting' })
+    expect(await isThere()).toBe(false)
+  })
+
+  test('a holder that is stopped for longer than its ttl finds itself without the lock', async () => {
+    const prefix = freshPrefix()
+    const child = new Child('etcd-holder', [`${server.url}/${prefix}`, 'report', '1500'])
+    cleanups.push(() => child.kill())
+    const fence = Number((await child.line(/^held/)).split(' ')[1])
+    const locks = await openLocks(prefix)
+    const next = locks.acquire('report', { wait: '20s' })
+    child.process.kill('SIGSTOP')
+    const lease = await next
+    expect(lease.fence).toBeGreaterThan(fence)
+    child.process.kill('SIGCONT')
+    expect(await child.line(/^lost/)).toBe(`lost ${fence}`)
+    expect(lease.signal.aborted).toBe(false)
+  })
+})
+
+describe('a claim in other hands', () => {
+  test('lives on when it is renewed by another driver, whatever becomes of the one that made it', async () => {
+    const prefix = freshPrefix()
+    const [first, second, third] = [await open(prefix), await open(prefix), await open(prefix)]
+    const passed = claimOf('a', { ttlMs: 1200 })
+    await claim(first, passed)
+    const [marker = ''] = (await stored(prefix)).filter((name) => name.includes('%:'))
+    const before = await leaseOf(marker)
+    expect(await renew(second, passed)).toMatchObject({ state: 'held' })
+    expect(await leaseOf(marker)).not.toBe(before)
+    const beating = setInterval(() => void renew(second, passed), 300)
+    cleanups.push(() => clearInterval(beating))
+    // The first thinks that its time is over, and finds the marker on another's lease.
+    await pause(2500)
+    expect(await claim(third, claimOf('a', { wait: false }))).toEqual({ state: 'absent', reason: 'refused' })
+    expect(await renew(second, passed)).toMatchObject({ state: 'held' })
+  })
+
+  test('is told no time that only another knows of', async () => {
+    const prefix = freshPrefix()
+    const [first, second] = [await open(prefix), await open(prefix)]
+    const one = claimOf('a', { ttlMs: 5000 })
+    await claim(first, one)
+    expect(await claim(second, one)).toMatchObject({ state: 'held', ttlMs: 1 })
+  })
+
+  test('renewed for another ttl moves to another etcd lease, and is told no more than that one has', async () => {
+    const prefix = freshPrefix()
+    const driver = await open(prefix)
+    const one = claimOf('a', { ttlMs: 5000 })
+    await claim(driver, one)
+    const [marker = ''] = (await stored(prefix)).filter((name) => name.includes('%:'))
+    const before = await leaseOf(marker)
+    const standing = await renew(driver, { ...one, ttlMs: 20_000 })
+    expect(standing).toMatchObject({ state: 'held' })
+    expect((standing as { ttlMs: number }).ttlMs).toBeGreaterThan(15_000)
+    expect(await leaseOf(marker)).not.toBe(before)
+  })
+})
+
+describe('documents that nobody uses', () => {
+  test('are on an etcd lease of two hours, and off it once they are used again', async () => {
+    const prefix = freshPrefix()
+    const driver = await open(prefix)
+    const one = claimOf('a')
+    await claim(driver, one)
+    expect(await leaseOf(`${prefix}lock/a`)).toBe(0)
+    await release(driver, one)
+    const lease = await leaseOf(`${prefix}lock/a`)
+    const left = await server.control('lease', 'timetolive', lease.toString(16))
+    expect(left).toContain('granted with TTL(7200s)')
+    await claim(driver, claimOf('a'))
+    expect(await leaseOf(`${prefix}lock/a`)).toBe(0)
+  })
+
+  test('of claims that all died are settled by whoever opens the store next', async () => {
+    const prefix = freshPrefix()
+    const driver = etcd(server.url, { prefix })
+    await driver.open()
+    await claim(driver, claimOf('a', { ttlMs: 1000 }))
+    await driver.close()
+    await eventually(async () => (await stored(prefix)).length === 1, 'the end of its lease')
+    await open(prefix)
+    await eventually(async () => (await leaseOf(`${prefix}lock/a`)) !== 0, 'a settled document')
+  })
+
+  test('whose fence is ahead of the clock are kept for ever', async () => {
+    const prefix = freshPrefix()
+    const driver = await open(prefix)
+    const one = claimOf('a')
+    await claim(driver, one)
+    const floor = (Date.now() + 86_400_000) * 1000
+    await ask(driver, { op: 'renew', key: 'a', id: one.id, ttlMs: one.ttlMs, fenceFloor: floor })
+    await release(driver, one)
+    expect(await leaseOf(`${prefix}lock/a`)).toBe(0)
+    expect(await claim(driver, claimOf('a'))).toMatchObject({ state: 'held', fence: floor + 1 })
+  })
+})
+
+describe('on the way', () => {
+  test('a claim whose answer is lost is unknown, is released by its id, and leaves nothing behind', async () => {
+    const prefix = freshPrefix()
+    const proxy = await startProxy()
+    const driver = await open(prefix, { timeout: 2000 }, `etcd://127.0.0.1:${proxy.port}`)
+    // There is an etcd lease already, so the next request is the claim itself.
+    await claim(driver, claimOf('other'))
+    const one = claimOf('a')
+    const cut = proxy.cutAfterRequest()
+    const standing = await claim(driver, one)
+    await cut
+    expect(standing.state).toBe('unknown')
+    expect((await stored(prefix)).filter((name) => name.endsWith(one.id))).toHaveLength(1)
+    expect(await release(driver, one)).toEqual({ state: 'absent', reason: 'released' })
+    expect((await stored(prefix)).filter((name) => name.endsWith(one.id))).toEqual([])
+  })
+
+  test('whoever waits gets its turn though the connection was cut, and nothing survives the closing', async () => {
+    const prefix = freshPrefix()
+    const proxy = await startProxy()
+    const [driver, cutOff] = [await open(prefix), await open(prefix, {}, `etcd://127.0.0.1:${proxy.port}`)]
+    const [held, waiting] = [claimOf('a'), claimOf('a')]
+    await claim(driver, held)
+    await claim(cutOff, waiting)
+    const heard = hear(cutOff, waiting.id)
+    proxy.cut()
+    await release(driver, held)
+    await eventually(() => heard.some((news) => news === 'ask' || news.state === 'held'), 'news')
+    expect(await renew(cutOff, waiting)).toMatchObject({ state: 'held' })
+    await cutOff.close()
+    await eventually(() => proxy.connections === 0, 'the end of its connections')
+  })
+
+  test('a server that is stopped answers nothing in time, and holders stop when their lease is over', async () => {
+    const prefix = freshPrefix()
+    const locks = await openLocks(prefix, 1500)
+    const lease = await locks.acquire('report')
+    server.freeze()
+    try {
+      await eventually(() => lease.signal.aborted, 'the end of the lease')
+    } finally {
+      server.thaw()
+    }
+  })
+
+  test('leases survive a crash of the server, and the holder goes on', async () => {
+    const prefix = freshPrefix()
+    const [locks, others] = [await openLocks(prefix, 6000), await openLocks(prefix, 6000)]
+    const lease = await locks.acquire('report')
+    await server.kill()
+    await server.start()
+    expect(
+      await eventually(
+        () =>
+          others.tryAcquire('report').then(
+            (got) => got ?? 'held',
+            () => undefined,
+          ),
+        'an answer',
+      ),
+    ).toBe('held')
+    // Two renewals later.
+    await pause(4000)
+    expect(lease.signal.aborted).toBe(false)
+    await lease.release()
+    const next = await others.acquire('report')
+    expect(next.fence).toBe(lease.fence + 1)
+  })
+})
+
+describe('what makes no sense', () => {
+  test('a document in a newer format, or of garbage, is refused and left alone', async () => {
+    const prefix = freshPrefix()
+    const driver = await open(prefix)
+    await server.control('put', `${prefix}lock/new`, '{"version":9,"claims":[]}')
+    await server.control('put', `${prefix}lock/bad`, 'no document')
+    await expect(claim(driver, claimOf('new'))).rejects.toMatchObject({ code: 'UNAVAILABLE', reason: 'foreign' })
+    await expect(claim(driver, claimOf('bad'))).rejects.toMatchObject({ code: 'UNAVAILABLE', reason: 'corrupt' })
+    const both = [claimOf('bad'), claimOf('good')].map((one) => ({ op: 'claim', claim: one }) as const)
+    expect(await driver.send(both)).toMatchObject([{ state: 'unknown' }, { state: 'held' }])
+    expect(await server.control('get', '--print-value-only', `${prefix}lock/bad`)).toBe('no document')
+  })
+
+  test('nobody there, or somebody else, is said so', async () => {
+    await expect(open('a/', {}, 'etcd://127.0.0.1:1')).rejects.toMatchObject({ code: 'UNAVAILABLE', reason: 'network' })
+    const mute = await TcpProxy.start({ port: server.port })
+    cleanups.push(() => mute.stop())
+    mute.pause()
+    const options = { timeout: 300 }
+    await expect(open('a/', options, `etcd://127.0.0.1:${mute.port}`)).rejects.toMatchObject({ reason: 'network' })
+    // Of several nodes one is enough.
+    await open(freshPrefix(), {}, `etcd://127.0.0.1:1,127.0.0.1:${server.port}`)
+  })
+
+  test('what needs a clock of the store is refused', async () => {
+    const driver = await open(freshPrefix())
+    for (const wish of [{ graceMs: 5 }, { maxHoldMs: 5 }, { evict: 'stale' } as const]) {
+      await expect(claim(driver, claimOf('a', wish))).rejects.toMatchObject({ code: 'UNSUPPORTED' })
+    }
+  })
+})

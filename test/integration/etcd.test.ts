@@ -1,0 +1,23 @@
+import { afterAll, expect, test } from 'vitest'
+import { compareWithModel, conformance } from '../../src/testing/index.ts'
+import { etcdHarness } from '../support/etcd-harness.ts'
+import { EtcdServer } from '../support/etcd-server.ts'
+
+const server = await EtcdServer.start()
+afterAll(() => server.stop())
+
+const restart = async (): Promise<void> => {
+  await server.kill()
+  await server.start()
+}
+
+conformance('etcd', etcdHarness(server.url, { restart }))
+
+test('etcd answers as the rule does on thousands of random commands', { timeout: 60_000 }, async () => {
+  const { commands, counterexample } = await compareWithModel(etcdHarness(server.url), {
+    runs: 150,
+    timeLimitMs: 20_000,
+  })
+  expect(counterexample).toBeUndefined()
+  expect(commands).toBeGreaterThanOrEqual(3000)
+})

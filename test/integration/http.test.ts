@@ -1,0 +1,59 @@
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import path from 'node:path'
+import { expect, test } from 'vitest'
+import { memory } from '../../src/drivers/memory.ts'
+import { sqlite } from '../../src/drivers/sqlite.ts'
+import { compareWithModel, conformance, type Harness } from '../../src/testing/index.ts'
+import { servedBench } from '../support/served-store.ts'
+
+let stores = 0
+
+/** A clock that only the bench moves. */
+function benchClock() {
+  let time = 5_000
+  return {
+    clock: { now: () => time, wall: () => 1_700_000_000_000 + time },
+    advance: async (ms: number) => void (time += ms),
+  }
+}
+
+const overMemory: Harness = {
+  async open() {
+    const { clock, advance } = benchClock()
+    let name = `http-test-${(stores += 1)}`
+    return servedBench({
+      make: () => memory({ name, clock }),
+      advance,
+      async empty() {
+        name = `http-test-${(stores += 1)}`
+      },
+    })
+  },
+}
+
+const overSqlite: Harness = {
+  async open() {
+    const { clock, advance } = benchClock()
+    const directory = mkdtempSync(path.join(tmpdir(), 'leasehold-http-'))
+    let file = 1
+    return servedBench({
+      make: () => sqlite({ file: path.join(directory, `${file}.sqlite`), forOthers: true, surroundings: { clock } }),
+      advance,
+      lasts: true,
+      async empty() {
+        file += 1
+      },
+      discard: () => rmSync(directory, { recursive: true, force: true }),
+    })
+  },
+}
+
+conformance('http in front of memory', overMemory)
+conformance('http in front of sqlite', overSqlite)
+
+test('http answers thousands of commands of random scripts as the rule does', async () => {
+  const { commands, counterexample } = await compareWithModel(overMemory, { runs: 120 })
+  expect(counterexample).toBeUndefined()
+  expect(commands).toBeGreaterThan(3000)
+})

@@ -1,0 +1,258 @@
+import { createHash } from 'node:crypto'
+import { request as httpRequest } from 'node:http'
+import { describe, expect, onTestFinished, test } from 'vitest'
+import type { Request } from '../../src/core/driver.ts'
+import { memory } from '../../src/drivers/memory.ts'
+import { createLocks } from '../../src/index.ts'
+import { http } from '../../src/drivers/http.ts'
+import { serve, type ServeOptions, type TokenOptions } from '../../src/server/index.ts'
+import { get, post, postRequests } from '../support/called.ts'
+import { claimOf } from '../support/claims.ts'
+import { startServer } from '../support/started-server.ts'
+
+const tokenOf = (name: string): string => `secret-of-${name}-0123456789`
+
+const tokens: readonly TokenOptions[] = [
+  { name: 'all', token: tokenOf('all'), namespaces: '*', rights: ['lock', 'look', 'evict'] },
+  { name: 'worker', token: tokenOf('worker'), namespaces: ['billing'], rights: ['lock', 'look'] },
+  { name: 'viewer', token: tokenOf('viewer'), namespaces: ['billing'], rights: ['look'] },
+  { name: 'warden', token: tokenOf('warden'), namespaces: ['billing'], rights: ['evict'] },
+  { name: 'stranger', token: tokenOf('stranger'), namespaces: ['other'], rights: ['lock', 'look', 'evict'] },
+  { name: 'hashed', sha256: sha256(tokenOf('hashed')), namespaces: ['billing'], rights: ['lock'] },
+]
+
+function sha256(text: string): string {
+  return createHash('sha256').update(text).digest('hex')
+}
+
+const start = (options: Partial<ServeOptions> = {}) => startServer({ tokens, ...options })
+
+const key = 'billing/named:invoice'
+const session = { 'leasehold-session': 'a'.repeat(22) }
+const refused = (reason: RegExp) => ({
+  error: { code: 'UNAVAILABLE', reason: 'auth', message: expect.stringMatching(reason) },
+})
+
+/** Every route that asks for a token, and the one token of ours that lacks the right for it. */
+const routes: readonly (readonly [
+  name: string,
+  lacking: string,
+  call: (url: string, token?: string) => ReturnType<typeof get>,
+])[] = [
+  ['POST /v1/requests', 'viewer', (url, token) => postRequests(url, [{ op: 'claim', claim: claimOf(key) }], token)],
+  ['GET /v1/keys', 'hashed', (url, token) => get(`${url}/v1/keys?key=${key}`, token)],
+  ['GET /v1/news', 'viewer', (url, token) => get(`${url}/v1/news`, token, session)],
+  ['GET /metrics', 'hashed', (url, token) => get(`${url}/metrics`, token)],
+]
+
+describe('a token', () => {
+  test.each([
+    ...routes,
+    ['GET /v1/store', '', (url, token) => get(`${url}/v1/store`, token)] as (typeof routes)[number],
+  ])('is asked for by %s, and must be known', async (_, __, call) => {
+    const { url } = await start()
+    const without = await call(url)
+    expect(without).toMatchObject({ status: 401, value: refused(/wants a token/) })
+    expect(without.headers.get('www-authenticate')).toBe('Bearer')
+    expect(await call(url, 'wrong-0123456789abcdef')).toMatchObject({ status: 401, value: refused(/not know/) })
+  })
+
+  test.each(routes)('without the right for %s is told which it lacks', async (_, lacking, call) => {
+    const { url } = await start()
+    expect(await call(url, tokenOf(lacking))).toMatchObject({ status: 403, value: refused(/lacks the right '\w+'/) })
+  })
+
+  test('for some namespaces lifts no fences of others, which a store counts together', async () => {
+    const { url } = await start()
+    const own = claimOf(key)
+    await postRequests(url, [{ op: 'claim', claim: own }], tokenOf('worker'))
+    const lifting = (fenceFloor: number): Request => ({ op: 'renew', key, id: own.id, ttlMs: 60_000, fenceFloor })
+    const clock = Date.now() * 1000
+    const tooHigh = await postRequests(url, [lifting(clock + 1e12)], tokenOf('worker'))
+    expect(tooHigh).toMatchObject({ status: 403, value: refused(/no fences past the clock/) })
+    const lifted = await postRequests(url, [lifting(clock + 6e7)], tokenOf('worker'))
+    expect(lifted.value).toMatchObject({ standings: [{ state: 'held', fence: clock + 6e7 }] })
+  })
+
+  test('leaves fences to mint, however far it may lift them', async () => {
+    const { url } = await start()
+    const own = claimOf(key)
+    await postRequests(url, [{ op: 'claim', claim: own }], tokenOf('all'))
+    const renewal = { op: 'renew', key, id: own.id, ttlMs: 60_000 } as const
+    const last = { ...renewal, fenceFloor: Number.MAX_SAFE_INTEGER }
+    expect(await postRequests(url, [last], tokenOf('all'))).toMatchObject({ status: 400 })
+    await postRequests(url, [{ ...renewal, fenceFloor: 2 ** 52 }], tokenOf('all'))
+    const other = await postRequests(url, [{ op: 'claim', claim: claimOf('other/named:x') }], tokenOf('all'))
+    expect(other.value).toMatchObject({ standings: [{ state: 'held', fence: expect.any(Number) }] })
+  })
+
+  test('is good for its own namespaces only', async () => {
+    const { url } = await start()
+    const foreign = refused(/"stranger" is not for the namespace "billing"/)
+    const claim: Request = { op: 'claim', claim: claimOf(key) }
+    expect(await postRequests(url, [claim], tokenOf('stranger'))).toMatchObject({ status: 403, value: foreign })
+    expect(await get(`${url}/v1/keys?key=${key}`, tokenOf('stranger'))).toMatchObject({ status: 403, value: foreign })
+    const prefix = await get(`${url}/v1/keys?prefix=billing/`, tokenOf('stranger'))
+    expect(prefix).toMatchObject({ status: 403, value: foreign })
+    for (const query of ['', '?prefix=bill', '?prefix=billing', '?key=billing']) {
+      const listed = await get(`${url}/v1/keys${query}`, tokenOf('worker'))
+      expect(listed).toMatchObject({ status: 403, value: refused(/a prefix 'NAMESPACE\/'/) })
+    }
+    expect(await get(`${url}/v1/keys?prefix=billing/`, tokenOf('worker'))).toMatchObject({ status: 200 })
+    expect(await get(`${url}/v1/keys`, tokenOf('all'))).toMatchObject({ status: 200 })
+    const bare: Request = { op: 'claim', claim: claimOf('billing') }
+    expect(await postRequests(url, [bare], tokenOf('worker'))).toMatchObject({ status: 403 })
+  })
+
+  test('may evict, or claim by force, only with the right to', async () => {
+    const { url } = await start()
+    const { value } = await postRequests(url, [{ op: 'claim', claim: claimOf(key) }], tokenOf('worker'))
+    const [{ fence }] = (value as { standings: [{ fence: number }] }).standings
+    const evict: Request = { op: 'evict', key, fence, reason: 'a test' }
+    const force: Request = { op: 'claim', claim: claimOf(key, { evict: 'all' }) }
+    const lacks = refused(/"worker" lacks the right 'evict'/)
+    expect(await postRequests(url, [evict], tokenOf('worker'))).toMatchObject({ status: 403, value: lacks })
+    expect(await postRequests(url, [force], tokenOf('worker'))).toMatchObject({ status: 403, value: lacks })
+    expect(await postRequests(url, [force], tokenOf('warden'))).toMatchObject({ status: 403 })
+    expect((await postRequests(url, [evict], tokenOf('warden'))).value).toMatchObject({
+      standings: [{ state: 'absent', reason: 'evicted' }],
+    })
+  })
+
+  test('that lacks the right for one request of a call spoils none of the others', async () => {
+    const { url } = await start()
+    const force: Request = { op: 'claim', claim: claimOf(key, { evict: 'all' }) }
+    const plain: Request = { op: 'claim', claim: claimOf('billing/named:other') }
+    expect((await postRequests(url, [force, plain], tokenOf('worker'))).value).toMatchObject({
+      standings: [{ state: 'unknown', error: { code: 'UNAVAILABLE', reason: 'auth' } }, { state: 'held' }],
+    })
+  })
+
+  test('may be kept as its SHA-256', async () => {
+    const { url } = await start()
+    const claim: Request = { op: 'claim', claim: claimOf(key) }
+    expect(await postRequests(url, [claim], tokenOf('hashed'))).toMatchObject({ status: 200 })
+  })
+
+  test('is named in the metadata of the claims it made, whatever they say themselves', async () => {
+    const driver = memory()
+    const { url } = await start({ driver })
+    const { runner } = claimOf(key)
+    const claim = claimOf(key, { runner: { ...runner, metadata: { via: 'somebody else', more: 1 } } })
+    await postRequests(url, [{ op: 'claim', claim }], tokenOf('worker'))
+    const { keys } = await driver.list({ key })
+    expect(keys[0]?.claims[0]?.runner.metadata).toEqual({ via: 'worker', more: 1 })
+  })
+
+  test('that is replaced is not known any more, and streams end', async () => {
+    const server = await start()
+    const stream = await fetch(`${server.url}/v1/news`, {
+      headers: { authorization: `Bearer ${tokenOf('worker')}`, ...session },
+    })
+    server.replaceTokens([{ name: 'new', token: tokenOf('new'), namespaces: '*', rights: ['look'] }])
+    await stream.text()
+    expect(await get(`${server.url}/v1/store`, tokenOf('worker'))).toMatchObject({ status: 401 })
+    expect(await get(`${server.url}/v1/store`, tokenOf('new'))).toMatchObject({ status: 200 })
+  })
+
+  test.each<[string, unknown, RegExp]>([
+    ['is too short', [{ name: 'a', token: 'short', namespaces: '*', rights: ['lock'] }], /16 to 512/],
+    ['has neither token nor hash', [{ name: 'a', namespaces: '*', rights: ['lock'] }], /either token or sha256/],
+    ['has a hash that is none', [{ name: 'a', sha256: 'x', namespaces: '*', rights: ['lock'] }], /64 hex digits/],
+    ['has no rights', [{ name: 'a', token: tokenOf('a'), namespaces: '*', rights: [] }], /needs rights/],
+    ['has a right that is none', [{ name: 'a', token: tokenOf('a'), namespaces: '*', rights: ['x'] }], /needs rights/],
+    ['has no namespaces', [{ name: 'a', token: tokenOf('a'), rights: ['lock'] }], /needs namespaces/],
+    [
+      'has a namespace that is none',
+      [{ name: 'a', token: tokenOf('a'), namespaces: ['/'], rights: ['lock'] }],
+      /not usable/,
+    ],
+    [
+      'says something that means nothing',
+      [{ name: 'a', token: tokenOf('a'), namespaces: '*', rights: ['lock'], x: 1 }],
+      /"x"/,
+    ],
+    ['is there twice', [tokens[0], { ...tokens[0], name: 'b' }], /twice/],
+    ['has the name of another', [tokens[0], { ...tokens[1], name: 'all' }], /Two tokens/],
+    ['is not there at all', [], /empty/],
+  ])('that %s is refused with a reason, and not quoted', async (_, given, reason) => {
+    const starting = serve({ driver: memory(), port: 0, tokens: given as readonly TokenOptions[] })
+    await expect(starting).rejects.toMatchObject({ code: 'INVALID', message: expect.stringMatching(reason) })
+    await expect(starting).rejects.not.toMatchObject({ message: expect.stringMatching(/secret-of|short/) })
+  })
+})
+
+describe('without tokens', () => {
+  test('a server listens on this machine only', async () => {
+    for (const host of ['0.0.0.0', '::', '192.168.1.1', 'example.com']) {
+      const starting = serve({ driver: memory(), port: 0, host })
+      await expect(starting).rejects.toMatchObject({
+        code: 'INVALID',
+        message: expect.stringMatching(/Give it tokens/),
+      })
+    }
+  })
+
+  test('a call under the name of another site is refused, as a page of that site may have made it', async () => {
+    const { url } = await serve({ driver: memory(), port: 0 }).then((server) => {
+      onTestFinished(() => server.close())
+      return server
+    })
+    const { port } = new URL(url)
+    expect(await statusFor(url, `evil.example:${port}`)).toBe(403)
+    expect(await statusFor(url, 'localhost.evil.example')).toBe(403)
+    for (const host of [`127.0.0.1:${port}`, `localhost:${port}`, `[::1]:${port}`])
+      expect(await statusFor(url, host)).toBe(200)
+  })
+
+  test('no page of another site may read an answer, or post without asking first', async () => {
+    const server = await serve({ driver: memory(), port: 0 })
+    onTestFinished(() => server.close())
+    const answer = await get(`${server.url}/v1/store`, undefined, { origin: 'https://evil.example' })
+    expect([...answer.headers.keys()].filter((name) => name.startsWith('access-control'))).toEqual([])
+    expect((await fetch(`${server.url}/v1/requests`, { method: 'OPTIONS' })).status).toBe(405)
+    expect(await post(`${server.url}/v1/requests`, '{"requests":[]}', undefined, 'text/plain')).toMatchObject({
+      status: 415,
+    })
+  })
+})
+
+describe('a client over HTTP', () => {
+  test('is told what its token lacks, as UNAVAILABLE with reason auth', async () => {
+    const { url } = await start()
+    const { host } = new URL(url)
+    const none = http({ url, token: 'wrong-0123456789abcdef' })
+    await expect(none.open()).rejects.toMatchObject({ code: 'UNAVAILABLE', reason: 'auth' })
+    await none.close()
+    const locks = await createLocks({ driver: http(`http://${tokenOf('stranger')}@${host}`), namespace: 'billing' })
+    onTestFinished(() => locks.close())
+    await expect(locks.acquire('invoice', { wait: '5s' })).rejects.toMatchObject({
+      code: 'UNAVAILABLE',
+      reason: 'auth',
+      message: expect.stringMatching(/not for the namespace "billing"/),
+    })
+  })
+
+  test('takes, verifies and hands back locks with the token in its URL', async () => {
+    const { url } = await start()
+    const { host } = new URL(url)
+    const locks = await createLocks({ driver: http(`http://${tokenOf('worker')}@${host}`), namespace: 'billing' })
+    onTestFinished(() => locks.close())
+    const lease = await locks.acquire('invoice')
+    expect(await locks.verify(lease.toJSON(), 'invoice')).toMatchObject({ fence: lease.fence })
+    await lease.release()
+    await expect(locks.verify(lease.toJSON(), 'invoice')).rejects.toMatchObject({ code: 'NOT_HELD' })
+  })
+})
+
+/** The status for a call with this Host header, which fetch would not send. */
+function statusFor(url: string, host: string): Promise<number | undefined> {
+  return new Promise((resolve, reject) => {
+    const request = httpRequest(`${url}/v1/store`, { headers: { host }, agent: false }, (response) => {
+      response.resume()
+      response.on('end', () => resolve(response.statusCode))
+    })
+    request.on('error', reject)
+    request.end()
+  })
+}

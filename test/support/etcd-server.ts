@@ -1,0 +1,145 @@
+/** Private etcd servers for tests: real ones, alone or three together, on free ports, with folders of their own. */
+import { execFile, spawn } from 'node:child_process'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { get as getPlain } from 'node:http'
+import { get as getSecure } from 'node:https'
+import { tmpdir } from 'node:os'
+import path from 'node:path'
+import { setTimeout as pause } from 'node:timers/promises'
+import { promisify } from 'node:util'
+import { needProgram } from './debian.ts'
+import { freePort } from './free-port.ts'
+import type { PrivateCa } from './private-ca.ts'
+import { ServerProcess } from './server-process.ts'
+
+const startedWithinMs = 20_000
+
+interface Peer {
+  readonly name: string
+  readonly port: number
+  readonly peerPort: number
+}
+
+export class EtcdServer extends ServerProcess {
+  readonly port: number
+  readonly url: string
+  readonly #peer: Peer
+  readonly #peers: readonly Peer[]
+  readonly #certificate: PrivateCa | undefined
+  readonly #folder = mkdtempSync(path.join(tmpdir(), 'leasehold-etcd-'))
+
+  private constructor(peer: Peer, peers: readonly Peer[], certificate: PrivateCa | undefined) {
+    super()
+    this.port = peer.port
+    this.url = `${certificate === undefined ? 'etcd' : 'etcds'}://127.0.0.1:${peer.port}`
+    this.#certificate = certificate
+    this.#peer = peer
+    this.#peers = peers
+  }
+
+  /** One alone, with TLS if it has a certificate. */
+  static async start(certificate?: PrivateCa): Promise<EtcdServer> {
+    const [server] = await EtcdServer.startCluster(1, certificate)
+    if (server === undefined) throw new Error('There is no server.')
+    return server
+  }
+
+  /** Several that are one store. */
+  static async startCluster(size = 3, certificate?: PrivateCa): Promise<EtcdServer[]> {
+    const peers: Peer[] = []
+    for (let number = 0; number < size; number += 1) {
+      peers.push({ name: `node${number}`, port: await freePort(), peerPort: await freePort() })
+    }
+    const servers = peers.map((peer) => new EtcdServer(peer, peers, certificate))
+    await Promise.all(servers.map((server) => server.start()))
+    return servers
+  }
+
+  get pid(): number {
+    return this.process?.pid as number
+  }
+
+  /** Starts again after `kill`, on the same port and with what is on disk. */
+  async start(): Promise<void> {
+    const program = needProgram('etcd', ['etcd-server'])
+    const { name, port, peerPort } = this.#peer
+    const settings = {
+      name,
+      'data-dir': path.join(this.#folder, 'data'),
+      'listen-client-urls': `${this.#protocol}://127.0.0.1:${port}`,
+      'advertise-client-urls': `${this.#protocol}://127.0.0.1:${port}`,
+      ...(this.#certificate !== undefined && {
+        'cert-file': this.#certificate.certificateFile,
+        'key-file': this.#certificate.keyFile,
+      }),
+      'listen-peer-urls': `http://127.0.0.1:${peerPort}`,
+      'initial-advertise-peer-urls': `http://127.0.0.1:${peerPort}`,
+      'initial-cluster': this.#peers.map((peer) => `${peer.name}=http://127.0.0.1:${peer.peerPort}`).join(','),
+      'initial-cluster-token': `leasehold-${this.#peers.map((peer) => peer.port).join('-')}`,
+      'heartbeat-interval': '50',
+      'election-timeout': '500',
+      'log-level': 'fatal',
+    }
+    const args = Object.entries(settings).map(([option, value]) => `--${option}=${value}`)
+    this.process = spawn(program, args, { stdio: 'ignore' })
+    const deadline = Date.now() + startedWithinMs
+    while (!(await this.#isHealthy())) {
+      if (Date.now() > deadline) throw new Error(`etcd did not start within ${startedWithinMs} ms.`)
+      await pause(20)
+    }
+  }
+
+  /** One command, through etcdctl; resolves to what it prints. */
+  async control(...args: readonly string[]): Promise<string> {
+    const program = needProgram('etcdctl', ['etcd-client'])
+    const options = { timeout: 10_000, env: { ...process.env, ETCDCTL_API: '3' } }
+    const endpoint = `--endpoints=127.0.0.1:${this.port}`
+    const { stdout } = await promisify(execFile)(program, [endpoint, ...args], options)
+    return stdout.trimEnd()
+  }
+
+  /** Whether it leads the others. */
+  async isLeader(): Promise<boolean> {
+    const status = JSON.parse(await this.control('endpoint', 'status', '-w', 'json')) as [
+      { Status: { leader: number; header: { member_id: number } } },
+    ]
+    const { leader, header } = status[0].Status
+    return leader === header.member_id
+  }
+
+  async stop(): Promise<void> {
+    await this.kill()
+    rmSync(this.#folder, { recursive: true, force: true })
+  }
+
+  get #protocol(): 'http' | 'https' {
+    return this.#certificate === undefined ? 'http' : 'https'
+  }
+
+  #isHealthy(): Promise<boolean> {
+    return new Promise((resolve) => {
+      const options = { host: '127.0.0.1', port: this.port, path: '/health', timeout: 1000, agent: false }
+      const heard = (response: AsyncIterable<Buffer>): void => {
+        let text = ''
+        const read = async (): Promise<void> => {
+          for await (const piece of response) text += String(piece)
+        }
+        read().then(
+          () => resolve(text.includes('"health":"true"')),
+          () => resolve(false),
+        )
+      }
+      const request =
+        this.#protocol === 'http'
+          ? getPlain(options, heard)
+          : getSecure({ ...options, rejectUnauthorized: false }, heard)
+      request.on('error', () => resolve(false))
+      request.on('timeout', () => request.destroy())
+    })
+  }
+}
+
+/** The URL of them all, in this order. */
+export function urlOf(servers: readonly { readonly port: number }[]): string {
+  return `etcd://${servers.map(({ port }) => `127.0.0.1:${port}`).join(',')}`
+}

@@ -1,0 +1,42 @@
+import { execFileSync } from 'node:child_process'
+import { chmodSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import path from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { needProgram } from './debian.ts'
+
+const source = fileURLToPath(new URL('clock-shim.c', import.meta.url))
+
+/** The wall clock of a real server, which a test can set while the server runs. Start the server with `environment`. */
+export class ServerClock {
+  readonly #folder = mkdtempSync(path.join(tmpdir(), 'leasehold-clock-'))
+
+  constructor() {
+    // A server may run as another user.
+    chmodSync(this.#folder, 0o755)
+    const gcc = needProgram('gcc', ['gcc', 'libc6-dev'])
+    execFileSync(gcc, ['-shared', '-fPIC', '-O2', '-o', this.#library, source], { stdio: 'pipe' })
+    this.set(0)
+  }
+
+  get #library(): string {
+    return path.join(this.#folder, 'clock-shim.so')
+  }
+
+  get #offsetFile(): string {
+    return path.join(this.#folder, 'offset')
+  }
+
+  get environment(): Readonly<Record<string, string>> {
+    return { LD_PRELOAD: this.#library, CLOCK_OFFSET_FILE: this.#offsetFile }
+  }
+
+  /** From now on the server's time of day is the true one and this much more. */
+  set(offsetMs: number): void {
+    writeFileSync(this.#offsetFile, String(offsetMs), { mode: 0o644 })
+  }
+
+  remove(): void {
+    rmSync(this.#folder, { recursive: true, force: true })
+  }
+}

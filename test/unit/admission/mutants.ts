@@ -1,0 +1,295 @@
+/** Faults to plant in the rule. Each changes a function of one of its parts, or what it is given and answers. */
+import type { admit } from '../../../src/core/admission.ts'
+import type * as draft from '../../../src/core/admission/draft.ts'
+import type * as leaseTime from '../../../src/core/admission/lease-time.ts'
+import type * as promotion from '../../../src/core/admission/promotion.ts'
+import type { KeyView, Verdict } from '../../../src/core/admission/view.ts'
+import type * as record from '../../../src/core/claim-record.ts'
+import type { ClaimRecord } from '../../../src/core/claim-record.ts'
+import type * as conflict from '../../../src/core/conflict.ts'
+import type { Request, Standing } from '../../../src/core/driver.ts'
+import type * as fence from '../../../src/core/fence.ts'
+import type { PartName } from './scene.ts'
+
+type Real = typeof draft & typeof leaseTime & typeof promotion & typeof record & typeof conflict & typeof fence
+type Rule = typeof admit
+
+export interface Mutant {
+  /** Who must meet for the fault to show. */
+  readonly scene: readonly PartName[]
+  readonly backTicks?: number
+  /** What is said of it. */
+  readonly complaint: RegExp
+  /** The part of the rule that is changed, and how. */
+  readonly module?: string
+  readonly replace?: (real: Real) => Partial<Real>
+  readonly wrap?: (rule: Rule) => Rule
+}
+
+/** Changes what the rule decided. */
+function decide(
+  change: (verdict: Verdict, request: Request, now: number, view: KeyView) => Verdict,
+): (rule: Rule) => Rule {
+  return (rule) => (view, request, now) => change(rule(view, request, now), request, now, view)
+}
+
+/** Changes every record that is stored, and every answer and news of it alike. */
+function store(change: (after: ClaimRecord, before: ClaimRecord | undefined, now: number) => ClaimRecord) {
+  return decide((verdict, _request, now) => {
+    let { standing, news } = verdict
+    const changes = verdict.changes.map(({ before, after }) => {
+      if (after === undefined) return { before, after }
+      const changed = change(after, before, now)
+      const told = (one: Standing): Standing =>
+        one.state === 'held' ? { ...one, ttlMs: changed.expiresAt - now } : one
+      if (standing.state === 'held' && standing.fence === after.fence) standing = told(standing)
+      news = news.map((one) =>
+        one.record.claim.id === after.claim.id ? { record: changed, standing: told(one.standing) } : one,
+      )
+      return { before, after: changed }
+    })
+    return { ...verdict, standing, news, changes }
+  })
+}
+
+/** Changes what the rule sees of the store. */
+function see(change: (view: KeyView, request: Request) => Partial<KeyView>): (rule: Rule) => Rule {
+  return (rule) => (view, request, now) => {
+    const same: KeyView = {
+      lastFence: view.lastFence,
+      fenceFloor: view.fenceFloor,
+      ended: view.ended,
+      holders: () => view.holders(),
+      waiters: () => view.waiters(),
+      find: (id) => view.find(id),
+      ahead: (one) => view.ahead(one),
+      nextOrder: () => view.nextOrder(),
+    }
+    return rule({ ...same, ...change(view, request) }, request, now)
+  }
+}
+
+export const mutants: Readonly<Record<string, Mutant>> = {
+  'lets a reader in beside a writer': {
+    scene: ['writer on the left', 'reader on the left'],
+    complaint: /is not held alone/,
+    module: 'conflict',
+    replace: ({ roomFor }) => ({
+      roomFor: (claim, holders) =>
+        roomFor(claim, claim.mode === 'shared' ? [...holders].filter((one) => one.claim.mode === 'shared') : holders),
+    }),
+  },
+  'takes ranges that only touch for ones that overlap': {
+    scene: ['writer on the left', 'writer on the right'],
+    complaint: /waits for nothing/,
+    module: 'conflict',
+    replace: ({ roomFor }) => ({
+      roomFor: (claim, holders) => ([...holders].length > 0 ? 'none' : roomFor(claim, holders)),
+    }),
+  },
+  'gives one permit too many': {
+    scene: ['holder of the only permit', 'holder of the only permit'],
+    complaint: /more holders than 1/,
+    module: 'conflict',
+    replace: ({ roomFor }) => ({
+      roomFor: (claim, holders) =>
+        roomFor(
+          claim.limit === undefined ? claim : { ...claim, limit: claim.limit + 1 },
+          [...holders].map((holder) =>
+            holder.claim.limit === undefined ? holder : { claim: { ...holder.claim, limit: holder.claim.limit + 1 } },
+          ),
+        ),
+    }),
+  },
+  'mixes two limits': {
+    scene: ['holder of one of two permits', 'reader'],
+    complaint: /holders of two limits/,
+    module: 'conflict',
+    replace: ({ roomFor }) => ({
+      roomFor: (claim, holders) => {
+        const room = roomFor(claim, holders)
+        return room === 'mismatch' ? 'room' : room
+      },
+    }),
+  },
+  'lets readers overtake a writer': {
+    scene: ['reader', 'reader', 'writer'],
+    complaint: /barged in/,
+    module: 'conflict',
+    replace: () => ({ standsInTheWay: () => false, holdsUpEverybody: () => false }),
+  },
+  'mints the last fence again': {
+    scene: ['writer'],
+    complaint: /was granted an old fence/,
+    module: 'fence',
+    replace: () => ({ nextFence: (last) => Math.max(1, last) }),
+  },
+  'gives all readers one fence': {
+    scene: ['reader', 'reader'],
+    complaint: /two holders have the same fence/,
+    wrap: see((view, request) => {
+      const joins = request.op === 'claim' && view.find(request.claim.id) === undefined && view.holders().length > 0
+      return joins ? { lastFence: view.lastFence - 1 } : {}
+    }),
+  },
+  'forgets the fence of a key that is idle': {
+    scene: ['writer'],
+    complaint: /the last fence fell/,
+    wrap: decide((verdict, request) => (request.op === 'release' ? { ...verdict, lastFence: 0 } : verdict)),
+  },
+  'lets a clock set back stretch a lease': {
+    scene: ['writer'],
+    backTicks: 2,
+    complaint: /more than its ttl left/,
+    module: 'admission/lease-time',
+    replace: () => ({ judge: (one) => one }),
+  },
+  'forgets the longest hold when it renews': {
+    scene: ['writer for three ticks at most'],
+    complaint: /is held too long/,
+    module: 'admission/lease-time',
+    replace: () => ({ capByMaxHold: (end) => end }),
+  },
+  'overlooks priority': {
+    scene: ['writer', 'writer', 'urgent writer'],
+    complaint: /barged in|waits for nothing|ahead/,
+    module: 'claim-record',
+    replace: () => ({ compareRank: (one, other) => one.order - other.order }),
+  },
+  'moves nobody up when a lock is let go': {
+    scene: ['writer', 'writer'],
+    complaint: /waits for nothing|stays for ever/,
+    wrap: see((_view, request) => (request.op === 'release' ? { waiters: () => [] } : {})),
+  },
+  'starts the lease anew when a waiter is let in': {
+    scene: ['writer', 'writer'],
+    complaint: /got more time/,
+    wrap: store((after, before, now) =>
+      before?.state === 'waiting' && after.state === 'held' ? { ...after, expiresAt: now + after.ttlMs } : after,
+    ),
+  },
+  'gives a conversion less than its owner trusts': {
+    scene: ['reader', 'reader that upgrades'],
+    complaint: /believes in a lease/,
+    wrap: store((after, before, now) =>
+      before?.state === 'waiting' && after.state === 'held' ? { ...after, expiresAt: now + 1 } : after,
+    ),
+  },
+  'shortens the lease of whoever is asked to leave': {
+    scene: ['writer', 'preempting writer'],
+    complaint: /believes in a lease/,
+    wrap: store((after, _before, now) => (after.leaving === undefined ? after : { ...after, expiresAt: now + 1 })),
+  },
+  'lets whoever was asked to leave renew': {
+    scene: ['reader', 'preempting writer'],
+    complaint: /got more time/,
+    wrap: store((after, before, now) =>
+      before?.leaving !== undefined && after.state === 'held' ? { ...after, expiresAt: now + after.ttlMs } : after,
+    ),
+  },
+  'does not tell whom it grants': {
+    scene: ['writer', 'writer'],
+    complaint: /was granted and does not hear it/,
+    wrap: decide((verdict) => ({ ...verdict, news: verdict.news.filter(({ standing }) => standing.state !== 'held') })),
+  },
+  'does not tell whom it turns out': {
+    scene: ['writer', 'writer by force'],
+    complaint: /is gone for no reason/,
+    wrap: decide((verdict) => ({
+      ...verdict,
+      news: verdict.news.filter(({ standing }) => standing.state !== 'absent'),
+    })),
+  },
+  'begins a claim anew that has ended': {
+    scene: ['writer'],
+    complaint: /has ended and begins anew/,
+    module: 'admission/draft',
+    replace: ({ Draft }) => ({
+      Draft: class extends Draft {
+        override hasEnded(): boolean {
+          return false
+        }
+      },
+    }),
+  },
+  'lets a lease in its grace be converted': {
+    scene: ['graceful reader that upgrades'],
+    complaint: /took the place of nobody/,
+    module: 'admission/draft',
+    replace: ({ Draft }) => ({
+      Draft: class extends Draft {
+        override holds(id: string): boolean {
+          return this.holders.some(({ claim }) => claim.id === id)
+        }
+      },
+    }),
+  },
+  'ends a lease without its grace': {
+    scene: ['graceful writer', 'writer'],
+    complaint: /is gone for no reason/,
+    wrap: see((view) => ({
+      holders: () => view.holders().map((one) => ({ ...one, claim: { ...one.claim, graceMs: 0 } })),
+    })),
+  },
+  'ends a lease a tick late': {
+    scene: ['writer'],
+    complaint: /is over and still held|stays for ever/,
+    wrap: (rule) => (view, request, now) => rule(view, request, request.op === 'claim' ? now : now - 1),
+  },
+  'says to ask again too late': {
+    scene: ['writer', 'writer'],
+    complaint: /is told to ask again too late/,
+    wrap: decide((verdict) =>
+      verdict.standing.state === 'waiting'
+        ? { ...verdict, standing: { ...verdict.standing, againMs: verdict.standing.ttlMs } }
+        : verdict,
+    ),
+  },
+  'releases whoever holds': {
+    scene: ['writer', 'writer'],
+    complaint: /is gone for no reason/,
+    wrap: (rule) => (view, request, now) => {
+      const [holder] = view.holders()
+      const isRelease = request.op === 'release' && holder !== undefined
+      return rule(view, isRelease ? { ...request, id: holder.claim.id } : request, now)
+    },
+  },
+  'keeps a waiter that has died': {
+    scene: ['writer', 'writer'],
+    complaint: /stays for ever|waits for somebody who is gone/,
+    module: 'admission/lease-time',
+    replace: ({ judge }) => ({
+      judge: (one, now) =>
+        one.state === 'waiting' && now >= one.expiresAt ? { ...one, expiresAt: now + 1 } : judge(one, now),
+    }),
+  },
+  'lets two conversions wait for each other': {
+    scene: ['reader that upgrades', 'reader that upgrades'],
+    complaint: /wait for each other/,
+    wrap: see((view, request) => {
+      let isFirst =
+        request.op === 'claim' && request.claim.replaces !== undefined && view.find(request.claim.id) === undefined
+      return {
+        waiters: () => {
+          if (!isFirst) return view.waiters()
+          isFirst = false
+          return []
+        },
+      }
+    }),
+  },
+  'queues who would not wait': {
+    scene: ['writer', 'impatient writer'],
+    complaint: /waits though it would not/,
+    wrap: (rule) => (view, request, now) =>
+      rule(view, request.op === 'claim' ? { ...request, claim: { ...request.claim, wait: true } } : request, now),
+  },
+  'remembers an end for ever': {
+    scene: ['writer'],
+    complaint: /leaves something behind/,
+    wrap: (rule) => (view, request, now) => {
+      const verdict = rule(view, request, now)
+      return { ...verdict, ended: verdict.ended ?? view.ended }
+    },
+  },
+}

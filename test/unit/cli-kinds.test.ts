@@ -1,0 +1,160 @@
+import { describe, expect, test } from 'vitest'
+import { byteRange, connect, inode, issue, path } from '../../src/index.ts'
+import { desk } from './support/desk.ts'
+
+/** One lock of each kind, held, and a named one that reads like another. */
+async function held(store: string) {
+  const locks = await connect(store, { allowForce: true })
+  const leases = {
+    name: await locks.acquire('inode 7'),
+    inode: await locks.acquire(inode(7)),
+    path: await locks.acquire(path('/a/b')),
+    issue: await locks.acquire(issue(42)),
+    range: await locks.acquire(byteRange(9, 0, 4096)),
+  }
+  return { locks, leases }
+}
+
+const names = [
+  ['name', 'inode 7', '"inode 7"'],
+  ['inode', '7', 'inode 7'],
+  ['path', '/a/b', 'path /a/b'],
+  ['issue', '42', 'issue 42'],
+  ['range', '9:0-4096', 'range 9:0-4096'],
+] as const
+
+describe('ls', () => {
+  test('tells kinds apart, and shows names as other commands take them', async () => {
+    const { store, leasehold, shown } = desk()
+    const { locks } = await held(store)
+    expect(await leasehold('ls')).toBe(0)
+    const [headings, ...rows] = shown.output.trimEnd().split('\n')
+    expect(headings).toMatch(/^NAME +KIND +HOLDER /)
+    const firstTwo = rows.map((row) => row.split(/ {2,}/).slice(0, 2).join(', '))
+    expect(firstTwo.toSorted()).toEqual(names.map(([kind, name]) => `${name}, ${kind}`).toSorted())
+    await locks.close()
+  })
+
+  test('counts with a range those who wait for some of it', async () => {
+    const { store, leasehold, shown } = desk()
+    const locks = await connect(store)
+    await locks.acquire(byteRange(9, 0, 10))
+    await locks.acquire(byteRange(9, 100, 200))
+    locks.acquire(byteRange(9, 5, 6)).catch(() => {})
+    await expect.poll(async () => (await locks.inspect(inode(9)))?.waiters.length).toBe(1)
+    expect(await leasehold('ls')).toBe(0)
+    expect(shown.output).toMatch(/^9:0-10 .* 1$/m)
+    expect(shown.output).toMatch(/^9:100-200 .* 0$/m)
+    await locks.close()
+  })
+
+  test('--json says the kind', async () => {
+    const { store, leasehold, shown } = desk()
+    const { locks } = await held(store)
+    expect(await leasehold('ls', '--json')).toBe(0)
+    const documents = shown.output
+      .trimEnd()
+      .split('\n')
+      .map((line) => JSON.parse(line) as { kind: string; name: string; holders: { range?: object }[] })
+    expect(documents.map(({ kind, name }) => `${kind} ${name}`).toSorted()).toEqual(
+      ['name inode 7', 'inode 7', 'path /a/b', 'issue 42', 'inode 9'].toSorted(),
+    )
+    const ranges = documents.find(({ name }) => name === '9')?.holders.map(({ range }) => range)
+    expect(ranges).toEqual([{ start: 0, end: 4096 }])
+    await locks.close()
+  })
+})
+
+describe.each(names)('a lock of the kind %s called %s', (kind, name, label) => {
+  test('is explained', async () => {
+    const { store, leasehold, shown } = desk()
+    const { locks, leases } = await held(store)
+    expect(await leasehold('explain', '--kind', kind, name)).toBe(0)
+    expect(shown.output).toContain(`${label} (${leases[kind].key})\n`)
+    expect(shown.output).toContain(`fence ${leases[kind].fence},`)
+    expect(shown.output.split('held by')).toHaveLength(2)
+    shown.output = ''
+    expect(await leasehold('explain', '--kind', kind, name, '--json')).toBe(0)
+    expect(JSON.parse(shown.output)).toMatchObject({ kind, name, holders: [{ fence: leases[kind].fence }] })
+    await locks.close()
+  })
+
+  test('is evicted, and no other', async () => {
+    const { store, leasehold, shown } = desk()
+    const { locks, leases } = await held(store)
+    expect(await leasehold('evict', name, '--kind', kind, '--reason', 'stuck', '--yes')).toBe(0)
+    expect(shown.output).toBe(`evicted fence ${leases[kind].fence} from ${label}\n`)
+    await expect.poll(() => leases[kind].held).toBe(false)
+    const lost = Object.values(leases).filter((lease) => !lease.held)
+    expect(lost).toEqual([leases[kind]])
+    await locks.close()
+  })
+
+  test('is watched', async () => {
+    const { store, leasehold, shown } = desk()
+    const { locks, leases } = await held(store)
+    const watching = leasehold('watch', name, '--kind', kind)
+    await expect.poll(() => shown.output).toContain(`with fence ${leases[kind].fence}\n`)
+    expect(shown.output).toContain(` ${label}: held by`)
+    process.emit('SIGTERM', 'SIGTERM')
+    expect(await watching).toBe(143)
+    await locks.close()
+  })
+
+  test('is taken, and waited for under this name', async () => {
+    const { store, leasehold, shown } = desk()
+    const { locks } = await held(store)
+    expect(await leasehold('run', name, '--kind', kind, '--no-wait', '--', 'true')).toBe(75)
+    await locks.close()
+    expect(await leasehold('run', name, '--kind', kind, '--', 'true')).toBe(0)
+    expect(await leasehold('explain', name, '--kind', kind)).toBe(0)
+    expect(shown.output).toBe(`${label} is free: nobody holds it and nobody waits.\n`)
+  })
+})
+
+describe('of an inode with ranges', () => {
+  test.each([
+    ['range', '9:5-20', [true, false]],
+    ['inode', '9', [true, true]],
+  ] as const)('%s %s concerns those that touch it', async (kind, name, concerned) => {
+    const { store, leasehold, shown } = desk()
+    await using locks = await connect(store)
+    const leases = [await locks.acquire(byteRange(9, 0, 10)), await locks.acquire(byteRange(9, 100, 200))]
+    expect(await leasehold('explain', '--kind', kind, name)).toBe(0)
+    expect(leases.map(({ fence }) => shown.output.includes(`fence ${fence},`))).toEqual(concerned)
+    expect(await leasehold('evict', '--kind', kind, name, '--reason', 'x', '--yes')).toBe(0)
+    const [, apart] = leases
+    await expect.poll(() => leases[0]?.held).toBe(false)
+    await expect.poll(() => apart?.held).toBe(!concerned[1])
+  })
+
+  test('a range beside them is free', async () => {
+    const { store, leasehold, shown } = desk()
+    await using locks = await connect(store)
+    const lease = await locks.acquire(byteRange(9, 0, 10))
+    expect(await leasehold('explain', '--kind', 'range', '9:10-20')).toBe(0)
+    expect(shown.output).toBe('range 9:10-20 is free: nobody holds it and nobody waits.\n')
+    expect(await leasehold('evict', '--kind', 'range', '9:10-20', '--reason', 'x', '--yes')).toBe(1)
+    expect(lease.held).toBe(true)
+  })
+})
+
+describe('wrong names', () => {
+  test.each([
+    ['indoe', '7', 'not one of name, path, inode, issue, range.'],
+    ['inode', 'seven', '"seven" is not the number of an inode: 7'],
+    ['issue', '0', 'An issue must be a whole number of at least 1'],
+    ['path', 'a/b', 'is not absolute'],
+    ['range', '7', '"7" is no range. Write INODE:START-END'],
+    ['range', '7:9-3', 'empty or reversed'],
+  ])('%s %s', async (kind, name, message) => {
+    const { leasehold, shown } = desk()
+    expect(await leasehold('explain', '--kind', kind, name)).toBe(64)
+    expect(shown.errors).toContain(message)
+  })
+
+  test('watch --all takes no kind', async () => {
+    const { leasehold } = desk()
+    expect(await leasehold('watch', '--all', '--kind', 'inode')).toBe(64)
+  })
+})

@@ -1,0 +1,149 @@
+import { existsSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import path from 'node:path'
+import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { identifyStores } from '../../src/cli/stores/store-identity.ts'
+import { connect } from '../../src/index.ts'
+import { desk } from './support/desk.ts'
+
+let folder: string
+beforeEach(() => {
+  folder = mkdtempSync(path.join(tmpdir(), 'leasehold-proof-'))
+})
+afterEach(() => rmSync(folder, { recursive: true }))
+const inFolder = (name: string) => path.join(folder, name)
+
+/** A lock "a" in a file of its own, and the proof of it. */
+async function acquired(...more: string[]) {
+  const { leasehold, shown } = desk()
+  const store = `sqlite:${inFolder('a.sqlite')}`
+  const proof = inFolder('proof')
+  expect(await leasehold('acquire', 'a', '--ttl', '10m', '--proof', proof, '--store', store, ...more)).toBe(0)
+  const isHeld = async () => {
+    await using locks = await connect(store)
+    return (await locks.inspect('a')) !== null
+  }
+  return { leasehold, shown, store, proof, isHeld }
+}
+
+describe('a proof', () => {
+  test('knows its store, whatever the variable names', async () => {
+    const { leasehold, proof, isHeld } = await acquired()
+    expect(await leasehold('renew', '--proof', proof)).toBe(0)
+    expect(await leasehold('release', '--proof', proof)).toBe(0)
+    expect(await isHeld()).toBe(false)
+    expect(existsSync(proof)).toBe(false)
+  })
+
+  test('is not asked about in another store, and stays', async () => {
+    const { leasehold, shown, store, proof, isHeld } = await acquired()
+    const other = `sqlite:${inFolder('b.sqlite')}`
+    await (await connect(other)).close()
+    for (const command of ['renew', 'release']) {
+      expect(await leasehold(command, '--proof', proof, '--store', other)).toBe(64)
+      expect(shown.errors).toContain(`The proof is of a lock in ${store}, not in ${other}`)
+      expect(shown.errors).not.toMatch(/is over|no longer yours/)
+    }
+    expect(await isHeld()).toBe(true)
+    expect(await leasehold('release', '--proof', proof, '--store', store)).toBe(0)
+  })
+
+  test('is of one namespace', async () => {
+    const { leasehold, shown, proof, isHeld } = await acquired()
+    for (const command of ['renew', 'release']) {
+      expect(await leasehold(command, '--proof', proof, '--namespace', 'other')).toBe(64)
+      expect(shown.errors).toContain('in the namespace "default", not "other"')
+    }
+    expect(await isHeld()).toBe(true)
+    expect(await leasehold('release', '--proof', proof, '--namespace', 'default')).toBe(0)
+  })
+
+  test('goes when its own store says that the lock is over', async () => {
+    const { leasehold, shown, store, proof } = await acquired()
+    await using locks = await connect(store, { allowForce: true })
+    await locks.evict('a', { reason: 'stuck' })
+    expect(await leasehold('renew', '--proof', proof)).toBe(76)
+    expect(existsSync(proof)).toBe(true)
+    expect(await leasehold('release', '--proof', proof)).toBe(76)
+    expect(shown.errors).toContain('the lock is no longer yours')
+    expect(existsSync(proof)).toBe(false)
+  })
+
+  test('stays when the file of its store is gone', async () => {
+    const { leasehold, shown, proof } = await acquired()
+    for (const ending of ['', '-wal', '-shm']) rmSync(`${inFolder('a.sqlite')}${ending}`, { force: true })
+    expect(await leasehold('renew', '--proof', proof)).toBe(69)
+    expect(await leasehold('release', '--proof', proof)).toBe(69)
+    expect(shown.errors).toContain('There is no lock file')
+    expect(existsSync(proof)).toBe(true)
+    expect(existsSync(inFolder('a.sqlite'))).toBe(false)
+  })
+
+  test('of an older version does not say which store it is of, and still works', async () => {
+    const { leasehold, shown, store, proof, isHeld } = await acquired()
+    const { store: _store, ...old } = JSON.parse(readFileSync(proof, 'utf8')) as Record<string, unknown>
+    writeFileSync(proof, JSON.stringify(old))
+    for (const command of ['renew', 'release']) {
+      expect(await leasehold(command, '--proof', proof)).toBe(76)
+      expect(shown.errors).toContain('does not say whether it is the right one')
+      expect(shown.errors).not.toMatch(/is over|no longer yours/)
+    }
+    expect(await leasehold('renew', '--proof', proof, '--store', store)).toBe(0)
+    expect(await leasehold('release', '--proof', proof, '--store', store)).toBe(0)
+    expect(await isHeld()).toBe(false)
+  })
+
+  test('of a store with a password keeps it to itself, and asks for it', async () => {
+    const { leasehold, shown, proof } = await acquired()
+    const read = JSON.parse(readFileSync(proof, 'utf8')) as object
+    writeFileSync(proof, JSON.stringify({ ...read, store: identifyStores('redis://:secret@127.0.0.1:1/2') }))
+    expect(readFileSync(proof, 'utf8')).not.toContain('secret')
+    expect(await leasehold('release', '--proof', proof)).toBe(64)
+    expect(shown.errors).toContain('in redis://127.0.0.1:1/2. Its URL said more, such as a password')
+    expect(await leasehold('release', '--proof', proof, '--store', 'redis://:other@127.0.0.1:1/2')).toBe(69)
+    expect(existsSync(proof)).toBe(true)
+  })
+})
+
+describe('the same store', () => {
+  test.each([
+    ['redis://127.0.0.1', 'redis://user:pass%40word@127.0.0.1:6379/0'],
+    ['redis://HOST:7000/3', 'redis://host:7000/3?password=x'],
+    ['redis-cluster://a,b', 'redis-cluster://:x@a,b'],
+    ['postgres://host/app?schema=locks', 'postgresql://user:a@b@host:5432/app?poolSize=3&schema=locks'],
+    ['mongodb://a,b/app', 'mongodb://u:p@a:27017,b:27017/app?replicaSet=rs'],
+    ['https://locks.example', 'https://LOCKS.example:443/'],
+    ['github:Owner/Repo', 'github:owner/repo?settle=5s'],
+    ['quorum:redis://a,redis://b,redis://c', 'quorum:redis://:x@a,redis://b:6379,redis://c,?votesAfter=2m'],
+  ])('%s is %s', (one, other) => {
+    expect(identifyStores(other).url).toBe(identifyStores(one).url)
+    expect(identifyStores(one).isWhole).toBe(true)
+  })
+
+  test.each([
+    ['redis://a', 'redis://a/1'],
+    ['redis://a', 'rediss://a'],
+    ['redis://a', 'redis://a:1'],
+    ['postgres://a/b', 'postgres://a/b?schema=c'],
+    ['postgres://a/b', 'postgres-advisory://a/b'],
+    ['sqlite:a', 'sqlite:b'],
+  ])('%s is not %s', (one, other) => {
+    expect(identifyStores(other).url).not.toBe(identifyStores(one).url)
+  })
+
+  test('is a file by any of its names', () => {
+    writeFileSync(inFolder('real.sqlite'), '')
+    symlinkSync(inFolder('real.sqlite'), inFolder('other.sqlite'))
+    expect(identifyStores(`sqlite:${inFolder('other.sqlite')}`)).toEqual(
+      identifyStores(`sqlite:${inFolder('real.sqlite')}`),
+    )
+  })
+
+  test('is known by its URL alone unless that had a secret, or anything that might be one', () => {
+    for (const url of ['redis://:secret@h', 'postgres://h/d?sslpassword=secret', 'http://h?token=secret']) {
+      const identity = identifyStores(url)
+      expect(identity.isWhole).toBe(false)
+      expect(identity.url).not.toContain('secret')
+    }
+  })
+})

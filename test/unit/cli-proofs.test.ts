@@ -1,0 +1,39 @@
+import { existsSync, mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import path from 'node:path'
+import { expect, onTestFinished, test, vi } from 'vitest'
+import { describeStore } from '../../src/cli/stores/store.ts'
+import { connect } from '../../src/index.ts'
+import { desk } from './support/desk.ts'
+
+const disk = vi.hoisted(() => ({ isFull: false }))
+
+vi.mock('node:fs', async (original) => {
+  const fs = await original<typeof import('node:fs')>()
+  const write: typeof fs.writeFileSync = (file, text, options) => {
+    if (!disk.isFull) return fs.writeFileSync(file, text, options)
+    // What a full disk does: there is a file, and nothing in it.
+    fs.writeFileSync(file, '', options)
+    throw Object.assign(new Error('ENOSPC: no space left on device'), { code: 'ENOSPC' })
+  }
+  return { ...fs, writeFileSync: write }
+})
+
+test('a store is shown to people without the secrets of its URL', () => {
+  expect(describeStore('https://to@ken@host/path?key=secret')).toBe('https://host/path')
+  expect(describeStore('quorum:http://a@one,http://b@two')).toBe('quorum:http://one,http://two')
+})
+
+test('a proof that does not fit on the disk leaves neither a file nor a lock', async () => {
+  const folder = mkdtempSync(path.join(tmpdir(), 'leasehold-proof-'))
+  onTestFinished(() => rmSync(folder, { recursive: true }))
+  const file = path.join(folder, 'proof')
+  const { store, leasehold, shown } = desk()
+  await using locks = await connect(store)
+  disk.isFull = true
+  expect(await leasehold('acquire', 'a', '--ttl', '10m', '--proof', file)).not.toBe(0)
+  disk.isFull = false
+  expect(shown.errors).toContain('no space left')
+  expect(existsSync(file)).toBe(false)
+  expect(await locks.inspect('a')).toBeNull()
+})

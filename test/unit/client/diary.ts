@@ -1,0 +1,106 @@
+import type { Lease } from '../../../src/index.ts'
+import type { Wanted } from '../../../src/testing/history/event.ts'
+import type { HistoryEvent } from '../../../src/testing/index.ts'
+import type { Setting } from './setting.ts'
+
+type Untimed = HistoryEvent extends infer Each ? (Each extends HistoryEvent ? Omit<Each, 'at'> : never) : never
+
+/** What may come of asking, in such weather; anything else is a fault. */
+const expected = new Set(['TIMEOUT', 'ABORTED', 'UNAVAILABLE', 'DEADLOCK', 'NOT_HELD', 'LOST'])
+
+/** Tells the history what one worker does, and until when it trusts what it holds. */
+export class Diary {
+  readonly #setting: Setting
+  /** What it holds, by key and fence. */
+  readonly #held = new Map<string, { readonly attempt: string; readonly lease: Lease }>()
+  #turns = 0
+  #asking: string | undefined
+
+  constructor(setting: Setting) {
+    this.#setting = setting
+    setting.locks.on('renewed', (lease) => {
+      const held = this.#held.get(nameOf(lease))
+      if (held === undefined) return
+      this.tell({ type: 'renewed', attempt: held.attempt, deadline: this.deadlineOf(held.lease) })
+    })
+    if (!setting.alone) return
+    setting.locks.on('waiting', () => {
+      if (this.#asking !== undefined) this.tell({ type: 'queued', attempt: this.#asking })
+    })
+  }
+
+  begin(wanted: Wanted): string {
+    const { client, name } = this.#setting
+    const attempt = `${name}/${(this.#turns += 1)}`
+    this.#asking = attempt
+    this.tell({ type: 'acquire', client, attempt, ...wanted })
+    return attempt
+  }
+
+  /** Of several attempts that are one call: which of them waits is not known. */
+  beginAll(all: readonly Wanted[]): readonly string[] {
+    const attempts = all.map((wanted) => this.begin(wanted))
+    this.#asking = undefined
+    return attempts
+  }
+
+  async attempt(attempt: string, ask: () => Promise<Lease>): Promise<Lease | undefined> {
+    try {
+      const lease = await ask()
+      this.got(attempt, lease)
+      return lease
+    } catch (error) {
+      this.refused(attempt, error)
+      return undefined
+    }
+  }
+
+  unlessExpected(error: unknown): void {
+    const { code = '' } = error as { code?: string }
+    if (!expected.has(code) && !(code === 'CLOSED' && this.#setting.locks.client.closed)) throw error
+  }
+
+  refused(attempt: string, error: unknown): void {
+    this.unlessExpected(error)
+    this.tell({ type: 'refused', attempt })
+  }
+
+  got(attempt: string, lease: Lease): void {
+    this.#asking = undefined
+    this.#held.set(nameOf(lease), { attempt, lease })
+    this.tell({ type: 'granted', attempt, fence: lease.fence, deadline: this.deadlineOf(lease) })
+    lease.signal.addEventListener('abort', () => this.tell({ type: 'lost', attempt }))
+  }
+
+  /** From here on the lease is not trusted. */
+  ends(attempt: string, lease: Lease): void {
+    this.#held.delete(nameOf(lease))
+    this.tell({ type: 'release', attempt })
+  }
+
+  /** The client is about to be closed, which lets go of all it has. */
+  endsAll(): void {
+    for (const { attempt, lease } of this.#held.values()) this.ends(attempt, lease)
+  }
+
+  async letGo(attempt: string, lease: Lease): Promise<void> {
+    this.ends(attempt, lease)
+    await lease.release()
+    this.tell({ type: 'released', attempt })
+  }
+
+  /** When the lease can no longer be trusted, by true time. */
+  deadlineOf(lease: Lease): number {
+    const { world, process } = this.#setting
+    return world.now + lease.remainingMs / process.rate
+  }
+
+  tell(event: Untimed): void {
+    this.#setting.events.push({ at: this.#setting.world.now, ...event })
+  }
+}
+
+/** Fences of different keys may be equal. */
+function nameOf({ key, fence }: Pick<Lease, 'key' | 'fence'>): string {
+  return `${key} ${fence}`
+}

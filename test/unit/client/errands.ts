@@ -1,0 +1,94 @@
+import type { Lease } from '../../../src/index.ts'
+import type { Diary } from './diary.ts'
+import type { Setting } from './setting.ts'
+import { anyOptions } from './wishes.ts'
+
+/** Clocks run a little differently: how much of a time by the store's clock is certain by true time. */
+const certainShare = 0.95
+
+/** What is built on locks: jobs that run once, tasks, and parties that take what they have. */
+export class Errands {
+  readonly #setting: Setting
+  readonly #diary: Diary
+
+  constructor(setting: Setting, diary: Diary) {
+    this.#setting = setting
+    this.#diary = diary
+  }
+
+  /** Whoever has the task completes it, mostly; it is remembered for less than its lease would have lasted, or for more. */
+  async doTask(): Promise<void> {
+    const { world, process, locks } = this.#setting
+    const id = String(world.between(1, 3))
+    const attempt = this.#diary.begin({ key: `task ${id}`, mode: 'exclusive' })
+    try {
+      const task = await locks.claim('tasks', id, { ttl: world.between(500, 1500) })
+      if (task.state !== 'claimed') return this.#diary.tell({ type: 'refused', attempt })
+      this.#diary.got(attempt, task.lease)
+      await process.wait(world.chance(0.2) ? world.between(300, 1200) : world.between(1, 60))
+      if (world.chance(0.3)) return await this.#diary.letGo(attempt, task.lease)
+      const completing = task.complete({ remember: world.between(200, 2500) })
+      this.#diary.tell({ type: 'renewed', attempt, deadline: this.#diary.deadlineOf(task.lease) })
+      await completing.catch(async (error: unknown) => {
+        this.#diary.unlessExpected(error)
+        // It is this worker's still.
+        await this.#diary.letGo(attempt, task.lease)
+      })
+    } catch (error) {
+      this.#diary.refused(attempt, error)
+    }
+  }
+
+  /** A scheduled job. Nobody else begins it too early, whatever becomes of this process. */
+  async runOnce(): Promise<void> {
+    const { world, process, locks } = this.#setting
+    const atMost = world.between(500, 2000)
+    const atLeast = world.chance(0.3) ? 0 : world.between(100, atMost)
+    const askedAt = world.now
+    const attempt = this.#diary.begin({ key: 'job', mode: 'exclusive' })
+    try {
+      const { ran } = await locks.once('job', { atMost, atLeast }, async (lease) => {
+        const keptOff = this.#keepOff(attempt, lease, askedAt + atMost * certainShare)
+        this.#diary.got(attempt, lease)
+        await process.wait(world.chance(0.2) ? world.between(300, 1200) : world.between(1, 60))
+        this.#diary.ends(attempt, lease)
+        keptOff(atLeast)
+      })
+      if (!ran) this.#diary.tell({ type: 'refused', attempt })
+    } catch (error) {
+      this.#diary.refused(attempt, error)
+    }
+  }
+
+  /** Others are kept off until the job's time is over, or for what its end then says: a crash does not change that. */
+  #keepOff(attempt: string, { fence }: Lease, until: number): (atLeastMs: number) => void {
+    const { world } = this.#setting
+    const since = world.now
+    const kept = `${attempt} kept off`
+    this.#diary.tell({ type: 'acquire', client: 'the schedule', attempt: kept, key: 'schedule', mode: 'exclusive' })
+    this.#diary.tell({ type: 'granted', attempt: kept, fence, deadline: until })
+    return (atLeastMs) => {
+      const deadline = Math.min(until, since + atLeastMs * certainShare)
+      this.#diary.tell({ type: 'renewed', attempt: kept, deadline })
+    }
+  }
+
+  /** A lock inside itself: it is let go with the outermost. */
+  async reenter(): Promise<void> {
+    const { world, process, locks } = this.#setting
+    const within = async (outer: Lease | undefined, depth: number): Promise<void> => {
+      const attempt = this.#diary.begin({ key: 'orders', mode: 'exclusive' })
+      const running = locks.run('orders', { ...anyOptions(this.#setting), reentrant: true }, async (lease) => {
+        // Else the outer one was lost, and this is a lock like any other.
+        const isSame = lease === outer
+        if (isSame) this.#diary.tell({ type: 'refused', attempt })
+        else this.#diary.got(attempt, lease)
+        if (depth > 0) await within(lease, depth - 1)
+        await process.wait(world.between(1, 60))
+        if (!isSame) this.#diary.ends(attempt, lease)
+      })
+      await running.catch((error: unknown) => this.#diary.refused(attempt, error))
+    }
+    await within(undefined, world.between(1, 3))
+  }
+}

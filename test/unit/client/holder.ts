@@ -1,0 +1,149 @@
+import type { AcquireOptions, Lease } from '../../../src/index.ts'
+import type { Wanted } from '../../../src/testing/history/event.ts'
+import { Diary } from './diary.ts'
+import type { PassedLease, Setting, Subject } from './setting.ts'
+import { anyOptions } from './wishes.ts'
+
+interface Habits {
+  /** How often it does something, at most. */
+  readonly stepsMax: number
+  /** How likely it then renews, or hands off. */
+  readonly renews: number
+  readonly handsOff: number
+  readonly ttlMinMs: number
+}
+
+const usual: Habits = { stepsMax: 3, renews: 0.3, handsOff: 0.1, ttlMinMs: 200 }
+const habitsOf: Partial<Record<Subject, Habits>> = {
+  'hand-offs': { stepsMax: 5, renews: 0.6, handsOff: 0.4, ttlMinMs: 500 },
+  renewals: { stepsMax: 8, renews: 0.7, handsOff: 0, ttlMinMs: 400 },
+}
+
+/** Does what holders do with a lease, and tells the diary. */
+export class Holder {
+  readonly #setting: Setting
+  readonly #diary: Diary
+  readonly #habits: Habits
+
+  constructor(setting: Setting, diary: Diary) {
+    this.#setting = setting
+    this.#diary = diary
+    this.#habits = habitsOf[setting.about] ?? usual
+  }
+
+  /** Holds, looks, renews, converts, in any order, and lets go or hands off. */
+  async hold(attempt: string, wanted: Wanted, lease: Lease): Promise<void> {
+    const { world, process } = this.#setting
+    const { stepsMax, renews, handsOff } = this.#habits
+    for (let steps = world.between(0, stepsMax); steps > 0 && lease.held; steps -= 1) {
+      await process.wait(world.chance(0.2) ? world.between(300, 1200) : world.between(1, 60))
+      if (!lease.held) break
+      this.#diary.tell({ type: 'checked', attempt })
+      if (world.chance(0.5)) lease.progress()
+      const whim = world.random()
+      if (whim < 0.05) lease.stopHeartbeat()
+      else if (whim < 0.1) lease.startHeartbeat()
+      else if (whim < 0.1 + renews) await this.#renew(attempt, lease)
+      if (wanted.key === 'book' && lease.held && world.chance(0.4)) return this.#convert(attempt, wanted, lease)
+      if (lease.held && world.chance(handsOff)) return this.#handOff(attempt, wanted, lease)
+    }
+    await this.#diary.letGo(attempt, lease)
+  }
+
+  /** By a ttl of another length: what is trusted may become less at once. */
+  async #renew(attempt: string, lease: Lease): Promise<void> {
+    const { world, traces } = this.#setting
+    const answered = lease.renew(world.between(this.#habits.ttlMinMs, 2500))
+    traces.owe('a renewal', answered)
+    const renewing = answered.catch((error: unknown) => this.#diary.unlessExpected(error))
+    this.#diary.tell({ type: 'renewed', attempt, deadline: this.#diary.deadlineOf(lease) })
+    // Who does not wait for the answer may ask for something else meanwhile.
+    if (world.chance(0.7)) await renewing
+  }
+
+  async #convert(attempt: string, { key, mode }: Wanted, lease: Lease): Promise<void> {
+    const next = { key, mode: mode === 'shared' ? 'exclusive' : 'shared', jumps: true } as const
+    // Readers are let in before the writer that it was hears of it.
+    if (next.mode === 'shared') this.#diary.tell({ type: 'release', attempt })
+    const conversion = this.#diary.begin(next)
+    const converted = await this.#diary.attempt(conversion, async () => {
+      const converting = next.mode === 'shared' ? lease.downgrade() : this.#upgrade(lease)
+      const successor = await converting
+      this.#diary.ends(attempt, lease)
+      return successor
+    })
+    return converted === undefined ? this.#diary.letGo(attempt, lease) : this.hold(conversion, next, converted)
+  }
+
+  #upgrade(lease: Lease): Promise<Lease> {
+    const { wait = this.#setting.world.between(10, 1500), signal } = anyOptions(this.#setting)
+    return lease.upgrade({ wait, ...(signal !== undefined && { signal }) })
+  }
+
+  /** To whichever process finds the proof first, this one among them; at times long after. */
+  async #handOff(attempt: string, wanted: Wanted, lease: Lease): Promise<void> {
+    const { world, passed } = this.#setting
+    try {
+      const proof = await lease.handOff()
+      this.#diary.ends(attempt, lease)
+      const twice = world.chance(0.1)
+      const left: PassedLease = {
+        // As text: that is how it travels.
+        proof: JSON.parse(JSON.stringify(proof)) as PassedLease['proof'],
+        wanted,
+        origin: wanted.resumes ?? attempt,
+        foundAt: world.now + (world.chance(0.7) ? 0 : world.between(50, 1500)),
+        ttlMs: world.chance(0.5) ? world.between(200, 2500) : undefined,
+        twice,
+      }
+      passed.push(...(twice ? [left, left] : [left]))
+    } catch (error) {
+      this.#diary.unlessExpected(error)
+      await this.#diary.letGo(attempt, lease)
+    }
+  }
+
+  /** Takes over what another left, if there is anything. */
+  async resumeAny(): Promise<void> {
+    const { world, passed } = this.#setting
+    const index = passed.findIndex(({ foundAt }) => foundAt <= world.now)
+    const [found] = index < 0 ? [] : passed.splice(index, 1)
+    if (found === undefined) return
+    if (found.twice) return this.#offTheRecord.#resumeShared(found)
+    const wanted: Wanted = { ...found.wanted, jumps: true, resumes: found.origin }
+    const attempt = this.#diary.begin(wanted)
+    const resumed = await this.#diary.attempt(attempt, () => this.#resume(found))
+    if (resumed !== undefined) await this.hold(attempt, wanted, resumed)
+  }
+
+  async #resumeShared(found: PassedLease): Promise<void> {
+    const attempt = this.#diary.begin(found.wanted)
+    try {
+      const lease = await this.#resume(found)
+      this.#diary.got(attempt, lease)
+      await this.hold(attempt, found.wanted, lease)
+    } catch (error) {
+      // This client has it already.
+      if ((error as { code?: string }).code !== 'INVALID') this.#diary.unlessExpected(error)
+    }
+  }
+
+  /** The same holder, doing what nobody judges. */
+  get #offTheRecord(): Holder {
+    const setting: Setting = { ...this.#setting, events: [], passed: [] }
+    return new Holder(setting, new Diary(setting))
+  }
+
+  /** Whoever gets no answer asks for the same ttl again. */
+  async #resume(found: PassedLease, tries = 3): Promise<Lease> {
+    const { locks, world } = this.#setting
+    const { proof, ttlMs } = found
+    try {
+      const options = { ...(ttlMs !== undefined && { ttl: ttlMs }), ...(world.chance(0.3) && { heartbeat: 'manual' }) }
+      return await locks.resume(proof, options as AcquireOptions)
+    } catch (error) {
+      if (tries === 1 || (error as { code?: string }).code !== 'UNAVAILABLE') throw error
+      return this.#resume(found, tries - 1)
+    }
+  }
+}

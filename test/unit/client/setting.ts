@@ -1,0 +1,49 @@
+import type { LeaseProof, Locks } from '../../../src/index.ts'
+import type { Wanted } from '../../../src/testing/history/event.ts'
+import type { HistoryEvent } from '../../../src/testing/index.ts'
+import type { World } from '../../support/world.ts'
+import type { SimulatedProcess } from './simulated-process.ts'
+import type { Traces } from './traces.ts'
+
+/** A lease between two processes. */
+export interface PassedLease {
+  readonly proof: LeaseProof
+  readonly wanted: Wanted
+  /** The attempt that was granted it. */
+  readonly origin: string
+  /** When somebody finds the proof. */
+  readonly foundAt: number
+  /** What whoever resumes it asks for, each time it tries. */
+  readonly ttlMs: number | undefined
+  /** The same proof was given away twice: who resumes it shares it with somebody, and nothing is promised to either. */
+  readonly twice: boolean
+}
+
+/**
+ * What a tour is about, so that what is rare meets often. Reads: one lock, for many readers or one writer. Renewals: one that
+ * is held for long and renewed for ttls of every length. Permits: a semaphore whose number is being changed.
+ */
+export type Subject = 'everything' | 'reads' | 'renewals' | 'hand-offs' | 'permits' | 'web locks'
+
+/** Where a worker lives, and what it may do there. */
+export interface Setting {
+  readonly world: World
+  readonly process: SimulatedProcess
+  readonly locks: Locks
+  /** The process, in the history. */
+  readonly client: string
+  readonly name: string
+  readonly events: HistoryEvent[]
+  readonly traces: Traces
+  /** Workers in the middle of a turn. */
+  readonly waiting: Set<string>
+  /** Leases that were handed off, for any process to resume. */
+  readonly passed: PassedLease[]
+  /** Whether nobody else uses this client: then what it is told of queues is this worker's. */
+  readonly alone: boolean
+  /** Whether the store keeps a queue. */
+  readonly queues: boolean
+  readonly about: Subject
+  /** Whether it only takes over what others hand off: who waits for a lock finds no proofs. */
+  readonly receives: boolean
+}

@@ -1,0 +1,48 @@
+import type { StartThread } from '../../../src/api/client.ts'
+import { Heartbeats, sift, type Report } from '../../../src/api/heartbeats.ts'
+import type { LockDriver } from '../../../src/core/driver.ts'
+import type { World } from '../../support/world.ts'
+import type { SimulatedProcess } from './simulated-process.ts'
+
+/**
+ * The heartbeat thread of a process: `own` is when it runs, `main` when the other thread does. What they tell each other
+ * arrives in order, a little later, or when the one that is told goes on.
+ */
+export function simulatedThread(
+  world: World,
+  main: SimulatedProcess,
+  own: SimulatedProcess,
+  driver: LockDriver,
+): StartThread {
+  return async (report) => {
+    let reports: Report[] = []
+    const drain = (): void => {
+      const arrived = reports
+      reports = []
+      for (const each of sift(arrived)) report(each)
+    }
+    const heartbeats = new Heartbeats(driver, own.environment, (each) => {
+      reports.push(each)
+      world.at(world.between(0, 3), () => main.enter(drain))
+    })
+    let orders: (() => void)[] = []
+    const order = (action: () => void): void => {
+      orders.push(action)
+      world.at(world.between(0, 3), () => own.enter(carryOut))
+    }
+    const carryOut = (): void => {
+      const arrived = orders
+      orders = []
+      for (const action of arrived) action()
+    }
+    return {
+      watch: (claim) => order(() => heartbeats.watch(claim)),
+      unwatch: (id) => order(() => heartbeats.unwatch(id)),
+      drain,
+      close: () =>
+        new Promise((resolve) => {
+          order(() => void heartbeats.close().then(() => main.enter(resolve)))
+        }),
+    }
+  }
+}

@@ -1,0 +1,103 @@
+import { getEventListeners } from 'node:events'
+import type { LockDriver } from '../../../src/core/driver.ts'
+import type { Locks } from '../../../src/index.ts'
+import type { SimulatedProcess } from './simulated-process.ts'
+
+/** What a client must not leave behind: promises that never settle, listeners, and requests after it has gone. */
+export class Traces {
+  readonly #client: string
+  /** Each says what is wrong, if anything is. */
+  readonly #checks: (() => string | false)[] = []
+  readonly #kept: string[] = []
+
+  constructor(client: string) {
+    this.#client = client
+  }
+
+  get found(): readonly string[] {
+    const left = this.#checks.flatMap((check) => check() || [])
+    return [...this.#kept, ...left].map((what) => `${this.#client}: ${what}`)
+  }
+
+  /** A promise that must settle, whatever happens and whoever awaits it. */
+  owe(what: string, promise: Promise<unknown>): void {
+    let owed = true
+    const settle = (): void => void (owed = false)
+    promise.then(settle, settle)
+    this.#checks.push(() => owed && `${what} has not settled`)
+  }
+
+  /** A signal that nobody may listen to when what it was for is over. */
+  lend(signal: AbortSignal): void {
+    this.#checks.push(() => getEventListeners(signal, 'abort').length > 0 && 'a signal is listened to still')
+  }
+
+  /** The same driver, which notes whether it is used after it was closed, or not closed at all. */
+  watch(driver: LockDriver): LockDriver {
+    let closed = false
+    let listeners = 0
+    const use = (what: string): void => {
+      if (closed) this.#kept.push(`${what} after the driver was closed`)
+    }
+    this.#checks.push(() => !closed && 'the driver was not closed')
+    this.#checks.push(() => listeners > 0 && 'news is listened to still')
+    return {
+      name: driver.name,
+      supports: driver.supports,
+      open: () => driver.open(),
+      send: (requests) => {
+        use(requests.map(({ op }) => op).join())
+        return driver.send(requests)
+      },
+      list: (query) => driver.list(query),
+      listen: (heard) => {
+        const listening = driver.listen?.(heard)
+        listeners += 1
+        return {
+          [Symbol.dispose]: () => {
+            listeners -= 1
+            listening?.[Symbol.dispose]()
+          },
+        }
+      },
+      close: () => {
+        closed = true
+        return driver.close()
+      },
+    }
+  }
+
+  /** Looks at a client that was closed. */
+  lookAfter({ client }: Locks): void {
+    const { leases, office } = client
+    const { waiters, tenures, alarm } = office
+    this.#note('closed', { leases: leases.size, waiters: waiters.size, claims: tenures.size, alarms: alarm.sleepers })
+  }
+
+  /** Looks at a client that nobody uses any more. */
+  async lookAt(locks: Locks, process: SimulatedProcess): Promise<void> {
+    // Whatever could not be released is over by itself.
+    await process.wait(idleMs)
+    // A lease in hand keeps no process alive, unless somebody was forgotten who waits.
+    const lease = await locks.tryAcquire(`idle ${this.#client}`, { ttl: 1000 })
+    const timersAlive = process.timersAlive
+    await lease?.release()
+    const { leases, resuming, office } = locks.client
+    const { waiters, tenures, alarm } = office
+    this.#note('idle', {
+      leases: leases.size,
+      waiters: waiters.size,
+      claims: tenures.size,
+      'claims to resume': resuming.size,
+      alarms: alarm.sleepers,
+      'timers that keep it alive': timersAlive,
+    })
+  }
+
+  #note(when: string, kept: Readonly<Record<string, number>>): void {
+    for (const [what, count] of Object.entries(kept)) if (count > 0) this.#kept.push(`${when}, it has ${count} ${what}`)
+  }
+}
+
+/** Longer than the longest lease of a tour and its grace. */
+const idleMs = 10_000

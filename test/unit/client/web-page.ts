@@ -1,0 +1,107 @@
+import type { Lease } from '../../../src/index.ts'
+import type { WebLock, WebLockManager } from '../../../src/web-locks/index.ts'
+import { webLocks } from '../../../src/web-locks/index.ts'
+import type { Wanted } from '../../../src/testing/history/event.ts'
+import type { Diary } from './diary.ts'
+import type { Setting } from './setting.ts'
+
+/** Asks for locks as pages do, by the W3C interface. */
+export class WebPage {
+  readonly #setting: Setting
+  readonly #diary: Diary
+  readonly #manager: WebLockManager
+
+  constructor(setting: Setting, diary: Diary) {
+    this.#setting = setting
+    this.#diary = diary
+    this.#manager = webLocks(setting.locks)
+  }
+
+  async request(): Promise<void> {
+    const { world } = this.#setting
+    if (world.chance(0.1)) return this.#query()
+    if (world.chance(0.2)) return this.#requestWhatIsStolen()
+    const mode = world.chance(0.5) ? 'shared' : 'exclusive'
+    const wanted: Wanted = { key: 'page', mode }
+    const attempt = this.#diary.begin(wanted)
+    const ifAvailable = world.chance(0.2)
+    const given = ifAvailable || world.chance(0.5) ? undefined : this.#signal()
+    const options = { mode, ifAvailable, ...(given !== undefined && { signal: given.signal }) } as const
+    const requesting = this.#manager.request('page', options, (lock) => {
+      if (given?.signal.aborted === true) throw new Error('The page was called back although it had given up before.')
+      if (lock === null) return this.#refused(attempt)
+      return this.#hold(attempt, lock)
+    })
+    await this.#settled(attempt, requesting, given?.reason)
+  }
+
+  /** Who takes a lock by force tells nobody: what is certain of it are its fences. */
+  async #requestWhatIsStolen(): Promise<void> {
+    const { world, process } = this.#setting
+    const steal = world.chance(0.3)
+    const attempt = this.#diary.begin({ key: 'loot', mode: 'exclusive', jumps: steal })
+    const requesting = this.#manager.request('loot', { steal }, async (lock) => {
+      this.#diary.tell({ type: 'granted', attempt, fence: lock?.fence ?? 0 })
+      this.#diary.tell({ type: 'release', attempt })
+      await process.wait(world.between(1, 300))
+    })
+    await this.#settled(attempt, requesting, undefined)
+  }
+
+  async #hold(attempt: string, lock: WebLock): Promise<void> {
+    const { world, process } = this.#setting
+    const lease = this.#leaseOf(lock)
+    this.#diary.got(attempt, lease)
+    await process.wait(world.chance(0.2) ? world.between(300, 1200) : world.between(1, 60))
+    this.#diary.ends(attempt, lease)
+  }
+
+  /** What the page does not see: until when its lock can be trusted. */
+  #leaseOf({ fence }: WebLock): Lease {
+    for (const lease of this.#setting.locks.client.leases) if (lease.fence === fence) return lease
+    throw new Error(`The callback was called with fence ${fence}, which its client does not hold.`)
+  }
+
+  async #query(): Promise<void> {
+    await this.#manager.query().catch((error: unknown) => this.#unlessPromised(error, undefined))
+  }
+
+  async #settled(attempt: string, requesting: Promise<unknown>, reason: Error | undefined): Promise<void> {
+    try {
+      await requesting
+    } catch (error) {
+      this.#unlessPromised(error, reason)
+      this.#refused(attempt)
+    }
+  }
+
+  #refused(attempt: string): void {
+    this.#diary.tell({ type: 'refused', attempt })
+  }
+
+  #signal(): { readonly signal: AbortSignal; readonly reason: Error } {
+    const { world, process, traces } = this.#setting
+    const controller = new AbortController()
+    traces.lend(controller.signal)
+    const reason = new Error('The page no longer wants it.')
+    const abort = (): void => controller.abort(reason)
+    if (world.chance(0.7)) process.environment.timer(world.between(1, 1500), abort)
+    else this.#atNextGrant(abort)
+    return { signal: controller.signal, reason }
+  }
+
+  /** In the same turn, and before the callback. */
+  #atNextGrant(action: () => void): void {
+    const listening = this.#setting.locks.on('acquired', () => {
+      listening[Symbol.dispose]()
+      action()
+    })
+  }
+
+  /** What docs/web-locks.md says that a request may reject with. */
+  #unlessPromised(error: unknown, reason: Error | undefined): void {
+    const { name, code } = error as { name?: string; code?: unknown }
+    if (name === 'InvalidStateError' && this.#setting.locks.client.closed) return
+    if (name !== 'AbortError' && code !== 'UNAVAILABLE' && (reason === undefined || error !== reason)) throw error
+  }
+}

@@ -1,0 +1,66 @@
+import * as fc from 'fast-check'
+import { describe, expect, test } from 'vitest'
+import { boxHeight, boxWidth, layOut, waysOf } from '../../src/dashboard/page/graph-layout.js'
+import { waitOf } from './support/operators-documents.ts'
+
+type Picture = ReturnType<typeof layOut>
+
+function boxOf(picture: Picture, id: string): { readonly x: number; readonly y: number } {
+  const box = picture.boxes.find((each) => each.id === id)
+  if (box === undefined) throw new Error(`${id} is not in the picture`)
+  return box
+}
+
+describe('the picture', () => {
+  test('has whoever waits to the left of whom it waits for', () => {
+    const picture = layOut([waitOf('a', 'b'), waitOf('b', 'c'), waitOf('a', 'c')])
+    const [a, b, c] = ['a', 'b', 'c'].map((id) => boxOf(picture, id).x)
+    expect([a, b, c]).toEqual([a, b, c].toSorted((one = 0, other = 0) => one - other))
+    expect(new Set([a, b, c]).size).toBe(3)
+  })
+
+  test('has circles on top, in one row, with one way back', () => {
+    const ways = ['ab', 'bc', 'ca']
+    const circle = ways.map((way) => waitOf(way.charAt(0), way.charAt(1), { circular: true }))
+    const picture = layOut([waitOf('x', 'y'), ...circle, waitOf('z', 'y')])
+    const rows = ['a', 'b', 'c'].map((id) => boxOf(picture, id).y)
+    expect(new Set(rows).size).toBe(1)
+    expect(Math.min(...picture.boxes.map(({ y }) => y))).toBe(rows[0])
+    expect(picture.ways.filter(({ path }) => path.includes('Q'))).toHaveLength(1)
+  })
+
+  test('never has boxes on each other or outside, whoever waits for whom', () => {
+    const party = fc.constantFrom('a', 'b', 'c', 'd', 'e', 'f', 'g', 'h')
+    const waits = fc.array(fc.record({ from: party, to: party, circular: fc.boolean() }), { maxLength: 30 })
+    fc.assert(
+      fc.property(waits, (drawn) => {
+        const picture = layOut(drawn.map(({ from, to, circular }) => waitOf(from, to, { circular })))
+        for (const [index, one] of picture.boxes.entries()) {
+          expect(one.x >= 0 && one.y >= 0).toBe(true)
+          expect(one.x + boxWidth <= picture.width && one.y + boxHeight <= picture.height).toBe(true)
+          for (const other of picture.boxes.slice(index + 1)) {
+            const apart = Math.abs(one.x - other.x) >= boxWidth || Math.abs(one.y - other.y) >= boxHeight
+            expect(apart).toBe(true)
+          }
+        }
+      }),
+    )
+  })
+
+  test('of very many leaves some out, says how many, and keeps the circles', () => {
+    const crowd = Array.from({ length: 60 }, (_, at) => waitOf(`w${at}`, 'holder', { scope: 'busy' }))
+    const circle = [waitOf('a', 'b', { circular: true }), waitOf('b', 'a', { circular: true })]
+    const picture = layOut([...crowd, ...circle])
+    expect(picture.boxes.length + picture.left).toBe(63)
+    expect(picture.left).toBeGreaterThan(0)
+    expect(picture.ways.filter(({ circular }) => circular)).toHaveLength(2)
+  })
+})
+
+test('a place in a queue is drawn only where no way to the holder says as much', () => {
+  const key = { scope: 'q' }
+  const queue = [waitOf('a', 'h', key), waitOf('b', 'h', key), waitOf('b', 'a', { ...key, because: 'ahead' })]
+  expect(waysOf(queue).map(({ from, to }) => from + to)).toEqual(['ah', 'bh'])
+  expect(waysOf([waitOf('b', 'a', { because: 'ahead' })])).toHaveLength(1)
+  expect(waysOf([waitOf('a', 'a')])).toEqual([])
+})

@@ -1,0 +1,166 @@
+import { beforeEach, describe, expect, test } from 'vitest'
+import { answeredNo, code, unanswered } from '../../src/drivers/etcd/faults.ts'
+import { Leases, type LeaseLine } from '../../src/drivers/etcd/leases.ts'
+import { calls } from '../../src/drivers/etcd/messages.ts'
+import { bytes, message, whole } from '../../src/drivers/etcd/protobuf.ts'
+
+const ttlMs = 12_000
+
+/** Nodes that answer as a test tells them to, and a clock that only tests move. */
+class CraftedLine implements LeaseLine {
+  time = 1000
+  turns = 0
+  node = { term: 7 }
+  /** The term that the next answer is told to have. */
+  answersTerm = 7
+  /** How long an answer takes. */
+  takesMs = 0
+  faults: Error[] = []
+  seconds = ttlMs / 1000
+  /** The next call goes to another node. */
+  changesNode = false
+  readonly said: string[] = []
+
+  session(): Promise<{ term: number }> {
+    return Promise.resolve(this.node)
+  }
+
+  async call(path: string): Promise<{ data: Buffer; session: { term: number }; turn: number }> {
+    const turn = (this.turns += 1)
+    this.said.push(path)
+    this.time += this.takesMs
+    if (this.changesNode) this.node = { ...this.node }
+    this.changesNode = false
+    const fault = this.faults.shift()
+    if (fault !== undefined) throw fault
+    const data = message(bytes(1, whole(4, this.answersTerm)), whole(3, this.seconds))
+    return { data, session: this.node, turn }
+  }
+}
+
+let line: CraftedLine
+let leases: Leases
+
+beforeEach(() => {
+  line = new CraftedLine()
+  leases = new Leases({ line, now: () => line.time, secondsFor: (ms) => Math.ceil(ms / 1000) })
+})
+
+async function grant(): Promise<number> {
+  await leases.secure(ttlMs, 1000)
+  return leases.idFor(ttlMs)
+}
+
+/** Lets half of the lease pass and keeps it alive. */
+async function keepAlive(): Promise<number> {
+  const id = await grant()
+  line.time += ttlMs / 2
+  await leases.secure(ttlMs, 1000)
+  expect(line.said.at(-1)).toBe(calls.keepAlive)
+  return id
+}
+
+/** Something that needs the majority, sent now. */
+const proof = (): { session: { term: number }; turn: number } => ({ session: line.node, turn: (line.turns += 1) })
+
+describe('a grant', () => {
+  test('is sure from before it was sent', async () => {
+    line.takesMs = 300
+    expect(leases.leftMs(await grant())).toBe(ttlMs - 300)
+  })
+
+  test('whose answer was lost is asked for again, and counts from the first time', async () => {
+    line.takesMs = 1000
+    line.faults = [unanswered('node', 'fell silent'), answeredNo(code.precondition, 'etcdserver: lease already exists')]
+    await expect(grant()).rejects.toThrow('fell silent')
+    expect(leases.idFor(ttlMs)).toBe(0)
+    expect(leases.leftMs(await grant())).toBe(ttlMs - 2000)
+  })
+
+  test('is made once for all that ask at the same time, and not again while it is fresh', async () => {
+    await Promise.all([grant(), grant(), leases.secure(ttlMs - 400, 1000)])
+    line.time += ttlMs / 6 - 1
+    await grant()
+    expect(line.said).toEqual([calls.grant])
+  })
+
+  test('that etcd has made longer is sure for longer', async () => {
+    line.seconds = 20
+    expect(leases.leftMs(await grant())).toBe(20_000)
+  })
+})
+
+describe('a keep-alive', () => {
+  test('counts from before it was sent, once the node has shown to be in the same term still', async () => {
+    const id = await grant()
+    line.time += ttlMs / 2
+    line.takesMs = 500
+    await leases.secure(ttlMs, 1000)
+    expect(leases.leftMs(id)).toBe(ttlMs / 2 - 500)
+    leases.witness(proof(), 7)
+    expect(leases.leftMs(id)).toBe(ttlMs - 500)
+  })
+
+  test('of a leader that was deposed without knowing it proves nothing', async () => {
+    const id = await keepAlive()
+    leases.witness(proof(), 8)
+    expect(leases.leftMs(id)).toBe(ttlMs / 2)
+    // Nor does it later: whatever is answered from now on is another leader's.
+    leases.witness(proof(), 7)
+    expect(leases.leftMs(id)).toBe(ttlMs / 2)
+  })
+
+  test('is not proved by what was sent before its answer, nor by another node', async () => {
+    const id = await grant()
+    line.time += ttlMs / 2
+    const early = proof()
+    await leases.secure(ttlMs, 1000)
+    leases.witness(early, 7)
+    expect(leases.leftMs(id)).toBe(ttlMs / 2)
+    leases.witness({ session: { term: 7 }, turn: line.turns + 1 }, 7)
+    expect(leases.leftMs(id)).toBe(ttlMs / 2)
+    leases.witness(proof(), 7)
+    expect(leases.leftMs(id)).toBe(ttlMs)
+  })
+
+  test('proves nothing where another node answered than the one whose term was known', async () => {
+    const id = await grant()
+    line.time += ttlMs / 2
+    line.changesNode = true
+    await leases.secure(ttlMs, 1000)
+    leases.witness(proof(), 7)
+    expect(leases.leftMs(id)).toBe(ttlMs / 2)
+  })
+
+  test('proves nothing where the term was another one before', async () => {
+    const id = await grant()
+    line.time += ttlMs / 2
+    line.answersTerm = 8
+    await leases.secure(ttlMs, 1000)
+    leases.witness(proof(), 8)
+    expect(leases.leftMs(id)).toBe(ttlMs / 2)
+    // From now on the term is known.
+    await leases.secure(ttlMs, 1000)
+    leases.witness(proof(), 8)
+    expect(leases.leftMs(id)).toBe(ttlMs)
+  })
+
+  test('of a lease that is no more makes a new one, of another id', async () => {
+    const id = await grant()
+    line.time += ttlMs / 2
+    line.seconds = 0
+    await leases.secure(ttlMs, 1000)
+    expect(line.said).toEqual([calls.grant, calls.keepAlive, calls.grant])
+    expect(leases.idFor(ttlMs)).not.toBe(id)
+    expect(leases.leftMs(id) ?? -Infinity).toBe(-Infinity)
+  })
+
+  test('is sent for a lease that is in doubt, however fresh it is', async () => {
+    const id = await grant()
+    leases.doubt()
+    expect(leases.leftMs(id)).toBe(ttlMs)
+    await leases.secure(ttlMs, 1000)
+    await leases.secure(ttlMs, 1000)
+    expect(line.said).toEqual([calls.grant, calls.keepAlive])
+  })
+})

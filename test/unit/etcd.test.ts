@@ -1,0 +1,148 @@
+import { describe, expect, test } from 'vitest'
+import { claimOf } from '../support/claims.ts'
+import { etcd } from '../../src/drivers/etcd.ts'
+import { parseAddress } from '../../src/drivers/etcd/address.ts'
+import { decodeDocument } from '../../src/drivers/etcd/document.ts'
+import { answeredNo, code, faultOf, isRefused, unanswered } from '../../src/drivers/etcd/faults.ts'
+import { frame, FrameReader } from '../../src/drivers/etcd/frames.ts'
+import { Keyspace } from '../../src/drivers/etcd/keyspace.ts'
+import { BadMessage, bytes, message, readFields, whole } from '../../src/drivers/etcd/protobuf.ts'
+import { slicesOf } from '../../src/drivers/etcd/requests.ts'
+
+describe('the URL', () => {
+  test('names nodes, a login, TLS and a prefix', () => {
+    expect(parseAddress('etcd://one')).toEqual({ endpoints: [{ host: 'one', port: 2379 }], tls: false })
+    expect(parseAddress('etcds://ann:p%40ss@one:80,[::1]:23/my/locks')).toEqual({
+      endpoints: [
+        { host: 'one', port: 80 },
+        { host: '::1', port: 23 },
+      ],
+      tls: true,
+      login: { user: 'ann', password: 'p@ss' },
+      prefix: 'my/locks',
+    })
+  })
+
+  test.each([
+    'etcd:',
+    'etcd://',
+    'etcd://,',
+    'etcd://one,,two',
+    'etcd://user@one',
+    'etcd://one:port',
+    'etcd://one/%zz',
+    'http://one',
+    'etcd://secret:word@',
+  ])('is refused where it makes no sense, without repeating it: %s', (url) => {
+    expect(() => parseAddress(url)).toThrow(expect.objectContaining({ code: 'INVALID' }))
+    expect(() => parseAddress(url)).not.toThrow('secret')
+  })
+
+  test('and the options are checked before anything is opened', () => {
+    for (const options of [
+      { prefix: '' },
+      { prefix: 'a\nb' },
+      { timeout: 0 },
+      { ttl: -1 },
+      { ttl: 100, heartbeat: 80 },
+    ]) {
+      expect(() => etcd('etcd://one', options)).toThrow(expect.objectContaining({ code: 'INVALID' }))
+    }
+  })
+})
+
+describe('names in etcd', () => {
+  const keyspace = new Keyspace('locks')
+
+  test('tell keys and claims apart, whatever they are called', () => {
+    for (const key of ['a', 'a%', 'a%:', 'a%25', 'a/b', 'ä%:b']) {
+      const marker = keyspace.marker(key, 'id%:1')
+      expect(keyspace.claimOfMarker(marker)).toEqual({ key, id: 'id%:1' })
+      expect(keyspace.keyOfDocument(keyspace.document(key))).toBe(key)
+      expect(keyspace.keyOfMail('me', keyspace.mail('me', key))).toBe(key)
+    }
+  })
+
+  test('of the markers of one key are not among those of another', () => {
+    const within = (key: string, other: string): boolean => {
+      const { key: first, end } = keyspace.markers(key)
+      const marker = Buffer.from(keyspace.marker(other, 'id'))
+      return Buffer.compare(Buffer.from(first), marker) <= 0 && Buffer.compare(marker, end) < 0
+    }
+    expect(within('a', 'a')).toBe(true)
+    for (const other of ['a%', 'a%:', 'a/b', 'aa', 'b', '']) expect(within('a', other)).toBe(false)
+  })
+})
+
+describe('messages', () => {
+  test('are read as they were written', () => {
+    const seen: [number, number | string][] = []
+    const inner = message(whole(1, 300), whole(2, 2 ** 50 + 1))
+    readFields(message(whole(4, 0), bytes(1, 'text'), bytes(2, inner)), (field, value) => {
+      if (field === 2) readFields(value.bytes, (within, number) => seen.push([within, number.number]))
+      else seen.push([field, value.text])
+    })
+    expect(seen).toEqual([
+      [1, 'text'],
+      [1, 300],
+      [2, 2 ** 50 + 1],
+    ])
+  })
+
+  test('a number below zero is read as such', () => {
+    const seen: number[] = []
+    readFields(Buffer.from([8, ...Array.from({ length: 9 }, () => 0xff), 1]), (_, value) => seen.push(value.number))
+    expect(seen).toEqual([-1])
+  })
+
+  test.each([[[0x0a, 5, 1]], [[0x08]], [[0x08, 0xff]], [[0x0f]]])(
+    'that are cut off or damaged are refused: %j',
+    (data) => {
+      expect(() => readFields(Buffer.from(data), () => {})).toThrow(BadMessage)
+    },
+  )
+
+  test('come whole, however they were cut on the way', () => {
+    const stream = Buffer.concat([frame(Buffer.from('one')), frame(Buffer.alloc(0)), frame(Buffer.from('three'))])
+    for (const size of [1, 2, 7, 100]) {
+      const heard: string[] = []
+      const reader = new FrameReader((data) => heard.push(data.toString()))
+      for (let at = 0; at < stream.length; at += size) reader.push(stream.subarray(at, at + size))
+      expect(heard).toEqual(['one', '', 'three'])
+    }
+  })
+})
+
+describe('faults', () => {
+  test.each([
+    [answeredNo(code.exhausted, 'etcdserver: mvcc: database space exceeded'), 'full', true],
+    [answeredNo(code.exhausted, 'etcdserver: too many requests'), 'busy', true],
+    [answeredNo(code.forbidden, 'etcdserver: permission denied'), 'auth', true],
+    [answeredNo(code.unavailable, 'etcdserver: leader changed'), 'failover', false],
+    [answeredNo(code.unavailable, 'etcdserver: request timed out'), 'no-answer', false],
+    [unanswered('node', 'did not answer'), 'no-answer', false],
+  ])('are explained, and whether nothing was done is known: %s', (fault, reason, refused) => {
+    expect(faultOf(fault)).toMatchObject({ code: 'UNAVAILABLE', reason })
+    expect(isRefused(fault)).toBe(refused)
+  })
+
+  test('a document that is none is damaged, not empty', () => {
+    for (const text of ['', 'garbage', 'null', '7', '"text"']) {
+      expect(decodeDocument(Buffer.from(text)).document?.lastFence).toBeNaN()
+    }
+    expect(decodeDocument(undefined).document).toBeUndefined()
+  })
+})
+
+test('many requests for one key go in slices, in their order', () => {
+  const requests = Array.from(
+    { length: 100 },
+    (_, index) => ({ op: 'claim', claim: claimOf(index % 4 === 0 ? 'b' : 'a') }) as const,
+  )
+  const slices = slicesOf(requests)
+  expect(slices.flat()).toEqual(requests)
+  for (const slice of slices)
+    expect(
+      slice.filter(({ op, ...rest }) => op === 'claim' && 'claim' in rest && rest.claim.key === 'a').length,
+    ).toBeLessThanOrEqual(40)
+})

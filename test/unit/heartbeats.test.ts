@@ -1,0 +1,109 @@
+import { describe, expect, test } from 'vitest'
+import { Heartbeats, sift, type Report } from '../../src/api/heartbeats.ts'
+import type { Request, Standing } from '../../src/core/driver.ts'
+import { memory } from '../../src/drivers/memory.ts'
+import { World } from '../support/world.ts'
+import { around } from '../support/around.ts'
+
+const held: Standing = { state: 'held', fence: 7, ttlMs: 30_000 }
+const unknown: Standing = { state: 'unknown', error: new Error('no answer') }
+
+function answer(id: string, at: number, standing: Standing): Report {
+  return { id, key: 'k', sent: { at, ttlMs: 30_000 }, standing }
+}
+
+describe('of the reports that come all at once after a block', () => {
+  test('only the newest answer of each claim counts', () => {
+    const [old, other, newest] = [answer('a', 1, held), answer('b', 2, held), answer('a', 3, held)]
+    expect(sift([old, other, newest])).toEqual([other, newest])
+  })
+
+  test('all that was not answered counts, since it may be carried out yet', () => {
+    const [failed, again, newest] = [answer('a', 1, unknown), answer('a', 2, unknown), answer('a', 3, held)]
+    expect(sift([failed, again, newest])).toEqual([failed, again, newest])
+  })
+
+  test('news counts beside answers, and neither hides the other', () => {
+    const asked: Report = { id: 'a', key: 'k', standing: { ...held, leaving: 'preempted' } }
+    const [first, newest] = [answer('a', 1, held), answer('a', 2, held)]
+    expect(sift([first, asked, newest])).toEqual([asked, newest])
+    expect(sift([first, asked])).toEqual([first, asked])
+  })
+
+  test('what is settled stays behind what was not answered of it', () => {
+    const reports = [answer('a', 1, unknown), { id: 'a', settledMs: 30_000 }]
+    expect(sift(reports)).toEqual(reports)
+  })
+})
+
+describe('whoever renews for a client', () => {
+  function bench() {
+    const world = new World()
+    const store = memory({ clock: { now: () => world.now, wall: () => 1_700_000_000_000 + world.now } })
+    const sent: Request[] = []
+    const reports: Report[] = []
+    const answers: ((standing: Standing) => void)[] = []
+    const driver = around(store, {
+      send(requests) {
+        sent.push(...requests)
+        return new Promise((resolve) => answers.push((standing) => resolve([standing])))
+      },
+    })
+    const heartbeats = new Heartbeats(driver, world.environment(), (report) => reports.push(report))
+    const watch = (ttlMs: number): void =>
+      heartbeats.watch({ key: 'k', id: 'a', ttlMs, heartbeatMs: ttlMs / 3, sentAt: world.now })
+    return { world, sent, reports, answers, heartbeats, watch }
+  }
+
+  test('says at once that a ttl is settled if nothing of it is under way', async () => {
+    const { reports, heartbeats, watch, world } = bench()
+    watch(3000)
+    watch(6000)
+    expect(reports).toEqual([{ id: 'a', settledMs: 3000 }])
+    heartbeats.unwatch('a')
+    expect(reports).toEqual([
+      { id: 'a', settledMs: 3000 },
+      { id: 'a', settledMs: 6000 },
+    ])
+    await heartbeats.close()
+    expect(world.timers).toBe(0)
+  })
+
+  test('renews no more what it was told to leave', async () => {
+    const { sent, heartbeats, watch, world } = bench()
+    watch(3000)
+    heartbeats.unwatch('a')
+    await world.pass(10_000)
+    expect(sent).toEqual([])
+    await heartbeats.close()
+  })
+
+  test('asks again soon after a renewal that was not answered', async () => {
+    const { sent, answers, heartbeats, watch, world } = bench()
+    watch(3000)
+    await world.pass(1000)
+    answers[0]?.(unknown)
+    await world.pass(150)
+    expect(sent).toHaveLength(2)
+    answers[1]?.(held)
+    await heartbeats.close()
+  })
+
+  test.each([
+    ['answered', held, 0],
+    ['known to be unanswered', unknown, 1],
+  ])('says that a ttl is settled when its renewal is %s', async (_how, standing, told) => {
+    const { world, sent, reports, answers, heartbeats, watch } = bench()
+    watch(3000)
+    await world.pass(1000)
+    expect(sent).toMatchObject([{ op: 'renew', ttlMs: 3000 }])
+    watch(6000)
+    expect(reports).toEqual([])
+    answers[0]?.(standing)
+    await world.pass(0)
+    expect(reports).toHaveLength(told + 1)
+    expect(reports.at(-1)).toEqual({ id: 'a', settledMs: 3000 })
+    await heartbeats.close()
+    expect(world.timers).toBe(0)
+  })
+})

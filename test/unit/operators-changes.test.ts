@@ -1,0 +1,205 @@
+import { describe, expect, test } from 'vitest'
+import type { LockDriver } from '../../src/core/driver.ts'
+import { memory } from '../../src/drivers/memory.ts'
+import { ChangeWatch } from '../../src/server/operators/change-watch.ts'
+import { changesBetween } from '../../src/server/operators/changes.ts'
+import { lookAt } from '../../src/server/operators/reading.ts'
+import { fakeTime } from '../../src/testing/fake-time.ts'
+import { around } from '../support/around.ts'
+import { ask, claim, claimOf, release } from '../support/claims.ts'
+import { grantFor } from './support/grants.ts'
+
+const key = 'default/named:a'
+
+describe('between two looks', () => {
+  async function story(steps: (driver: LockDriver, advance: (ms: number) => Promise<void>) => Promise<void>) {
+    const time = fakeTime()
+    const driver = memory({ clock: time.clock })
+    const first = claimOf(key, { ttlMs: 10_000 })
+    await claim(driver, first)
+    const second = claimOf(key, { ttlMs: 60_000 })
+    await claim(driver, second)
+    const before = await lookAt(driver)
+    await steps(driver, time.advance)
+    const kinds = (changes: ReturnType<typeof changesBetween>) => changes.map((each) => [each.kind, each.fence > 0])
+    const after = await lookAt(driver)
+    return { first, second, before, after, kinds: kinds(changesBetween(before, after, 'now')) }
+  }
+
+  test('who comes is queued', async () => {
+    const { kinds } = await story(async (driver) => void (await claim(driver, claimOf(key))))
+    expect(kinds).toEqual([['queued', false]])
+  })
+
+  test('who evicts a holder lets the next one in: released for all we see, then granted', async () => {
+    const { kinds } = await story(async (driver) => {
+      const [listed] = (await driver.list({ key })).keys
+      const fence = listed?.claims[0]?.fence ?? 0
+      await ask(driver, { op: 'evict', key, fence, reason: 'test' })
+    })
+    expect(kinds).toEqual([
+      ['released', true],
+      ['granted', true],
+    ])
+  })
+
+  test('who stops waiting has left', async () => {
+    const { kinds } = await story(async (driver) => {
+      const waiter = (await driver.list({ key })).keys[0]?.claims[1]
+      await ask(driver, { op: 'release', key, id: waiter?.id ?? '' })
+    })
+    expect(kinds).toEqual([['left', false]])
+  })
+
+  test('who did not renew has lost, once, whether it is cleared by then or not', async () => {
+    const { before, after, kinds } = await story(async (_, advance) => advance(10_000))
+    expect(kinds).toEqual([['lost', true]])
+    expect(changesBetween(after, { ...after, keys: [] }, 'now').map((each) => each.kind)).toEqual(['left'])
+    const gone = { ...after, keys: [] }
+    expect(changesBetween(before, gone, 'now').map((each) => each.kind)).toEqual(['lost', 'left'])
+  })
+
+  test('what only lies beyond the end of a look is no news', async () => {
+    const { before } = await story(async () => {})
+    expect(changesBetween(before, { ...before, keys: [], truncated: true }, 'now')).toEqual([])
+    expect(changesBetween({ ...before, keys: [], truncated: true }, before, 'now')).toEqual([])
+  })
+
+  test('no id is told', async () => {
+    const { first, second, before, after } = await story(async (driver) => void (await claim(driver, claimOf(key))))
+    const text = JSON.stringify(changesBetween({ ...before, keys: [] }, after, 'now'))
+    expect(text).toContain('granted')
+    expect(text).not.toContain(first.id)
+    expect(text).not.toContain(second.id)
+  })
+})
+
+describe('the watch', () => {
+  function bench() {
+    const time = fakeTime()
+    const driver = memory({ clock: time.clock })
+    const looks = { count: 0, failing: false }
+    const counting = around(driver, {
+      list(query) {
+        looks.count += 1
+        return looks.failing ? Promise.reject(new Error('down')) : driver.list(query)
+      },
+    })
+    const watch = new ChangeWatch({ store: counting, environment: time.environment, evicted: () => undefined })
+    const watcher = (namespaces: readonly string[] | '*') => {
+      const heard: [string, unknown][] = []
+      const source = watch.source(grantFor(namespaces))
+      const stop = source.attach((event, data) => heard.push([event, data]))
+      return { heard, events: () => heard.splice(0).map(([event]) => event), stop: () => stop[Symbol.dispose]() }
+    }
+    return { time, driver, looks, watcher }
+  }
+
+  test('looks once a second for all who watch, and not at all when nobody does', async () => {
+    const { time, looks, watcher } = bench()
+    await time.advance(5000)
+    expect(looks.count).toBe(0)
+    const [one, other] = [watcher('*'), watcher('*')]
+    await time.advance(0)
+    expect(looks.count).toBe(1)
+    await time.advance(3000)
+    expect(looks.count).toBe(4)
+    one.stop()
+    await time.advance(1000)
+    expect(looks.count).toBe(5)
+    other.stop()
+    expect(time.timers).toBe(0)
+    await time.advance(5000)
+    expect(looks.count).toBe(5)
+  })
+
+  test('tells who comes later what was seen last, without another look', async () => {
+    const { time, looks, watcher } = bench()
+    const one = watcher('*')
+    await time.advance(0)
+    const others = Array.from({ length: 50 }, () => watcher('*'))
+    expect(others.map(({ events }) => events())).toEqual(others.map(() => ['store', 'totals']))
+    await time.advance(500)
+    expect(looks.count).toBe(1)
+    looks.failing = true
+    await time.advance(500)
+    const late = watcher('*')
+    expect(late.heard).toEqual([['store', { up: false }]])
+    for (const { stop } of [one, ...others, late]) stop()
+  })
+
+  test('asks a store where asking is dear as seldom as that wants to be asked', async () => {
+    const { time, driver } = bench()
+    let looks = 0
+    const store = around(driver, {
+      supports: {
+        ...driver.supports,
+        pollingDefault: { attempts: 9, minMs: 1000, maxMs: 16_000, factor: 2, jitter: 0 },
+      },
+      list(query) {
+        looks += 1
+        return driver.list(query)
+      },
+    })
+    const watch = new ChangeWatch({ store, environment: time.environment, evicted: () => undefined })
+    const stop = watch.source(grantFor('*')).attach(() => {})
+    await time.advance(33_000)
+    expect(looks).toBe(3)
+    stop[Symbol.dispose]()
+  })
+
+  test('tells each watcher of its own namespaces, and totals only when they change', async () => {
+    const { time, driver, watcher } = bench()
+    const [all, own] = [watcher('*'), watcher(['default'])]
+    await time.advance(0)
+    expect([all.events(), own.events()]).toEqual([
+      ['store', 'totals'],
+      ['store', 'totals'],
+    ])
+    const mine = claimOf(key)
+    await claim(driver, claimOf('secret/named:b'))
+    await claim(driver, mine)
+    await time.advance(1000)
+    expect(own.heard).toMatchObject([
+      ['change', { kind: 'granted', scope: 'a', namespace: 'default' }],
+      ['totals', { locks: 1, holders: 1, waiters: 0 }],
+    ])
+    expect(all.events()).toEqual(['change', 'change', 'totals'])
+    await time.advance(1000)
+    expect(all.events()).toEqual([])
+    await release(driver, mine)
+    await time.advance(1000)
+    expect(own.events()).toEqual(['change', 'totals', 'change', 'totals'])
+    all.stop()
+    own.stop()
+  })
+
+  test('says when the store does not answer, and what has changed when it does again', async () => {
+    const { time, driver, looks, watcher } = bench()
+    const { heard, stop } = watcher('*')
+    await time.advance(0)
+    looks.failing = true
+    await time.advance(2000)
+    await claim(driver, claimOf(key))
+    looks.failing = false
+    await time.advance(1000)
+    expect(heard.slice(2)).toMatchObject([
+      ['store', { up: false }],
+      ['store', { up: true }],
+      ['change', { kind: 'granted' }],
+      ['totals', { locks: 1 }],
+    ])
+    stop()
+  })
+
+  test('of a flood tells a part, and how much more there was', async () => {
+    const { time, driver, watcher } = bench()
+    const { heard, stop } = watcher('*')
+    await time.advance(0)
+    for (let count = 0; count < 130; count += 1) await claim(driver, claimOf(`default/named:${count}`))
+    await time.advance(1000)
+    expect(heard.filter(([event]) => event === 'change')).toHaveLength(100)
+    expect(heard.find(([event]) => event === 'more')).toEqual(['more', { changes: 30 }])
+    stop()
+  })
+})

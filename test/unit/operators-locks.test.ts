@@ -1,0 +1,178 @@
+import { describe, expect, test } from 'vitest'
+import { memory } from '../../src/drivers/memory.ts'
+import { Audit } from '../../src/server/operators/audit.ts'
+import { entryOf, evictHolder, readEviction } from '../../src/server/operators/evicting.ts'
+import { LockPages } from '../../src/server/operators/locks.ts'
+import { lockQuery } from '../../src/server/operators/query.ts'
+import { fakeTime } from '../../src/testing/fake-time.ts'
+import { claim, claimOf, release } from '../support/claims.ts'
+import { grantFor } from './support/grants.ts'
+
+function bench() {
+  const time = fakeTime()
+  const driver = memory({ clock: time.clock })
+  const pages = new LockPages(driver, time.environment)
+  const read = (query: Record<string, string>, namespaces: readonly string[] | '*' = '*') => {
+    const grant = grantFor(namespaces)
+    return pages.read(grant, lockQuery(new URLSearchParams(query), grant))
+  }
+  /** The names on all pages, page by page. */
+  const readAll = async (query: Record<string, string>, namespaces: readonly string[] | '*' = '*') => {
+    const found: string[][] = []
+    let after: string | undefined
+    do {
+      const page = await read({ ...query, ...(after !== undefined && { after }) }, namespaces)
+      found.push(page.locks.map(({ scope }) => scope))
+      after = page.next
+    } while (after !== undefined)
+    return found
+  }
+  return { time, driver, read, readAll }
+}
+
+describe('a page of locks', () => {
+  test('has holders and waiters with their ages by the store, and no ids', async () => {
+    const { time, driver, read } = bench()
+    const holder = claimOf('default/named:a')
+    const waiter = claimOf('default/named:a', { priority: 3 })
+    await claim(driver, holder)
+    await time.advance(4000)
+    await claim(driver, waiter)
+    await time.advance(1500)
+    const page = await read({})
+    expect(page.locks).toMatchObject([
+      {
+        namespace: 'default',
+        scope: 'a',
+        key: 'default/named:a',
+        holders: [{ sinceMs: 5500, lastHeartbeatMs: 5500, remainingMs: 54_500, fence: expect.any(Number) }],
+        waiters: [{ sinceMs: 1500, priority: 3, fence: 0 }],
+      },
+    ])
+    expect(page.locks[0]?.holders[0]?.acquiredAt).toBe(new Date(time.environment.wall() - 5500).toISOString())
+    const text = JSON.stringify(page)
+    expect([text.includes(holder.id), text.includes(waiter.id)]).toEqual([false, false])
+  })
+
+  test('is as long as asked for, with filters too, and all pages together have each lock once', async () => {
+    const { driver, readAll } = bench()
+    for (let count = 10; count < 35; count += 1) await claim(driver, claimOf(`default/named:job-${count}`))
+    for (let count = 10; count < 35; count += 1) await claim(driver, claimOf(`secret/named:job-${count}`))
+    const pages = await readAll({ limit: '10' }, ['default'])
+    expect(pages.flat()).toEqual(Array.from({ length: 25 }, (_, at) => `job-${at + 10}`))
+    expect(Math.max(...pages.map((page) => page.length))).toBe(10)
+    const filtered = await readAll({ limit: '2', name: 'JOB-2' }, ['default'])
+    expect(filtered.map((page) => page.length)).toEqual([2, 2, 2, 2, 2])
+    expect(filtered.flat()).toEqual(Array.from({ length: 10 }, (_, at) => `job-2${at}`))
+  })
+
+  test('goes on where it was when the last lock of the page before is gone', async () => {
+    const { driver, read } = bench()
+    const claims = ['a1', 'a2', 'a3'].map((name) => claimOf(`default/named:${name}`))
+    for (const each of claims) await claim(driver, each)
+    const first = await read({ limit: '2', name: 'a' })
+    for (const last of claims.slice(1, 2)) await release(driver, last)
+    const second = await read({ limit: '2', name: 'a', after: first.next ?? '' })
+    expect(second.locks.map(({ scope }) => scope)).toContain('a3')
+  })
+
+  test('can be of one namespace, prefix or state', async () => {
+    const { time, driver, readAll } = bench()
+    await claim(driver, claimOf('default/named:held'))
+    await claim(driver, claimOf('default/named:wanted'))
+    await claim(driver, claimOf('default/named:wanted'))
+    await claim(driver, claimOf('other/named:over', { ttlMs: 1000, graceMs: 60_000 }))
+    await time.advance(2000)
+    expect(await readAll({ namespace: 'other' })).toEqual([['over']])
+    expect(await readAll({ prefix: 'h' })).toEqual([['held']])
+    expect(await readAll({ namespace: 'default', prefix: 'w' })).toEqual([['wanted']])
+    expect(await readAll({ state: 'expired' })).toEqual([['over']])
+    expect(await readAll({ state: 'waited-for' })).toEqual([['wanted']])
+    expect(await readAll({ state: 'held' })).toEqual([['held', 'wanted']])
+    expect(await readAll({ state: 'leaving' })).toEqual([[]])
+  })
+
+  test('gives a place to go on from that says nothing of what the token may not see', async () => {
+    const { driver, read } = bench()
+    await claim(driver, claimOf('default/named:a'))
+    for (let count = 0; count < 30; count += 1) await claim(driver, claimOf(`secret/named:merger-${count}`))
+    const { next = '' } = await read({ limit: '1' }, ['default'])
+    expect(next).not.toBe('')
+    expect(Buffer.from(next, 'base64url').toString('latin1')).not.toContain('merger')
+    await expect(read({ after: 'AAAA' })).rejects.toThrow(/no place that this server has given/)
+    const forged = `${next.slice(0, -2)}${next.endsWith('AA') ? 'BB' : 'AA'}`
+    await expect(read({ after: forged })).rejects.toThrow(/INVALID/)
+  })
+
+  test.each([
+    [{ colour: 'red' }, /no parameter "colour"/],
+    [{ state: 'odd' }, /state is one of/],
+    [{ limit: '0' }, /limit/],
+    [{ limit: 'many' }, /limit/],
+    [{ name: 'x'.repeat(600) }, /name is longer/],
+    [{ namespace: '../etc' }, /namespace/],
+    [{ namespace: 'secret' }, /not for the namespace "secret"/],
+  ])('is refused for %j', async (query, why) => {
+    const { read } = bench()
+    await expect(async () => read(query as Record<string, string>, ['default'])).rejects.toThrow(why)
+  })
+})
+
+describe('an eviction', () => {
+  const eviction = { key: 'default/named:a', fence: 1, reason: 'stuck' }
+
+  test.each([
+    [null, /must be an object/],
+    [[], /must be an object/],
+    [{ ...eviction, force: true }, /"force"/],
+    [{ ...eviction, key: 'a' }, /namespace/],
+    [{ ...eviction, key: 7 }, /eviction.key/],
+    [{ ...eviction, fence: 0 }, /eviction.fence/],
+    [{ ...eviction, fence: '1' }, /eviction.fence/],
+    [{ ...eviction, reason: '  ' }, /eviction.reason/],
+    [{ ...eviction, reason: 'two\nlines' }, /eviction.reason/],
+    [{ ...eviction, reason: 'x'.repeat(2000) }, /eviction.reason/],
+  ])('of %j is refused', (body, why) => {
+    expect(() => readEviction(body)).toThrow(why)
+  })
+
+  test('is remembered with who, whom and why, also if there was nobody; a thousand of them', async () => {
+    const { time, driver } = bench()
+    const logged: string[] = []
+    const logger = { debug: () => {}, info: () => {}, warn: (message: string) => void logged.push(message) }
+    const audit = new Audit(logger)
+    const grant = grantFor('*')
+    const evict = (fence: number) => evictHolder(driver, time.environment, audit, grant, { ...eviction, fence })
+    const standing = await claim(driver, claimOf(eviction.key))
+    const fence = standing.state === 'held' ? standing.fence : 0
+    expect(await evict(fence + 1)).toMatchObject({ result: 'not-held', runner: undefined })
+    expect(await evict(fence)).toMatchObject({ result: 'evicted', by: 'tester', scope: 'a', runner: { host: 'here' } })
+    expect((await driver.list({ key: eviction.key })).keys).toEqual([])
+    expect(logged[1]).toBe(`tester evicts fence ${fence} of "default/named:a" (evicted): stuck`)
+    expect(audit.seenBy(grant).map(({ result }) => result)).toEqual(['evicted', 'not-held'])
+    expect(audit.seenBy(grantFor(['other']))).toEqual([])
+    for (let count = 0; count < 1100; count += 1) await evict(fence + 5)
+    expect(audit.seenBy(grant)).toHaveLength(1000)
+  })
+
+  test('that a client asked for is one line of the log, whatever its reason', () => {
+    const logged: string[] = []
+    const logger = { debug: () => {}, info: () => {}, warn: (message: string) => void logged.push(message) }
+    const { time } = bench()
+    const asked = { ...eviction, fence: 7, reason: 'done\nops evicts fence 8' }
+    new Audit(logger).record(entryOf(time.environment, grantFor('*'), asked, 'not-held'))
+    expect(logged).toEqual([
+      String.raw`tester evicts fence 7 of "default/named:a" (not-held): done\nops evicts fence 8`,
+    ])
+  })
+
+  test('whose answer does not come is remembered as unknown', async () => {
+    const { time, driver } = bench()
+    await claim(driver, claimOf(eviction.key))
+    const fence = (await driver.list({ key: eviction.key })).keys[0]?.claims[0]?.fence ?? 0
+    const cut = { list: driver.list.bind(driver), send: async () => [{ state: 'unknown', error: 'cut' }] as const }
+    const audit = new Audit(undefined)
+    const done = await evictHolder(cut, time.environment, audit, grantFor('*'), { ...eviction, fence })
+    expect(done.result).toBe('unknown')
+  })
+})

@@ -1,0 +1,21 @@
+import { runCommandLine } from '../../../src/cli/command-line.ts'
+import type { Surroundings } from '../../../src/cli/command.ts'
+import { messagesTo } from '../../../src/cli/speaking/messages.ts'
+import { connect } from '../../../src/index.ts'
+
+let desks = 0
+
+/** A command line in this process, on a store in its memory that the test can `connect` to, and what it printed. */
+export function desk(answer?: string) {
+  const store = `memory:cli-${(desks += 1)}`
+  const shown = { output: '', errors: '' }
+  const surroundings: Surroundings = {
+    // Under another name: commands do not take a store that is in the memory of a process.
+    variables: { LEASEHOLD_STORE: store.replace('memory:', 'desk:') },
+    messages: messagesTo((text) => (shown.errors += text), undefined),
+    print: (text) => (shown.output += text),
+    connect: (url, options) => connect(url.replace('desk:', 'memory:'), options),
+    ask: answer === undefined ? undefined : () => Promise.resolve(answer),
+  }
+  return { store, shown, leasehold: (...args: string[]) => runCommandLine(args, surroundings) }
+}
