@@ -115,11 +115,11 @@ class QuorumDriver implements LockDriver {
   /** Every page reads all that the nodes list: no two stores page alike. */
   async list(query: ListQuery): Promise<KeyPage> {
     this.#refuseIfClosed()
-    const { environment, majority } = this.#assembly
+    const { environment, nodes } = this.#assembly
     const { key, prefix, known } = query
     const wanted = { ...(key !== undefined && { key }), ...(prefix !== undefined && { prefix }), known }
     const pages = await this.#assembly.read(wanted, listWithinMs)
-    return mergedPage(pages, query, Math.floor(environment.now()), majority)
+    return mergedPage(pages, query, Math.floor(environment.now()), nodes.length)
   }
 
   close(): Promise<void> {

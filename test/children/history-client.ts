@@ -35,6 +35,10 @@ const terms = resolveOptions({ ttl: Number(ttlMs) }, driver.supports, false)
 // One attempt at a time: what the client tells is about the last.
 let current = ''
 client.events.on('waiting', () => history.write({ type: 'queued', attempt: current }))
+// A waiter whose claim ended while nobody could write has asked anew, and had its place since now at the latest.
+client.events.on('acquired', ({ attempts }) => {
+  if (attempts > 1) history.write({ type: 'queued', attempt: current })
+})
 client.events.on('lost', () => history.write({ type: 'lost', attempt: current }))
 client.events.on('renewed', ({ remainingMs }) => {
   // `remainingMs` was read before this moment: the deadline must not come out later than it is.

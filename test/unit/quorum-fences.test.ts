@@ -73,6 +73,33 @@ describe('the fence of a grant', () => {
     expect(await cast.holdersOn(3)).toEqual([`one ${fence}`])
   })
 
+  test('is not listed before a majority has it', async () => {
+    const cast = new Cast([0, 5000, 1000])
+    const observer = await cast.driver()
+    for (const place of [1, 2, 3]) await cast.holdOn(place, 'one')
+    expect(await observer.list()).toEqual([])
+  })
+
+  test('is not listed as what a late node gave, while the others let go of it', async () => {
+    const cast = new Cast([0, 0, 5000])
+    const ask = await cast.driver([undefined, undefined, slow(30)])
+    const fence = await ask.fence('one')
+    await cast.world.pass(200)
+    expect(await ask.list()).toEqual([`one ${fence}`])
+    await cast.releaseOn(1, 'one')
+    expect(await ask.list()).toEqual([])
+  })
+
+  test('is listed where a node is silent that may have it', async () => {
+    const cast = new Cast([0, 0, 5000])
+    const ask = await cast.driver([undefined, undefined, slow(30)])
+    const fence = await ask.fence('one')
+    await cast.world.pass(200)
+    const other = await cast.driver([cut])
+    expect(await other.list()).toEqual([expect.stringMatching(/^one /)])
+    expect(await ask.list()).toEqual([`one ${fence}`])
+  })
+
   test('is never told higher by another client that renews the claim', async () => {
     const cast = new Cast([0, 0, 5000])
     const ask = await cast.driver([undefined, undefined, slow(30)])

@@ -1,5 +1,6 @@
 import type { KeyPage, ListedClaim, ListQuery } from '../../core/driver.ts'
 import { pageOf } from '../../core/paging.ts'
+import { majorityOf } from './majority.ts'
 import type { Node } from './node.ts'
 
 /** What each node that answered lists. */
@@ -13,8 +14,10 @@ export interface Copy {
   readonly now: number
 }
 
-/** What a majority of nodes holds, told in one clock and in the order of keys. */
-export function mergedPage(pages: Pages, query: ListQuery, now: number, majority: number): KeyPage {
+/** What a majority of so many nodes holds, told in one clock and in the order of keys. */
+export function mergedPage(pages: Pages, query: ListQuery, now: number, nodeCount: number): KeyPage {
+  const majority = majorityOf(nodeCount)
+  const silent = nodeCount - pages.size
   const copiesByKey = new Map<string, Copy[]>()
   for (const [node, page] of pages) {
     for (const { key, claims } of page.keys) {
@@ -23,9 +26,9 @@ export function mergedPage(pages: Pages, query: ListQuery, now: number, majority
     }
   }
   return pageOf([...copiesByKey.keys()].toSorted(), query, now, (key) =>
-    copiesByClaim(copiesByKey.get(key) ?? [], query.known).flatMap(
-      (copies) => mergedClaim(copies, now, majority) ?? [],
-    ),
+    copiesByClaim(copiesByKey.get(key) ?? [], query.known)
+      .filter((copies) => mayBeAgreed(copies, silent, majority))
+      .flatMap((copies) => mergedClaim(copies, now, majority) ?? []),
   )
 }
 
@@ -47,6 +50,15 @@ export function fenceOf(copies: readonly Copy[]): number {
   const fences = copies.map(({ claim }) => claim.fence)
   const votes = (fence: number): number => fences.filter((other) => other === fence).length
   return fences.toSorted((one, other) => votes(other) - votes(one) || other - one)[0] ?? 0
+}
+
+/**
+ * Whether a majority may have the claim with one fence. Without that it is about to be granted, or has just been let go,
+ * and which fence it has is not decided or no longer to be seen.
+ */
+function mayBeAgreed(copies: readonly Copy[], silent: number, majority: number): boolean {
+  const fence = fenceOf(copies)
+  return copies.filter(({ claim }) => claim.fence === fence).length + silent >= majority
 }
 
 /** The claim as the node has it with which its majority ends; undefined if fewer hold it. */

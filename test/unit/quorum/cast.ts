@@ -48,6 +48,12 @@ export class Cast {
       .send([{ op: 'claim', claim: { ...plain, id, ...changes } }])
   }
 
+  async releaseOn(place: number, id: string): Promise<void> {
+    await this.store(place)
+      .link()
+      .send([{ op: 'release', key, id }])
+  }
+
   /** Moves the fences of one store on, as one that reads its clock at every grant would by itself. */
   async liftFencesOn(place: number, fenceFloor: number): Promise<void> {
     const other = { key: 'default/named:other', id: 'lift' }
