@@ -4,6 +4,7 @@ import path from 'node:path'
 import { afterEach, describe, expect, test } from 'vitest'
 import type { LockDriver } from '../../src/core/driver.ts'
 import { sqlite, type SqliteSurroundings } from '../../src/drivers/sqlite.ts'
+import { createLocks } from '../../src/index.ts'
 import { openDatabase } from '../../src/drivers/sqlite/database.ts'
 import { claim, claimOf, release } from '../support/claims.ts'
 import { endProcessesAfterEach, run } from '../sqlite/processes.ts'
@@ -191,6 +192,22 @@ test('a file kept busy by somebody else is UNAVAILABLE after the set patience, a
   hog.exec('rollback')
   hog.close()
   expect(await claim(own, claimOf('a'))).toMatchObject({ state: 'held' })
+})
+
+test('while a process is stopped in mid-transaction holders are told in time, and who waits goes on afterwards', async () => {
+  const defaults = { ttl: 500 }
+  await using one = await createLocks({ driver: sqlite({ file: file() }), defaults })
+  await using other = await createLocks({ driver: sqlite({ file: file() }), defaults })
+  const lease = await one.acquire('a')
+  const waiting = other.acquire('a')
+  await eventually(async () => (await other.inspect('a'))?.waiters[0], 'the waiter')
+  const stopped = openDatabase(file())
+  stopped.exec('begin immediate')
+  await eventually(() => lease.signal.aborted, 'the news of the loss')
+  expect(await Promise.race([waiting, 'still waits'])).toBe('still waits')
+  stopped.exec('rollback')
+  stopped.close()
+  expect((await waiting).fence).toBeGreaterThan(lease.fence)
 })
 
 test('waiters are woken by polling where fs.watch fails', async () => {
