@@ -9,8 +9,10 @@ export default defineConfig({
   test: {
     // Real processes: a test file cannot leak timers, handles or environment into the next one.
     pool: 'forks',
-    testTimeout: 30_000,
-    hookTimeout: 60_000,
+    // Only a test that hangs gets there: a machine that others use too may take many times as long as yours.
+    testTimeout: 120_000,
+    hookTimeout: 120_000,
+    expect: { poll: { timeout: 20_000, interval: 20 } },
     // A handle left open ends the run with a complaint, it does not hang it.
     teardownTimeout: 5_000,
     dangerouslyIgnoreUnhandledErrors: false,
