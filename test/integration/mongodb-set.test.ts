@@ -4,7 +4,7 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import type { Claim, LockDriver, Standing } from '../../src/core/driver.ts'
 import { mongodb, type MongodbOptions, type MongoSource } from '../../src/drivers/mongodb.ts'
 import { createLocks, type Locks } from '../../src/index.ts'
-import { checkHistory, conformance } from '../../src/testing/index.ts'
+import { conformance } from '../../src/testing/index.ts'
 import { claim, claimOf, release, renew } from '../support/claims.ts'
 import { eventually } from '../support/eventually.ts'
 import { clientOf } from '../support/mongo-client.ts'
@@ -12,7 +12,7 @@ import { mongoHarness } from '../support/mongo-harness.ts'
 import { againIfItFell } from '../support/mongo-falls.ts'
 import { MongoReplicaSet, polling } from '../support/mongo-server.ts'
 import { TcpProxy } from '../support/tcp-proxy.ts'
-import { historyRun, type RunOptions } from './history/run.ts'
+import { expectRightHistory, type RunOptions } from './history/run.ts'
 
 const set = await MongoReplicaSet.start()
 const client = clientOf(set)
@@ -186,15 +186,8 @@ function urlOf(collection: string): string {
   return `${set.url}&collection=${collection}`
 }
 
-/** Runs until enough has happened to show something: on a slow machine one run may be over before it has begun. */
-async function rightHistory(options: RunOptions): Promise<void> {
-  let [holds, handOvers] = [0, 0]
-  while (holds <= 5 || handOvers <= 1) {
-    const { violations, summary } = checkHistory(await historyRun(options), { fair: false })
-    expect(violations).toEqual([])
-    holds += summary.holds
-    handOvers += summary.handOvers
-  }
+function rightHistory(options: RunOptions): Promise<void> {
+  return expectRightHistory(options, { holds: 6, handOvers: 2 }, { fair: false })
 }
 
 async function expectNoOrphans(collection: string): Promise<void> {
