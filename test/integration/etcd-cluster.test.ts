@@ -38,7 +38,7 @@ async function compete(locks: Locks, client: string, events: HistoryEvent[], isO
   for (let turn = 0; !isOver(); turn += 1) {
     const attempt = `${client}/${turn}`
     events.push({ type: 'acquire', at: performance.now(), client, attempt, key: 'shared', mode: 'exclusive' })
-    const lease = await locks.acquire('shared', { wait: '3s' }).catch(() => undefined)
+    const lease = await locks.acquire('shared', { ttl: '8s', wait: '3s' }).catch(() => undefined)
     if (lease === undefined) {
       events.push({ type: 'refused', at: performance.now(), attempt })
       continue
@@ -56,7 +56,7 @@ async function compete(locks: Locks, client: string, events: HistoryEvent[], isO
 const holds = (events: readonly HistoryEvent[]): number => events.filter(({ type }) => type === 'granted').length
 
 test('one holder at a time, and holders keep what they have, while leaders are killed', async () => {
-  const clients = await Promise.all(Array.from({ length: 3 }, () => openLocks('killed/', 8000)))
+  const clients = await Promise.all(Array.from({ length: 3 }, () => openLocks('killed/', 30_000)))
   const steady = await clients[0]?.acquire('steady')
   const events: HistoryEvent[] = []
   let over = false
@@ -76,13 +76,14 @@ test('one holder at a time, and holders keep what they have, while leaders are k
 })
 
 test('a leader that is stopped is left for another, and its holders keep what they have', async () => {
-  const [locks, others] = [await openLocks('stopped/', 8000), await openLocks('stopped/', 8000)]
+  const [locks, others] = [await openLocks('stopped/', 12_000), await openLocks('stopped/', 12_000)]
   const lease = await locks.acquire('report')
   const stopped = await leader()
   stopped.freeze()
   cleanups.push(() => stopped.thaw())
-  // Two renewals later.
-  await pause(6000)
+  let renewed = 0
+  locks.on('renewed', () => (renewed += 1))
+  await eventually(() => renewed >= 2, 'two renewals')
   expect(lease.signal.aborted).toBe(false)
   expect(
     await eventually(
