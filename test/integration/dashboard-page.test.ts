@@ -13,7 +13,7 @@ import { freePort } from '../support/free-port.ts'
 let browser: Chromium
 beforeAll(async () => {
   browser = await Chromium.start()
-}, 180_000)
+}, 600_000)
 afterAll(() => browser?.stop())
 
 afterEach(async () => {
