@@ -8,12 +8,12 @@ import type { TestRepository } from './repository.ts'
 
 /** Reads may be stale: what they show in the end counts. */
 function soon<Seen>(look: () => Promise<Seen>) {
-  return expect.poll(look, { timeout: 30_000, interval: 200 })
+  return expect.poll(look, { timeout: 60_000, interval: 200 })
 }
 
 /** What users and people see of locks in a repository, whichever it is. */
 export function liveSuite({ name, isReal, octokit, ...repository }: TestRepository): void {
-  const timeout = isReal ? 120_000 + 20 * repository.settleMs : 30_000
+  const timeout = isReal ? 120_000 + 20 * repository.settleMs : 120_000
   describe(`locks in ${isReal ? name : 'a repository of our own'}`, { timeout }, () => {
     let first: Locks
     let second: Locks
