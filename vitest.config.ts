@@ -16,7 +16,7 @@ export default defineConfig({
     maxConcurrency: 12,
     expect: { poll: { timeout: 20_000, interval: 20 } },
     // A handle left open ends the run with a complaint, it does not hang it.
-    teardownTimeout: 5_000,
+    teardownTimeout: 30_000,
     dangerouslyIgnoreUnhandledErrors: false,
     allowOnly: false,
     projects: [
