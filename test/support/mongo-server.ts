@@ -252,7 +252,11 @@ const impatient = {
 
 /** One command on one server, by a connection of its own. */
 async function onServer<Result>(url: string, work: (client: MongoClient) => Promise<Result>): Promise<Result> {
-  const client = new MongoClient(url, { serverSelectionTimeoutMS: 500, connectTimeoutMS: 500, socketTimeoutMS: 5000 })
+  const client = new MongoClient(url, {
+    serverSelectionTimeoutMS: 2000,
+    connectTimeoutMS: 2000,
+    socketTimeoutMS: 20_000,
+  })
   try {
     return await work(client)
   } finally {
