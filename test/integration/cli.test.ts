@@ -127,7 +127,7 @@ describe('contention', () => {
     const results = await Promise.all([
       leasehold('run', 'demo', '--no-wait', '--', 'touch', 'ran').ended(),
       leasehold('run', 'demo', '--wait', '0', '--', 'touch', 'ran').ended(),
-      leasehold('run', 'demo', '--wait', '200ms', '--', 'touch', 'ran').ended(),
+      leasehold('run', 'demo', '--wait', '3s', '--', 'touch', 'ran').ended(),
       leasehold('run', 'demo', '--on-conflict', 'fail', '--', 'touch', 'ran').ended(),
     ])
     expect(results.map(({ code }) => code)).toEqual([75, 75, 75, 75])

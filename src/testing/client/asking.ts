@@ -54,7 +54,7 @@ export function asking(fact: ClientFact): void {
   fact('who runs out of time leaves no claim', async (company) => {
     const [holder, waiter] = [await company.member({ ttl: 5000 }), await company.member({ ttl: 5000 })]
     await holder.locks.acquire('lock')
-    await expect(waiter.locks.acquire('lock', { wait: 100 })).rejects.toMatchObject({ code: 'TIMEOUT' })
+    await expect(waiter.locks.acquire('lock', { wait: 3000 })).rejects.toMatchObject({ code: 'TIMEOUT' })
     expect(await waiter.locks.tryAcquire('lock')).toBeNull()
     await company.expectClaims(1)
   })
@@ -71,7 +71,7 @@ export function asking(fact: ClientFact): void {
   })
 
   fact('news that never arrives costs time, and nothing else', async (company) => {
-    const [holder, waiter] = [await company.member({ ttl: 60_000 }), await company.member({ ttl: 2000 })]
+    const [holder, waiter] = [await company.member({ ttl: 30_000 }), await company.member({ ttl: 2000 })]
     waiter.driver.plan = { dropNews: 1 }
     const held = await holder.locks.acquire('lock')
     const waiting = waiter.locks.acquire('lock', { wait: 20_000 })

@@ -5,7 +5,7 @@ import type { PrimitiveFact } from './fact.ts'
 export function elections(fact: PrimitiveFact): void {
   fact('a leader that resigns is replaced at once, one that falls silent within its ttl', [], async (company) => {
     const [one, other] = [await company.member(), await company.member()]
-    const [first, second] = [one.locks.elect('boss', { ttl: 60_000 }), other.locks.elect('boss', { ttl: 3000 })]
+    const [first, second] = [one.locks.elect('boss', { ttl: 30_000 }), other.locks.elect('boss', { ttl: 3000 })]
     const told: string[] = []
     const third = one.locks.elect('boss', { ttl: 10_000, onElected: ({ held }) => void told.push(`elected ${held}`) })
     const term = await first.campaign()

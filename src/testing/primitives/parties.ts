@@ -58,7 +58,7 @@ async function circle(company: Company, takes: readonly Take[], lowest?: number)
   const held: Lease[] = []
   const asks: (() => Promise<Lease>)[] = []
   for (const [index, take] of takes.entries()) {
-    const { locks } = await company.member({ ttl: 60_000 })
+    const { locks } = await company.member({ ttl: 30_000 })
     const options: AcquireOptions = {
       party: 'one',
       ...(lowest !== undefined && { priority: index === lowest ? 0 : 1 }),

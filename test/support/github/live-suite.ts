@@ -71,7 +71,7 @@ export function liveSuite({ name, isReal, octokit, ...repository }: TestReposito
     test('who gives up waiting leaves no claim, and force takes the lock with its signs', async () => {
       await using lease = await first.acquire(scope)
       // Time for a comment to be written.
-      const wait = isReal ? 10_000 + 2 * repository.settleMs : 1000
+      const wait = isReal ? 10_000 + 2 * repository.settleMs : 5000
       await expect(second.acquire(scope, { wait })).rejects.toMatchObject({ code: 'TIMEOUT' })
       await using forced = await second.acquire(scope, { onConflict: 'force' })
       await expect(lease.renew()).rejects.toMatchObject({ code: 'NOT_HELD' })
