@@ -1,6 +1,6 @@
 import { defineConfig } from 'vitest/config'
 
-/** Leases of some hundred milliseconds in real time, or servers under wine: afterwards, one file at a time. */
+/** Leases of some seconds in real time, or servers under wine: afterwards, one file at a time. */
 const needMachine = ['mongodb*', 'etcd-*', 'primitives-*', 'client-*', 'quorum*', 'history-*', '*-processes'].map(
   (name) => `test/integration/${name}.test.ts`,
 )
@@ -9,10 +9,14 @@ export default defineConfig({
   test: {
     // Real processes: a test file cannot leak timers, handles or environment into the next one.
     pool: 'forks',
-    testTimeout: 30_000,
-    hookTimeout: 60_000,
+    // Only a test that hangs gets there: a machine that others use too may take many times as long as yours.
+    testTimeout: 120_000,
+    hookTimeout: 120_000,
+    // Tests that may run side by side mostly wait.
+    maxConcurrency: 12,
+    expect: { poll: { timeout: 20_000, interval: 20 } },
     // A handle left open ends the run with a complaint, it does not hang it.
-    teardownTimeout: 5_000,
+    teardownTimeout: 30_000,
     dangerouslyIgnoreUnhandledErrors: false,
     allowOnly: false,
     projects: [

@@ -22,13 +22,13 @@ async function worker(locks: Locks): Promise<void> {
 }
 
 const crashed = await connect(url)
-await crashed.claim('invoices', 'invoice-2', { ttl: 200, heartbeat: 'manual' })
+await crashed.claim('invoices', 'invoice-2', { ttl: '2s', heartbeat: 'manual' })
 
 const workers = await Promise.all([1, 2, 3].map(() => connect(url)))
 await Promise.all(workers.map(worker))
 console.log(`done while one worker hung: ${done.toSorted().join(', ')}`)
 
-await new Promise((resolve) => setTimeout(resolve, 300))
+await new Promise((resolve) => setTimeout(resolve, 2100))
 await Promise.all(workers.map(worker))
 console.log(`done in the end: ${done.toSorted().join(', ')}`)
 for (const locks of [crashed, ...workers]) await locks.close()

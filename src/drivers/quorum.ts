@@ -13,7 +13,7 @@ import { checkOptions, type OptionNames } from '../core/option-names.ts'
 import { Assembly } from './quorum/assembly.ts'
 import { claimOn } from './quorum/claiming.ts'
 import { evictOn } from './quorum/evicting.ts'
-import { mergedPage } from './quorum/listing.ts'
+import { mayBeLifted, mergedPage } from './quorum/listing.ts'
 import { Node } from './quorum/node.ts'
 import { releaseOn } from './quorum/releasing.ts'
 import { renewOn } from './quorum/renewing.ts'
@@ -51,6 +51,7 @@ const votesAfterDefaultMs = 60_000
 const driftDefault = 0.01
 const listWithinMs = 5000
 const closeWithinMs = 1000
+const looksMax = 3
 
 /** Locks held on a majority of an odd number of stores, three or more. Closing it closes them. */
 export function quorum(drivers: readonly LockDriver[], options: QuorumOptions = {}): LockDriver {
@@ -115,10 +116,14 @@ class QuorumDriver implements LockDriver {
   /** Every page reads all that the nodes list: no two stores page alike. */
   async list(query: ListQuery): Promise<KeyPage> {
     this.#refuseIfClosed()
-    const { environment, nodes } = this.#assembly
+    const { environment, majority, nodes } = this.#assembly
     const { key, prefix, known } = query
     const wanted = { ...(key !== undefined && { key }), ...(prefix !== undefined && { prefix }), known }
-    const pages = await this.#assembly.read(wanted, listWithinMs)
+    let pages = await this.#assembly.read(wanted, listWithinMs)
+    // A write-back under way has arrived by the next look or the one after; what a late node gave stays.
+    for (let looks = 1; looks < looksMax && mayBeLifted(pages, query, majority); looks += 1) {
+      pages = await this.#assembly.read(wanted, listWithinMs)
+    }
     return mergedPage(pages, query, Math.floor(environment.now()), nodes.length)
   }
 

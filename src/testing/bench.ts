@@ -24,7 +24,7 @@ export interface Harness {
   readonly tickMs?: number
   /** How far times told by the store may be off. Default: 0, for a clock that only `advance` moves. */
   readonly toleranceMs?: number
-  /** How long pushed news may take. Default: 1000. */
+  /** How long pushed news may take, in turns of the waiting process. Default: 10 000. */
   readonly newsWithinMs?: number
   /** True: benches share nothing, so tests that mostly wait may run side by side. Default: one after another. */
   readonly apart?: boolean
@@ -43,6 +43,6 @@ export function termsOf(harness: Harness): Terms {
   return {
     tickMs: harness.tickMs ?? 1000,
     toleranceMs: harness.toleranceMs ?? 0,
-    newsWithinMs: harness.newsWithinMs ?? 1000,
+    newsWithinMs: harness.newsWithinMs ?? 10_000,
   }
 }

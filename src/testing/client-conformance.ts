@@ -14,10 +14,11 @@ const promises: Readonly<Record<string, (fact: ClientFact) => void>> = {
 
 /**
  * Registers the tests of the client over a driver: what holds when sends fail, hang, are repeated or lose their replies.
- * The store's time must pass by itself, as the client's does; leases last some hundred milliseconds.
+ * The store's time must pass by itself, as the client's does; leases last some seconds.
  */
 export function clientConformance(name: string, harness: Harness): void {
-  describe(`a client of ${name} keeps its promises`, () => {
+  const group = harness.apart === true ? describe.concurrent : describe
+  group(`a client of ${name} keeps its promises`, () => {
     const fact: ClientFact = (title, body) => {
       test(title, async () => {
         const company = await Company.open(harness)

@@ -23,7 +23,7 @@ const promises: Readonly<Record<string, (fact: PrimitiveFact) => void>> = {
 
 /**
  * Registers the tests of what is built on locks, over a driver: each runs where the driver supports what it needs. The
- * store's time must pass by itself, as the client's does; leases last some hundred milliseconds.
+ * store's time must pass by itself, as the client's does; leases last some seconds.
  */
 export function primitivesConformance(name: string, harness: Harness): void {
   const group = harness.apart === true ? describe.concurrent : describe

@@ -47,12 +47,12 @@ const stories: Record<string, () => Promise<void>> = {
   'a client that was closed before': () =>
     holdAmongOthers(async () => (await (await connect(url)).close(), connect(url))),
 
-  /** Blocks the event loop for five times the ttl. */
+  /** Blocks the event loop for twice the ttl. */
   async block() {
     for (const heartbeatThread of [false, true]) {
       const locks = await connect(url, { heartbeatThread })
-      const lease = await locks.acquire(`blocked ${heartbeatThread}`, { ttl: 400 })
-      const until = performance.now() + 2000
+      const lease = await locks.acquire(`blocked ${heartbeatThread}`, { ttl: 2500 })
+      const until = performance.now() + 5000
       while (performance.now() < until);
       console.log(
         `thread ${heartbeatThread}: held ${lease.held}, fence kept ${(await locks.status(lease.scope)).fence === lease.fence}`,
@@ -64,7 +64,7 @@ const stories: Record<string, () => Promise<void>> = {
   /** Takes a lock under a runner name and says so; is then killed from outside. */
   async 'hold by name'() {
     const locks = await connect(url, { runner: 'worker-1' })
-    const lease = await locks.acquire('a', { ttl: '1h', onConflict: 'reclaim', wait: '5s' })
+    const lease = await locks.acquire('a', { ttl: '1h', onConflict: 'reclaim', wait: '30s' })
     console.log(`granted ${lease.fence} to ${locks.runner.id}`)
     setInterval(() => {}, 1000)
   },
@@ -72,7 +72,7 @@ const stories: Record<string, () => Promise<void>> = {
   /** Loses its store while holding: nothing may throw out of a timer. */
   async 'lose the store'() {
     const locks = await connect(url)
-    const lease = await locks.acquire('a', { ttl: 300 })
+    const lease = await locks.acquire('a', { ttl: 3000 })
     locks.on('renewal-failed', () => console.log('renewal failed'))
     const lost = new Promise<void>((resolve) => lease.signal.addEventListener('abort', () => resolve()))
     const { rmSync, writeFileSync } = await import('node:fs')

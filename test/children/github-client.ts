@@ -26,6 +26,7 @@ const octokit = new (Octokit.plugin(retry))({
 })
 const access = pace === 'hasty' ? { octokit, poll: { min: 40, max: 200 } } : { token, baseUrl }
 const locks = await opened()
+console.log('open')
 
 // One attempt at a time: what the client tells is about the last.
 let current = ''

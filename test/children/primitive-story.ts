@@ -22,7 +22,7 @@ const stories: Record<string, () => Promise<void>> = {
   /** Hands a lease off and ends: nobody has it in hand then. */
   async 'hand off and end'() {
     const locks = await connect(url)
-    const lease = await locks.acquire('a', { ttl: '5s' })
+    const lease = await locks.acquire('a', { ttl: '10s' })
     console.log(JSON.stringify(await lease.handOff()))
   },
 
@@ -35,7 +35,7 @@ const stories: Record<string, () => Promise<void>> = {
 
   async 'die in a run'() {
     const locks = await connect(url)
-    await locks.once('job', { atMost: '3s' }, async () => {
+    await locks.once('job', { atMost: '6s' }, async () => {
       console.log('running')
       stayAlive()
       await new Promise(() => {})
@@ -44,14 +44,14 @@ const stories: Record<string, () => Promise<void>> = {
 
   async 'claim and wait'() {
     const locks = await connect(url)
-    const task = (await locks.claim('queue', 'task', { ttl: '30s' })) as Task
+    const task = (await locks.claim('queue', 'task', { ttl: '10m' })) as Task
     console.log(`claimed ${task.fence}`)
     stayAlive()
   },
 
   async lead() {
     const locks = await connect(url)
-    const election = locks.elect('boss', { ttl: '2s' })
+    const election = locks.elect('boss', { ttl: '40s' })
     console.log('standing')
     const term = await election.campaign()
     console.log(`leads ${term.fence}`)
@@ -60,7 +60,7 @@ const stories: Record<string, () => Promise<void>> = {
 
   /** Takes the first, and as soon as somebody has the second asks for that too. Says when, by a clock that all share. */
   async cross() {
-    const locks = await connect(url, { defaults: { ttl: '10s' } })
+    const locks = await connect(url, { defaults: { ttl: '60s' } })
     const [first = '', second = ''] = rest
     const say = (what: string): void => console.log(`${Number(process.hrtime.bigint() / 1_000_000n)} ${what}`)
     try {

@@ -3,7 +3,8 @@ import { chmodSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:f
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 
-const secondsPerBlockMax = 25
+/** Only a block that hangs takes so long. */
+const secondsPerBlockMax = 100
 
 /** Runs a command as a reader would: in an empty directory of its own, with a home and a state of its own. */
 export async function runApart(command: string, args: readonly string[]): Promise<{ ok: boolean; output: string }> {

@@ -4,7 +4,7 @@ import { connect } from '../../src/index.ts'
 import { Child } from '../support/child.ts'
 import { openCounter } from './counters.ts'
 
-const stoppedWithinMs = 5000
+const stoppedWithinMs = 30_000
 
 /** What came of it when a holder was paused past its lease. */
 export interface PauseOutcome {

@@ -5,7 +5,6 @@ import path from 'node:path'
 import { expect } from 'vitest'
 
 const cli = path.resolve('dist/cli/main.js')
-const patience = { timeout: 20_000, interval: 20 }
 
 /** A directory with a store of its own, and the command line on it as real processes. */
 export class Workshop {
@@ -40,7 +39,7 @@ export class Workshop {
 
   /** Resolves with the text of a file once a line of it is complete. */
   async written(name: string): Promise<string> {
-    await expect.poll(() => this.read(name), patience).toContain('\n')
+    await expect.poll(() => this.read(name)).toContain('\n')
     return this.read(name).trim()
   }
 
@@ -109,13 +108,13 @@ export class CommandLine {
 
   /** Resolves once it has said something on standard error. */
   async says(pattern: RegExp): Promise<void> {
-    await expect.poll(() => this.errors, patience).toMatch(pattern)
+    await expect.poll(() => this.errors).toMatch(pattern)
   }
 }
 
 /** Resolves once a process has ended. One that waits for its parent to take notice has ended too. */
 export async function gone(pid: number): Promise<void> {
-  await expect.poll(() => isRunning(pid), patience).toBe(false)
+  await expect.poll(() => isRunning(pid)).toBe(false)
 }
 
 export function isRunning(pid: number): boolean {

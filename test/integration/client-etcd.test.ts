@@ -10,6 +10,7 @@ afterAll(() => server.stop())
 let stores = 0
 
 clientConformance('etcd', {
+  apart: true,
   async open() {
     const prefix = `store-${(stores += 1)}/`
     return realTimeBench(() => etcd(server.url, { prefix }))

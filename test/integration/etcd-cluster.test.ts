@@ -38,12 +38,14 @@ async function compete(locks: Locks, client: string, events: HistoryEvent[], isO
   for (let turn = 0; !isOver(); turn += 1) {
     const attempt = `${client}/${turn}`
     events.push({ type: 'acquire', at: performance.now(), client, attempt, key: 'shared', mode: 'exclusive' })
-    const lease = await locks.acquire('shared', { wait: '3s' }).catch(() => undefined)
+    const lease = await locks.acquire('shared', { ttl: '8s', wait: '3s' }).catch(() => undefined)
     if (lease === undefined) {
       events.push({ type: 'refused', at: performance.now(), attempt })
       continue
     }
-    events.push({ type: 'granted', at: performance.now(), attempt, fence: lease.fence })
+    // Read the clock first: the deadline noted must not be later than the one the lease keeps.
+    const now = performance.now()
+    events.push({ type: 'granted', at: now, attempt, fence: lease.fence, deadline: now + lease.remainingMs })
     lease.signal.addEventListener('abort', () => events.push({ type: 'lost', at: performance.now(), attempt }))
     await pause(5)
     events.push({ type: 'release', at: performance.now(), attempt })
@@ -53,57 +55,50 @@ async function compete(locks: Locks, client: string, events: HistoryEvent[], isO
 
 const holds = (events: readonly HistoryEvent[]): number => events.filter(({ type }) => type === 'granted').length
 
-test(
-  'one holder at a time, and holders keep what they have, while leaders are killed',
-  { timeout: 60_000 },
-  async () => {
-    const clients = await Promise.all(Array.from({ length: 3 }, () => openLocks('killed/', 8000)))
-    const steady = await clients[0]?.acquire('steady')
-    const events: HistoryEvent[] = []
-    let over = false
-    const working = clients.map((locks, number) => compete(locks, `client-${number}`, events, () => over))
-    for (let turn = 0; turn < 2; turn += 1) {
-      const dead = await leader()
-      await dead.kill()
-      const before = holds(events)
-      await eventually(() => holds(events) > before + 20, 'locks without the old leader', 20_000)
-      await dead.start()
-    }
-    over = true
-    await Promise.all(working)
-    expect(steady?.signal.aborted).toBe(false)
-    const { violations } = checkHistory(events, { fair: false })
-    expect(violations.map(({ message }) => message)).toEqual([])
-  },
-)
+test('one holder at a time, and holders keep what they have, while leaders are killed', async () => {
+  const clients = await Promise.all(Array.from({ length: 3 }, () => openLocks('killed/', 30_000)))
+  const steady = await clients[0]?.acquire('steady')
+  const events: HistoryEvent[] = []
+  let over = false
+  const working = clients.map((locks, number) => compete(locks, `client-${number}`, events, () => over))
+  for (let turn = 0; turn < 2; turn += 1) {
+    const dead = await leader()
+    await dead.kill()
+    const before = holds(events)
+    await eventually(() => holds(events) > before + 20, 'locks without the old leader', 60_000)
+    await dead.start()
+  }
+  over = true
+  await Promise.all(working)
+  expect(steady?.signal.aborted).toBe(false)
+  const { violations } = checkHistory(events, { fair: false })
+  expect(violations.map(({ message }) => message)).toEqual([])
+})
 
-test(
-  'a leader that is stopped is left for another, and its holders keep what they have',
-  { timeout: 60_000 },
-  async () => {
-    const [locks, others] = [await openLocks('stopped/', 8000), await openLocks('stopped/', 8000)]
-    const lease = await locks.acquire('report')
-    const stopped = await leader()
-    stopped.freeze()
-    cleanups.push(() => stopped.thaw())
-    // Two renewals later.
-    await pause(6000)
-    expect(lease.signal.aborted).toBe(false)
-    expect(
-      await eventually(
-        () =>
-          others.tryAcquire('report').then(
-            (got) => got ?? 'held',
-            () => undefined,
-          ),
-        'an answer',
-      ),
-    ).toBe('held')
-    await lease.release()
-    const next = await others.acquire('report', { wait: '10s' })
-    expect(next.fence).toBeGreaterThan(lease.fence)
-  },
-)
+test('a leader that is stopped is left for another, and its holders keep what they have', async () => {
+  const [locks, others] = [await openLocks('stopped/', 12_000), await openLocks('stopped/', 12_000)]
+  const lease = await locks.acquire('report')
+  const stopped = await leader()
+  stopped.freeze()
+  cleanups.push(() => stopped.thaw())
+  let renewed = 0
+  locks.on('renewed', () => (renewed += 1))
+  await eventually(() => renewed >= 2, 'two renewals')
+  expect(lease.signal.aborted).toBe(false)
+  expect(
+    await eventually(
+      () =>
+        others.tryAcquire('report').then(
+          (got) => got ?? 'held',
+          () => undefined,
+        ),
+      'an answer',
+    ),
+  ).toBe('held')
+  await lease.release()
+  const next = await others.acquire('report', { wait: '60s' })
+  expect(next.fence).toBeGreaterThan(lease.fence)
+})
 
 test('a store that wants a password is told one, and says so where it is not the right one', async () => {
   const server = await EtcdServer.start()

@@ -1,7 +1,7 @@
-/** What holds in real time, on real leases: there is no clock to move. Ttls are of a second or two. */
+/** What holds in real time, on real leases: there is no clock to move. Ttls are of some seconds. */
 import { setTimeout as pause } from 'node:timers/promises'
 import { afterAll, afterEach, describe, expect, test } from 'vitest'
-import type { LockDriver, Standing } from '../../src/core/driver.ts'
+import type { Claim, LockDriver, Standing } from '../../src/core/driver.ts'
 import { etcd, type EtcdOptions } from '../../src/drivers/etcd.ts'
 import { createLocks, type Locks } from '../../src/index.ts'
 import { Child } from '../support/child.ts'
@@ -28,7 +28,7 @@ async function open(prefix: string, options: EtcdOptions = {}, url = server.url)
   return driver
 }
 
-async function openLocks(prefix: string, ttl = 2000, url = server.url): Promise<Locks> {
+async function openLocks(prefix: string, ttl = 10_000, url = server.url): Promise<Locks> {
   const locks = await createLocks({ driver: etcd(url, { prefix }), defaults: { ttl } })
   cleanups.push(() => locks.close())
   return locks
@@ -60,6 +60,12 @@ function hear(driver: LockDriver, id: string): (Standing | 'ask')[] {
   return heard
 }
 
+/** Renews a claim every now and then until the test is over. */
+function keepRenewing(driver: LockDriver, kept: Claim): void {
+  const beating = setInterval(() => void renew(driver, kept).catch(() => {}), 500)
+  cleanups.push(() => clearInterval(beating))
+}
+
 describe('who stops being heard of', () => {
   test('a holder that is killed is succeeded when its etcd lease ends', async () => {
     const prefix = freshPrefix()
@@ -67,7 +73,7 @@ describe('who stops being heard of', () => {
     cleanups.push(() => child.kill())
     const fence = Number((await child.line(/^held/)).split(' ')[1])
     const locks = await openLocks(prefix)
-    const next = locks.acquire('report', { wait: '20s' })
+    const next = locks.acquire('report', { wait: '60s' })
     await child.kill()
     const lease = await next
     expect(lease.fence).toBeGreaterThan(fence)
@@ -90,14 +96,13 @@ describe('who stops being heard of', () => {
   test('a claim that nobody renews ends beside one that is renewed on the same etcd lease', async () => {
     const prefix = freshPrefix()
     const [driver, other] = [await open(prefix), await open(prefix)]
-    const [forgotten, kept] = [claimOf('forgotten', { ttlMs: 1500 }), claimOf('kept', { ttlMs: 1500 })]
+    const [forgotten, kept] = [claimOf('forgotten', { ttlMs: 8000 }), claimOf('kept', { ttlMs: 8000 })]
     await claim(driver, forgotten)
     await claim(driver, kept)
     const names = (await stored(prefix)).filter((name) => name.includes('%:'))
     const leases = await Promise.all(names.map(leaseOf))
     expect(new Set(leases).size).toBe(1)
-    const beating = setInterval(() => void renew(driver, kept), 300)
-    cleanups.push(() => clearInterval(beating))
+    keepRenewing(driver, kept)
     await eventually(async () => (await stored(prefix)).filter((name) => name.includes('%:')).length === 1, 'the end')
     expect(await claim(other, claimOf('forgotten'))).toMatchObject({ state: 'held', after: { how: 'expired' } })
     expect(await claim(other, claimOf('kept', { wait: false }))).toEqual({ state: 'absent', reason: 'refused' })
@@ -123,7 +128,7 @@ describe('who stops being heard of', () => {
     cleanups.push(() => child.kill())
     const fence = Number((await child.line(/^held/)).split(' ')[1])
     const locks = await openLocks(prefix)
-    const next = locks.acquire('report', { wait: '20s' })
+    const next = locks.acquire('report', { wait: '60s' })
     child.process.kill('SIGSTOP')
     const lease = await next
     expect(lease.fence).toBeGreaterThan(fence)
@@ -137,16 +142,15 @@ describe('a claim in other hands', () => {
   test('lives on when it is renewed by another driver, whatever becomes of the one that made it', async () => {
     const prefix = freshPrefix()
     const [first, second, third] = [await open(prefix), await open(prefix), await open(prefix)]
-    const passed = claimOf('a', { ttlMs: 1200 })
+    const passed = claimOf('a', { ttlMs: 4000 })
     await claim(first, passed)
     const [marker = ''] = (await stored(prefix)).filter((name) => name.includes('%:'))
     const before = await leaseOf(marker)
     expect(await renew(second, passed)).toMatchObject({ state: 'held' })
     expect(await leaseOf(marker)).not.toBe(before)
-    const beating = setInterval(() => void renew(second, passed), 300)
-    cleanups.push(() => clearInterval(beating))
+    keepRenewing(second, passed)
     // The first thinks that its time is over, and finds the marker on another's lease.
-    await pause(2500)
+    await pause(6000)
     expect(await claim(third, claimOf('a', { wait: false }))).toEqual({ state: 'absent', reason: 'refused' })
     expect(await renew(second, passed)).toMatchObject({ state: 'held' })
   })
@@ -216,7 +220,7 @@ describe('on the way', () => {
   test('a claim whose answer is lost is unknown, is released by its id, and leaves nothing behind', async () => {
     const prefix = freshPrefix()
     const proxy = await startProxy()
-    const driver = await open(prefix, { timeout: 2000 }, `etcd://127.0.0.1:${proxy.port}`)
+    const driver = await open(prefix, { timeout: 10_000 }, `etcd://127.0.0.1:${proxy.port}`)
     // There is an etcd lease already, so the next request is the claim itself.
     await claim(driver, claimOf('other'))
     const one = claimOf('a')
@@ -259,8 +263,10 @@ describe('on the way', () => {
 
   test('leases survive a crash of the server, and the holder goes on', async () => {
     const prefix = freshPrefix()
-    const [locks, others] = [await openLocks(prefix, 6000), await openLocks(prefix, 6000)]
+    const [locks, others] = [await openLocks(prefix, 12_000), await openLocks(prefix, 12_000)]
     const lease = await locks.acquire('report')
+    let renewed = 0
+    locks.on('renewed', () => (renewed += 1))
     await server.kill()
     await server.start()
     expect(
@@ -273,8 +279,7 @@ describe('on the way', () => {
         'an answer',
       ),
     ).toBe('held')
-    // Two renewals later.
-    await pause(4000)
+    await eventually(() => renewed >= 2, 'two renewals')
     expect(lease.signal.aborted).toBe(false)
     await lease.release()
     const next = await others.acquire('report')

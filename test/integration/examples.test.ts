@@ -18,7 +18,7 @@ test('every example says what it prints', () => {
 })
 
 test.each(names)('%s runs and does what it says', async (name) => {
-  const { stdout, stderr } = await run(process.execPath, [`.build/examples/${name}.js`], { timeout: 20_000 })
+  const { stdout, stderr } = await run(process.execPath, [`.build/examples/${name}.js`], { timeout: 60_000 })
   expect(stdout).toMatch(printed[name] ?? /./)
   expect(stderr).toBe('')
 })

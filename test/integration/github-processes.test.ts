@@ -48,6 +48,7 @@ async function compete(arena: Arena): Promise<ReturnType<typeof checkHistory>['s
   const own = path.join(folder, 'faults.jsonl')
   const killed = historyLog(own)
   for (let index = 0; index < 8; index += 1) start(index, arena)
+  for (const child of children) await child.line(/^open$/)
   await pause(arena.runMs / 3)
   // Written down before it happens: later would claim that the dead still held.
   killed.write({ type: 'crash', client: 'client-0' })

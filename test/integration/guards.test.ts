@@ -69,9 +69,10 @@ async function redis(): Promise<(name: string) => string> {
 
 describe.each(Object.entries(places))('%s: a holder paused past its lease', { retry: againIfItFell }, (kind, start) => {
   let place: (name: string) => string
+  // A server may have to be installed first.
   beforeAll(async () => {
     place = await start()
-  })
+  }, 600_000)
 
   test('does no harm through a guard: its write is refused', async () => {
     expect(await pauseHolder(kind, place('guarded'), true, url)).toEqual({

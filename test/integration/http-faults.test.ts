@@ -66,7 +66,7 @@ describe('a reply that is lost', () => {
     const locks = await openLocks(over(proxy))
     const near = await open(server.url)
     const cut = proxy.cutAfterRequest()
-    const lease = await locks.acquire('orders/42', { ttl: '5s', wait: '5s' })
+    const lease = await locks.acquire('orders/42', { ttl: '30s', wait: '30s' })
     await cut
     expect(lease.held).toBe(true)
     await eventually(async () => (await near.list({ key })).keys[0]?.claims.length === 1, 'one claim')
@@ -77,12 +77,12 @@ describe('a reply that is lost', () => {
   test('is not waited for longer than was told', async () => {
     const server = await start()
     const proxy = await proxyTo(server)
-    const driver = await open({ url: over(proxy), answerWithinMs: 100 })
+    const driver = await open({ url: over(proxy), answerWithinMs: 2000 })
     proxy.dropReplies = true
     const wanted = claimOf(key)
     expect(await claim(driver, wanted)).toMatchObject({
       state: 'unknown',
-      error: { message: expect.stringMatching(/100 ms/) },
+      error: { message: expect.stringMatching(/2000 ms/) },
     })
     proxy.dropReplies = false
     expect(await release(driver, wanted)).toEqual({ state: 'absent', reason: 'released' })
@@ -110,8 +110,8 @@ describe('a server that is started again', () => {
     const first = await start({ store, port })
     const holder = await openLocks(first.url)
     const waiter = await openLocks(first.url)
-    const lease = await holder.acquire('orders/42', { ttl: '5s' })
-    const waiting = waiter.acquire('orders/42', { ttl: '5s', retry: 'aggressive' })
+    const lease = await holder.acquire('orders/42', { ttl: '15s' })
+    const waiting = waiter.acquire('orders/42', { ttl: '15s', retry: 'aggressive' })
     await eventually(async () => (await holder.inspect('orders/42'))?.waiters.length === 1, 'the waiter')
     await first.close()
     await start({ store, port })
@@ -166,7 +166,7 @@ test('of a server that is gone the holder stops before the store gives its lock 
   const far = await openLocks(over(proxy))
   const near = await openLocks(server.url)
   const story: string[] = []
-  const lease = await far.acquire('orders/42', { ttl: 600 })
+  const lease = await far.acquire('orders/42', { ttl: 3000 })
   lease.signal.addEventListener('abort', () => story.push('told to stop'))
   const next = near.acquire('orders/42').then((granted) => {
     story.push('given away')
@@ -249,11 +249,14 @@ test('a quorum of three servers holds locks, shows and verifies them, and does w
   const third = await start({ driver: memory() })
   ageMs = 120_000
   const locks = await createLocks({
-    driver: quorum([...servers, third].map(({ url }) => http(url))),
+    driver: quorum(
+      [...servers, third].map(({ url }) => http(url)),
+      { answerWithin: 5000 },
+    ),
     allowForce: true,
   })
   onTestFinished(() => locks.close())
-  const lease = await locks.acquire('orders/42', { ttl: '5s' })
+  const lease = await locks.acquire('orders/42', { ttl: '30s' })
   expect(await locks.tryAcquire('orders/42')).toBeNull()
   expect(await locks.inspect('orders/42')).toMatchObject({ holders: [{ fence: lease.fence }] })
   expect(await locks.verify(lease.toJSON(), 'orders/42')).toMatchObject({ fence: lease.fence })

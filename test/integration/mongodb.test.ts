@@ -38,14 +38,14 @@ const restart = async (): Promise<void> => {
   await answers()
 }
 
-describe('one server', { retry: againIfItFell, timeout: 60_000 }, () => {
+describe('one server', { retry: againIfItFell, timeout: 300_000 }, () => {
   conformance('mongodb', mongoHarness(client, { database: 'conformance', restart, waitMax: 200 }))
 })
 
 describe('one command, or compare-and-swap', { retry: againIfItFell }, () => {
-  test('answer as the rule does on thousands of random commands', { timeout: 150_000 }, async () => {
+  test('answer as the rule does on thousands of random commands', { timeout: 300_000 }, async () => {
     const harness = mongoHarness(client, { database: 'model', waitMin: 2, waitMax: 20 })
-    const { commands, counterexample } = await compareWithModel(harness, { runs: 70, timeLimitMs: 100_000 })
+    const { commands, counterexample } = await compareWithModel(harness, { runs: 70, timeLimitMs: 250_000 })
     expect(counterexample).toBeUndefined()
     expect(commands).toBeGreaterThanOrEqual(2000)
   })

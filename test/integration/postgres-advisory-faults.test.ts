@@ -74,32 +74,29 @@ describe('the pinned connection', () => {
     const driver = await open()
     const locks = await createLocks({ driver })
     onTestFinished(() => locks.close())
-    const lease = await locks.acquire('a', { ttl: ttlMs })
-    const lost = new Promise((resolve) => lease.signal.addEventListener('abort', resolve))
-    const startedAt = performance.now()
+    const lease = await locks.acquire('a', { ttl: '30s' })
     for (const pid of await holders()) await server.sql('select pg_terminate_backend($1)', [pid])
-    await lost
-    expect(performance.now() - startedAt).toBeLessThan(ttlMs / 2)
+    await eventually(() => lease.signal.aborted, 'the signal')
   })
 
   test('falls silent: the server gives up its locks when the ttl is over', async () => {
     const proxy = await TcpProxy.start({ port: server.port })
     onTestFinished(() => proxy.stop())
     const other = await open()
-    const silent = await open({ ttlMs: 3000, patienceMs: 300 }, `postgres://postgres@127.0.0.1:${proxy.port}/postgres`)
-    const held = claimOf('a', { ttlMs: 3000, wait: false })
-    expect(await claim(silent, held)).toMatchObject({ state: 'held' })
+    const silent = await open({ ttlMs: 5000, patienceMs: 2000 }, `postgres://postgres@127.0.0.1:${proxy.port}/postgres`)
+    const held = claimOf('a', { ttlMs: 5000, wait: false })
     const heldAt = performance.now()
+    expect(await claim(silent, held)).toMatchObject({ state: 'held' })
     proxy.pause()
     expect(await claim(other, wish('a'))).toMatchObject({ state: 'absent', reason: 'refused' })
     if ((await server.version()) < 14) {
       // Nothing there ends a session for its silence: its lock stays until the connection ends.
-      await eventually(() => performance.now() - heldAt > 4000, 'the ttl')
+      await eventually(() => performance.now() - heldAt > 6000, 'the ttl')
       expect(await claim(other, wish('a'))).toMatchObject({ state: 'absent', reason: 'refused' })
       proxy.refuse()
     }
     await eventually(async () => (await claim(other, wish('a'))).state === 'held', 'the lock')
-    expect(performance.now() - heldAt).toBeGreaterThan(2900)
+    expect(performance.now() - heldAt).toBeGreaterThan(4900)
     await expect(renew(silent, held)).rejects.toMatchObject({ code: 'UNAVAILABLE' })
   })
 

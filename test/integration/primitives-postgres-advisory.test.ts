@@ -4,8 +4,17 @@ import { primitivesConformance } from '../../src/testing/index.ts'
 import { PostgresServer } from '../support/postgres-server.ts'
 import { realTimeBench } from '../support/real-time-bench.ts'
 
-const server = await PostgresServer.start()
+const server = await PostgresServer.start({ settings: { max_connections: 300 } })
 afterAll(() => server.destroy())
 
-// Sessions end with their drivers, and so do all their locks: one database is as good as many.
-primitivesConformance('postgres-advisory', { open: async () => realTimeBench(() => postgresAdvisory(server.url)) })
+let databases = 0
+
+// A database each: its locks are those of all its schemas.
+primitivesConformance('postgres-advisory', {
+  apart: true,
+  async open() {
+    const database = `store_${(databases += 1)}`
+    await server.sql(`create database ${database}`)
+    return realTimeBench(() => postgresAdvisory(server.url.replace(/postgres$/, database)))
+  },
+})

@@ -104,11 +104,11 @@ describe.each([
     const driver = await open()
     const locks = await locksOn(await open())
     const key = 'default/named:a'
-    const dead = claimOf(key, { ttlMs: 400 })
+    const dead = claimOf(key, { ttlMs: 3000 })
     const fence = fenceOf(await claim(driver, dead))
-    expect(await claim(driver, claimOf(key, { ttlMs: 400 }))).toMatchObject({ state: 'waiting' })
+    expect(await claim(driver, claimOf(key, { ttlMs: 3000 }))).toMatchObject({ state: 'waiting' })
     clock.set(-hourMs)
-    await using lease = await locks.acquire('a', { ttl: '3s', wait: '15s' })
+    await using lease = await locks.acquire('a', { ttl: '10s', wait: '60s' })
     expect(lease.fence).toBeGreaterThan(fence)
   })
 

@@ -442,7 +442,7 @@ test('locks are used over a server as over any store', async () => {
   const { url } = await startServer()
   const locks = await createLocks({ driver: http(url), allowForce: true })
   onTestFinished(() => locks.close())
-  const lease = await locks.acquire('report', { ttl: '5s' })
+  const lease = await locks.acquire('report', { ttl: '30s' })
   expect(await locks.tryAcquire('report')).toBeNull()
   expect(await locks.inspect('report')).toMatchObject({ holders: [{ fence: lease.fence }] })
   expect(await locks.evict('report', { reason: 'stuck' })).toBe(1)

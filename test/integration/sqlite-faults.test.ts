@@ -181,7 +181,7 @@ test('the file and its bells are for their owner alone', async () => {
 })
 
 test('a file kept busy by somebody else is UNAVAILABLE after the set patience, and the event loop goes on meanwhile', async () => {
-  const own = await driver({ file: file(), patienceMs: 300 })
+  const own = await driver({ file: file(), patienceMs: 3000 })
   const hog = openDatabase(file())
   hog.exec('begin immediate')
   let turns = 0

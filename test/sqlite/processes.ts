@@ -92,9 +92,11 @@ export class RunningChild {
   readonly child: ChildProcess
   output = ''
   errors = ''
+  readonly #closed: Promise<unknown>
 
   constructor(child: ChildProcess) {
     this.child = child
+    this.#closed = once(child, 'close')
     child.stdout?.on('data', (text: Buffer) => (this.output += text.toString()))
     child.stderr?.on('data', (text: Buffer) => (this.errors += text.toString()))
   }
@@ -104,9 +106,9 @@ export class RunningChild {
     await eventually(() => this.output.includes('ready'), `readiness (${this.errors})`)
   }
 
-  /** Resolves with the exit code. */
+  /** Resolves with the exit code, once all that it wrote has been read. */
   async ended(): Promise<number | null> {
-    if (this.child.exitCode === null && this.child.signalCode === null) await once(this.child, 'close')
+    await this.#closed
     return this.child.exitCode
   }
 }

@@ -9,6 +9,8 @@ export class Child {
   /** What it wrote to its standard error. */
   complaints = ''
   readonly #ended: Promise<number | string>
+  /** True once it has ended and all that it wrote has been read. */
+  #isClosed = false
   #wake: (() => void) | undefined
 
   constructor(program: string, parameters: readonly string[], environment: NodeJS.ProcessEnv = {}) {
@@ -23,7 +25,10 @@ export class Child {
       this.#wake?.()
     })
     this.#ended = once(this.process, 'close').then(([code, signal]) => (code ?? signal) as number | string)
-    void this.#ended.then(() => this.#wake?.())
+    void this.#ended.then(() => {
+      this.#isClosed = true
+      this.#wake?.()
+    })
   }
 
   /** Resolves with the first line that matches. */
@@ -31,7 +36,7 @@ export class Child {
     for (;;) {
       const found = this.lines.find((line) => pattern.test(line))
       if (found !== undefined) return found
-      if (this.process.exitCode !== null || this.process.signalCode !== null) {
+      if (this.#isClosed) {
         throw new Error(`The child ended without ${String(pattern)}:\n${this.lines.join('\n')}\n${this.complaints}`)
       }
       await new Promise<void>((resolve) => {

@@ -17,7 +17,7 @@ const flags = [
 ]
 
 /** How long a page may take to show what it should. */
-const shownWithinMs = 10_000
+const shownWithinMs = 30_000
 
 /** A page, and what is wrong with it: errors of the console, exceptions, dialogs, requests that leave its origin. */
 export interface WatchedPage {

@@ -36,7 +36,7 @@ export function needProgram(name: string, packages: readonly string[], folders: 
 function install(packages: readonly string[]): void {
   const options = { stdio: 'ignore', env: { ...process.env, DEBIAN_FRONTEND: 'noninteractive' } } as const
   // Two test files may want to install at once: they take turns. Somebody else's apt is waited for, too.
-  const apt = [turns, 'apt-get', '-o', 'DPkg::Lock::Timeout=120', '-q', '-y']
+  const apt = [turns, 'apt-get', '-o', 'DPkg::Lock::Timeout=120', '-o', 'Acquire::Retries=5', '-q', '-y']
   execFileSync('flock', [...apt, 'update'], options)
   execFileSync('flock', [...apt, 'install', '--no-install-recommends', ...packages], options)
 }

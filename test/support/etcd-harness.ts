@@ -16,7 +16,6 @@ export function etcdHarness(
 ): Harness {
   const { restart, ...rest } = options
   return {
-    newsWithinMs: 2000,
     async open() {
       const prefix = `bench-${randomBytes(6).toString('hex')}/`
       const times = new MovedLeases(url)

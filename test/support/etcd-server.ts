@@ -12,7 +12,7 @@ import { freePort } from './free-port.ts'
 import type { PrivateCa } from './private-ca.ts'
 import { ServerProcess } from './server-process.ts'
 
-const startedWithinMs = 20_000
+const startedWithinMs = 60_000
 
 interface Peer {
   readonly name: string
@@ -92,7 +92,7 @@ export class EtcdServer extends ServerProcess {
   /** One command, through etcdctl; resolves to what it prints. */
   async control(...args: readonly string[]): Promise<string> {
     const program = needProgram('etcdctl', ['etcd-client'])
-    const options = { timeout: 10_000, env: { ...process.env, ETCDCTL_API: '3' } }
+    const options = { timeout: 30_000, env: { ...process.env, ETCDCTL_API: '3' } }
     const endpoint = `--endpoints=127.0.0.1:${this.port}`
     const { stdout } = await promisify(execFile)(program, [endpoint, ...args], options)
     return stdout.trimEnd()

@@ -1,10 +1,10 @@
 import { setTimeout as pause } from 'node:timers/promises'
 
-/** What `look` finds, as soon as it finds something. Fails after `withinMs`. */
+/** What `look` finds, as soon as it finds something. Fails after `withinMs`, which only a fault should reach. */
 export async function eventually<Found>(
   look: () => Found | undefined | false | null | Promise<Found | undefined | false | null>,
   what: string,
-  withinMs = 10_000,
+  withinMs = 30_000,
 ): Promise<Found> {
   const deadline = performance.now() + withinMs
   for (;;) {

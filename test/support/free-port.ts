@@ -4,11 +4,14 @@ import { createServer } from 'node:net'
 const firstPort = 20_000
 const lastPort = 32_000
 
+/** What was found before, though nobody may listen on it yet. */
+const given = new Set<number>()
+
 /** A port on the loopback address that nobody listens on now. Two processes begin looking at different places. */
 export async function freePort(): Promise<number> {
   for (let attempt = 0; attempt < 200; attempt += 1) {
     const port = firstPort + Math.floor(Math.random() * (lastPort - firstPort))
-    if (await isFree(port)) return port
+    if (await areFree(port)) return port
   }
   throw new Error(`No free port was found between ${firstPort} and ${lastPort}.`)
 }
@@ -17,9 +20,17 @@ export async function freePort(): Promise<number> {
 export async function freePortPair(apart: number): Promise<number> {
   for (let attempt = 0; attempt < 200; attempt += 1) {
     const port = firstPort + Math.floor(Math.random() * (lastPort - apart - firstPort))
-    if ((await isFree(port)) && (await isFree(port + apart))) return port
+    if (await areFree(port, port + apart)) return port
   }
   throw new Error(`No two free ports ${apart} apart were found between ${firstPort} and ${lastPort}.`)
+}
+
+async function areFree(...ports: number[]): Promise<boolean> {
+  if (ports.some((port) => given.has(port))) return false
+  // At once, for whoever looks meanwhile.
+  for (const port of ports) given.add(port)
+  for (const port of ports) if (!(await isFree(port))) return false
+  return true
 }
 
 function isFree(port: number): Promise<boolean> {

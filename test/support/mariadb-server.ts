@@ -9,7 +9,7 @@ import { createConnection } from 'mysql2/promise'
 import { needProgram } from './debian.ts'
 import { freePort } from './free-port.ts'
 
-const startedWithinMs = 30_000
+const startedWithinMs = 60_000
 
 export class MariadbServer {
   readonly port: number

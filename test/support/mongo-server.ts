@@ -10,9 +10,9 @@ import { freePort } from './free-port.ts'
 import { mongodProgram } from './mongod-program.ts'
 
 /** The first start of all makes a Windows out of nothing. */
-const startedWithinMs = 60_000
+const startedWithinMs = 120_000
 /** Later ones take two seconds, or hang. */
-const startedAgainWithinMs = 10_000
+const startedAgainWithinMs = 20_000
 /**
  * Clients ask a server how it is instead of keeping a question open: the Windows build falls over, at times, when a client
  * leaves while it is being answered.
@@ -20,7 +20,7 @@ const startedAgainWithinMs = 10_000
 export const polling = 'serverMonitoringMode=poll'
 /** How often a server may end by itself before that is an error. */
 const restartsMax = 40
-const electedWithinMs = 30_000
+const electedWithinMs = 60_000
 
 const launched = new Set<MongoServer>()
 /** How often servers have ended by themselves. */
@@ -252,7 +252,11 @@ const impatient = {
 
 /** One command on one server, by a connection of its own. */
 async function onServer<Result>(url: string, work: (client: MongoClient) => Promise<Result>): Promise<Result> {
-  const client = new MongoClient(url, { serverSelectionTimeoutMS: 500, connectTimeoutMS: 500, socketTimeoutMS: 5000 })
+  const client = new MongoClient(url, {
+    serverSelectionTimeoutMS: 2000,
+    connectTimeoutMS: 2000,
+    socketTimeoutMS: 20_000,
+  })
   try {
     return await work(client)
   } finally {

@@ -62,7 +62,10 @@ function windowsProgram(cache: string): string {
   const folder = mkdtempSync(path.join(cache, 'fetching-'))
   try {
     const from = `${source.name}@${source.version}`
-    execFileSync('npm', ['pack', '--silent', from], { cwd: folder, stdio: ['ignore', 'ignore', 'pipe'] })
+    execFileSync('npm', ['pack', '--silent', '--fetch-retries=5', from], {
+      cwd: folder,
+      stdio: ['ignore', 'ignore', 'pipe'],
+    })
     const archive = path.join(folder, `${source.name}-${source.version}.tgz`)
     const sha512 = createHash('sha512').update(readFileSync(archive)).digest('base64')
     if (sha512 !== source.sha512) throw new Error(`${from} is not what it was: its sha512 is ${sha512}.`)

@@ -8,7 +8,7 @@ import { setTimeout as pause } from 'node:timers/promises'
 import { needProgram } from './debian.ts'
 import { freePort } from './free-port.ts'
 
-const startedWithinMs = 10_000
+const startedWithinMs = 30_000
 const temporary = ['client_body', 'proxy', 'fastcgi', 'uwsgi', 'scgi']
 
 /** An nginx of a test's own: its own folder, its own port, gone with the test. */

@@ -66,7 +66,7 @@ default_pool_size = ${sessions}
   }
 
   async #isReady(): Promise<void> {
-    const deadline = Date.now() + 10_000
+    const deadline = Date.now() + 30_000
     for (;;) {
       const client = new Client({ connectionString: this.url })
       client.on('error', () => {})

@@ -20,7 +20,7 @@ export interface PostgresServerOptions {
   readonly environment?: Readonly<Record<string, string>>
 }
 
-const startMs = 30_000
+const startMs = 60_000
 
 export class PostgresServer {
   readonly port: number

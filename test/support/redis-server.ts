@@ -19,7 +19,7 @@ export interface RedisServerOptions {
   readonly environment?: Readonly<Record<string, string>>
 }
 
-const startedWithinMs = 10_000
+const startedWithinMs = 30_000
 
 export class RedisServer extends ServerProcess {
   readonly port: number
@@ -73,7 +73,7 @@ export class RedisServer extends ServerProcess {
   /** One command, through redis-cli; resolves to what it prints. */
   async cli(...args: readonly string[]): Promise<string> {
     const program = needProgram('redis-cli', ['redis-tools'])
-    const { stdout } = await promisify(execFile)(program, ['-p', String(this.port), ...args], { timeout: 10_000 })
+    const { stdout } = await promisify(execFile)(program, ['-p', String(this.port), ...args], { timeout: 30_000 })
     return stdout.trimEnd()
   }
 

@@ -37,7 +37,7 @@ export class SlotMove {
   async move(which: RegExp): Promise<void> {
     const names = (await this.names()).filter((name) => which.test(name))
     if (names.length === 0) return
-    const to = ['127.0.0.1', String(this.#to.server.port), '', '0', '5000']
+    const to = ['127.0.0.1', String(this.#to.server.port), '', '0', '30000']
     const answer = await this.#from.server.cli('MIGRATE', ...to, 'KEYS', ...names)
     if (answer !== 'OK' && answer !== 'NOKEY') throw new Error(`MIGRATE answered ${answer}`)
   }

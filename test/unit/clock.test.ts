@@ -89,7 +89,9 @@ describe('the clock', () => {
   test('is the same for two that are started in the same process', () => {
     const one = systemEnvironment()
     const other = systemEnvironment()
-    expect(Math.abs(one.now() - other.now())).toBeLessThan(50)
+    // Other work on the machine may come between two readings: the closest of a few counts.
+    const offBy = Array.from({ length: 20 }, () => Math.abs(one.now() - other.now()))
+    expect(Math.min(...offBy)).toBeLessThan(50)
   })
 })
 

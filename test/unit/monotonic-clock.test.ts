@@ -16,6 +16,6 @@ test("the monotonic clock is the machine's, to well under a millisecond, in what
       const after = machineMs()
       return Math.max(0, before - now, now - after)
     })
-    expect(Math.min(...offBy)).toBeLessThan(0.02)
+    expect(Math.min(...offBy)).toBeLessThan(0.2)
   }
 })

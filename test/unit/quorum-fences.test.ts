@@ -80,6 +80,21 @@ describe('the fence of a grant', () => {
     expect(await observer.list()).toEqual([])
   })
 
+  test('is not listed as what a majority happened to give, while another is written back', async () => {
+    const cast = new Cast([0, 0, 5000])
+    for (const place of [1, 2, 3]) await cast.holdOn(place, 'one')
+    const [first, ...others] = cast.stores.map((store) => store.link()) as [LockDriver, ...LockDriver[]]
+    const list = first.list.bind(first)
+    // Its owner has heard of the first and of the third, and what it writes comes just after the look.
+    first.list = async (query) => {
+      const page = await list(query)
+      await cast.writeBackTo(1, 'one', (1_700_000_000_000 + 5000) * 1000 + 1)
+      return page
+    }
+    const observer = await cast.driverOver([first, ...others])
+    expect(await observer.list()).toEqual(await cast.holdersOn(3))
+  })
+
   test('is not listed as what a late node gave, while the others let go of it', async () => {
     const cast = new Cast([0, 0, 5000])
     const ask = await cast.driver([undefined, undefined, slow(30)])

@@ -46,7 +46,7 @@ function closing(socket: Socket): Promise<unknown> {
 }
 
 async function until(holds: () => boolean): Promise<void> {
-  const deadline = Date.now() + 3000
+  const deadline = Date.now() + 30_000
   while (!holds()) {
     if (Date.now() > deadline) throw new Error(`It did not come to that: ${String(holds)}`)
     await pause(2)

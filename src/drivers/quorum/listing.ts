@@ -18,6 +18,16 @@ export interface Copy {
 export function mergedPage(pages: Pages, query: ListQuery, now: number, nodeCount: number): KeyPage {
   const majority = majorityOf(nodeCount)
   const silent = nodeCount - pages.size
+  const copiesByKey = copiesOf(pages)
+  return pageOf([...copiesByKey.keys()].toSorted(), query, now, (key) =>
+    copiesByClaim(copiesByKey.get(key) ?? [], query.known)
+      .filter((copies) => mayBeAgreed(copies, silent, majority))
+      .flatMap((copies) => mergedClaim(copies, now, majority) ?? []),
+  )
+}
+
+/** What the nodes list for each key. */
+function copiesOf(pages: Pages): Map<string, Copy[]> {
   const copiesByKey = new Map<string, Copy[]>()
   for (const [node, page] of pages) {
     for (const { key, claims } of page.keys) {
@@ -25,11 +35,7 @@ export function mergedPage(pages: Pages, query: ListQuery, now: number, nodeCoun
       copiesByKey.set(key, [...(copiesByKey.get(key) ?? []), ...copies])
     }
   }
-  return pageOf([...copiesByKey.keys()].toSorted(), query, now, (key) =>
-    copiesByClaim(copiesByKey.get(key) ?? [], query.known)
-      .filter((copies) => mayBeAgreed(copies, silent, majority))
-      .flatMap((copies) => mergedClaim(copies, now, majority) ?? []),
-  )
+  return copiesByKey
 }
 
 /** The held claims of one key on every node, each with its copies. */
@@ -59,6 +65,20 @@ export function fenceOf(copies: readonly Copy[]): number {
 function mayBeAgreed(copies: readonly Copy[], silent: number, majority: number): boolean {
   const fence = fenceOf(copies)
   return copies.filter(({ claim }) => claim.fence === fence).length + silent >= majority
+}
+
+/**
+ * Whether some claim may be about to get another fence than the one a majority has: a node gave it a higher one. If its
+ * owner heard of that node too late, it was told the lower one, and the difference stays.
+ */
+export function mayBeLifted(pages: Pages, { known }: ListQuery, majority: number): boolean {
+  return [...copiesOf(pages).values()].some((all) =>
+    copiesByClaim(all, known).some((copies) => {
+      const fence = fenceOf(copies)
+      const agreed = copies.filter(({ claim }) => claim.fence === fence).length >= majority
+      return agreed && copies.some(({ claim }) => claim.fence > fence)
+    }),
+  )
 }
 
 /** The claim as the node has it with which its majority ends; undefined if fewer hold it. */

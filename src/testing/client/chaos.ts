@@ -7,7 +7,10 @@ import type { HistoryEvent } from '../history/event.ts'
 import type { Member } from './company.ts'
 import type { ClientFact } from './fact.ts'
 
+/** At least so long, and on until enough has happened to show something. */
 const runMs = 1500
+const runMsMax = 60_000
+const enough = 20
 
 /** Everything at once. */
 export function chaos(fact: ClientFact): void {
@@ -31,14 +34,21 @@ export function chaos(fact: ClientFact): void {
           dropNews: 0.3,
         }
       }
-      await Promise.all(members.map((member, index) => compete(member, `client-${index}`, events)))
+      const startedAt = monotonicMs()
+      const faults = (): number => members.reduce((sum, { driver }) => sum + driver.faults, 0)
+      const isOver = (): boolean => {
+        const ranMs = monotonicMs() - startedAt
+        const grants = events.filter(({ type }) => type === 'granted').length
+        return ranMs > runMsMax || (ranMs > runMs && grants > enough && faults() > enough)
+      }
+      await Promise.all(members.map((member, index) => compete(member, `client-${index}`, events, isOver)))
       const { violations, summary } = checkHistory(
         events.toSorted((one, other) => one.at - other.at),
         { fair: false },
       )
       expect(violations).toEqual([])
       expect(summary.holds).toBeGreaterThan(10)
-      expect(members.reduce((sum, { driver }) => sum + driver.faults, 0)).toBeGreaterThan(10)
+      expect(faults()).toBeGreaterThan(10)
       await pause(50)
       expect(thrown).toEqual([])
     } finally {
@@ -48,9 +58,13 @@ export function chaos(fact: ClientFact): void {
   })
 }
 
-async function compete({ locks }: Member, client: string, events: HistoryEvent[]): Promise<void> {
-  const until = monotonicMs() + runMs
-  for (let turn = 0; monotonicMs() < until; turn += 1) {
+async function compete(
+  { locks }: Member,
+  client: string,
+  events: HistoryEvent[],
+  isOver: () => boolean,
+): Promise<void> {
+  for (let turn = 0; !isOver(); turn += 1) {
     const attempt = `${client}-${turn}`
     events.push({ at: monotonicMs(), type: 'acquire', client, attempt, key: 'lock', mode: 'exclusive' })
     try {

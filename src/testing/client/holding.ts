@@ -4,8 +4,8 @@ import type { Lease } from '../../api/lease.ts'
 import type { FaultPlan } from '../faults.ts'
 import type { ClientFact } from './fact.ts'
 
-/** A twentieth of it is what the holder stops ahead: enough for a machine that is busy with other tests too. */
-const ttl = 2000
+/** Long enough for a machine that is busy with other tests too, and may stand still for a second. */
+const ttl = 3000
 
 /** The holder stops first, and not before it must. */
 export function holding(fact: ClientFact): void {
@@ -18,9 +18,13 @@ export function holding(fact: ClientFact): void {
       const { locks, driver, told } = await company.member({ ttl })
       const lease = await locks.acquire('lock')
       driver.plan = plan
+      while (lease.held) {
+        const fences = (await company.claims()).map(({ fence }) => fence)
+        // Asked before and after: what was seen in between was seen while the lease was trusted.
+        if (lease.held) expect(fences, 'the store keeps what its holder trusts').toEqual([lease.fence])
+        await pause(5)
+      }
       await lost(lease)
-      const [claim] = await company.claims()
-      expect(claim, 'the store still keeps the claim').toMatchObject({ fence: lease.fence })
       expect(told.filter((name) => name === 'jeopardy' || name === 'lost')).toEqual(['jeopardy', 'lost'])
       expect(lease.held).toBe(false)
       expect(lease.signal.reason).toMatchObject({ code: 'LOST' })
@@ -39,28 +43,28 @@ export function holding(fact: ClientFact): void {
     const { locks, driver, told } = await company.member({ ttl })
     const lease = await locks.acquire('lock')
     driver.plan = { reject: 1 }
-    await pause(ttl * 0.6)
+    await company.until(() => told.includes('renewal-failed'))
+    expect(told).not.toContain('renewed')
     driver.plan = {}
+    await company.until(() => told.includes('renewed'))
     await pause(ttl)
     expect(lease.held).toBe(true)
-    expect(told).toContain('renewal-failed')
-    expect(told.indexOf('renewed')).toBeGreaterThan(told.indexOf('renewal-failed'))
     expect(told).not.toContain('lost')
   })
 
   fact('a lease is kept for many times its ttl', async (company) => {
-    const { locks, told } = await company.member({ ttl: 600 })
+    const { locks, told } = await company.member({ ttl })
     const lease = await locks.acquire('lock')
-    await pause(2400)
+    await pause(3 * ttl)
     expect(lease.held).toBe(true)
     expect(told.filter((name) => name === 'renewed').length).toBeGreaterThanOrEqual(4)
-    expect(told).not.toContain('jeopardy')
+    expect(told).not.toContain('lost')
   })
 
   fact('a process that was busy for longer than the ttl has lost, at its first look', async (company) => {
-    const { locks } = await company.member({ ttl: 200 })
+    const { locks } = await company.member({ ttl: 500 })
     const lease = await locks.acquire('lock')
-    const until = performance.now() + 300
+    const until = performance.now() + 600
     while (performance.now() < until) {
       // Nothing else runs meanwhile: no timer, no renewal.
     }
@@ -70,10 +74,10 @@ export function holding(fact: ClientFact): void {
   })
 
   fact('who takes over has a higher fence, and the old holder can neither renew nor harm', async (company) => {
-    const [first, second] = [await company.member({ ttl: 300 }), await company.member({ ttl: 2000 })]
+    const [first, second] = [await company.member({ ttl: 1000 }), await company.member({ ttl: 10_000 })]
     const old = await first.locks.acquire('lock')
     first.driver.plan = { reject: 1 }
-    const lease = await second.locks.acquire('lock', { wait: 3000 })
+    const lease = await second.locks.acquire('lock', { wait: 20_000 })
     expect(old.held).toBe(false)
     expect(lease.fence).toBeGreaterThan(old.fence)
     first.driver.plan = {}

@@ -8,7 +8,7 @@ import type { PrimitiveFact } from './fact.ts'
 export function jobs(fact: PrimitiveFact): void {
   fact('once runs on one of many machines, and keeps the others off for atLeast', ['handOff'], async (company) => {
     const machines = [await company.member(), await company.member(), await company.member()]
-    const options = { atMost: 10_000, atLeast: 1000 }
+    const options = { atMost: 30_000, atLeast: 3000 }
     const startedAt = performance.now()
     let runs = 0
     const all = async () => {
@@ -17,8 +17,8 @@ export function jobs(fact: PrimitiveFact): void {
     }
     expect(await all()).toBe(1)
     expect(await all()).toBe(0)
-    await company.until(async () => (await all()) === 1, 1500)
-    expect(performance.now() - startedAt).toBeGreaterThan(950)
+    await company.until(async () => (await all()) === 1)
+    expect(performance.now() - startedAt).toBeGreaterThan(2900)
     expect(runs).toBe(2)
   })
 
@@ -36,7 +36,7 @@ export function jobs(fact: PrimitiveFact): void {
   })
 
   fact('a task is one worker’s, and goes to the next when that falls silent', [], async (company) => {
-    const [one, other] = [await company.member({ ttl: 800 }), await company.member({ ttl: 5000 })]
+    const [one, other] = [await company.member({ ttl: 3000 }), await company.member({ ttl: 5000 })]
     const task = (await one.locks.claim('queue', 'task')) as Task
     expect(await other.locks.claim('queue', 'task')).toMatchObject({
       state: 'taken',
@@ -49,7 +49,7 @@ export function jobs(fact: PrimitiveFact): void {
       const claim = await other.locks.claim('queue', 'task')
       if (claim.state === 'claimed') again = claim
       return claim.state === 'claimed'
-    }, 1300)
+    })
     expect(again.fence).toBeGreaterThan(task.fence)
     expect(task.signal.aborted).toBe(true)
     expect(await codeOf(task.complete())).toBe('NOT_HELD')
@@ -58,15 +58,15 @@ export function jobs(fact: PrimitiveFact): void {
   })
 
   fact('a completed task is told as such for as long as it is remembered', ['convert'], async (company) => {
-    const [one, other] = [await company.member({ ttl: 5000 }), await company.member({ ttl: 5000 })]
+    const [one, other] = [await company.member({ ttl: 30_000 }), await company.member({ ttl: 30_000 })]
     const task = (await one.locks.claim('queue', 'task')) as Task
-    await task.complete({ remember: 1000 })
+    await task.complete({ remember: 3000 })
     await one.locks.close()
     expect(await other.locks.claim('queue', 'task')).toMatchObject({
       state: 'completed',
       by: { id: one.locks.runner.id },
     })
-    await company.until(async () => (await other.locks.claim('queue', 'task')).state === 'claimed', 1500)
+    await company.until(async () => (await other.locks.claim('queue', 'task')).state === 'claimed')
   })
 
   fact('a store without conversions cannot remember what is completed', ['no convert'], async (company) => {
@@ -78,13 +78,13 @@ export function jobs(fact: PrimitiveFact): void {
 
   fact('a lease handed off is never free in between, and lives on in other hands', ['handOff'], async (company) => {
     const [one, other, third] = [await company.member(), await company.member(), await company.member()]
-    const lease = await one.locks.acquire('a', { ttl: 1000 })
+    const lease = await one.locks.acquire('a', { ttl: 4000 })
     const proof = await lease.handOff()
     await one.locks.close()
     expect(await third.locks.tryAcquire('a')).toBeNull()
     const resumed = await other.locks.resume(proof)
     expect(resumed.fence).toBe(lease.fence)
-    await pause(1500)
+    await pause(5000)
     expect(resumed.held).toBe(true)
     expect(await third.locks.tryAcquire('a')).toBeNull()
     expect(await resumed.release()).toEqual({ released: true })
@@ -92,14 +92,14 @@ export function jobs(fact: PrimitiveFact): void {
   })
 
   fact('a lease with progress is renewed while its holder gets on, and no longer', [], async (company) => {
-    const { locks } = await company.member({ ttl: 600 })
-    const lease = await locks.acquire('a', { progress: 500 })
-    for (let round = 0; round < 8; round += 1) {
+    const { locks } = await company.member({ ttl: 2500 })
+    const lease = await locks.acquire('a', { progress: 2000 })
+    for (let round = 0; round < 15; round += 1) {
       await pause(200)
       lease.progress()
     }
     expect(lease.held).toBe(true)
-    await company.until(async () => !lease.held, 1800)
-    expect(await locks.tryAcquire('a', { wait: 1000 + company.toleranceMs })).not.toBeNull()
+    await company.until(() => !lease.held)
+    expect(await locks.tryAcquire('a', { wait: 20_000 })).not.toBeNull()
   })
 }

@@ -16,22 +16,21 @@ const write: Take = (locks, name, options) => locks.readWrite(name, options).wri
 /** Parties that enter again, wait for themselves, or for each other. */
 export function parties(fact: PrimitiveFact): void {
   fact('a party enters again with the same fence if it says so, and is told at once if not', [], async (company) => {
-    const { locks } = await company.member({ ttl: 5000 })
+    const { locks, driver } = await company.member({ ttl: 10_000 })
     await locks.run('a', async (outer) => {
       await locks.run('a', { reentrant: true }, (inner) => expect(inner.fence).toBe(outer.fence))
-      const startedAt = performance.now()
+      // At once: without asking the store, which would not answer.
+      driver.plan = { hang: 1 }
       expect(await errorOf(locks.acquire('a'))).toMatchObject({ code: 'DEADLOCK' })
-      expect(performance.now() - startedAt).toBeLessThan(200)
+      driver.plan = {}
     })
     await company.expectClaims(0)
   })
 
-  fact('a circle of two is found within 2 s, and costs one', ['queue'], (company) => circle(company, [lock, lock]))
+  fact('a circle of two is found, and costs one', ['queue'], (company) => circle(company, [lock, lock]))
 
-  fact(
-    'a circle of five locks, permits and writers is found within 2 s, and costs one',
-    ['queue', 'limit'],
-    (company) => circle(company, [lock, permit, write, lock, permit]),
+  fact('a circle of five locks, permits and writers is found, and costs one', ['queue', 'limit'], (company) =>
+    circle(company, [lock, permit, write, lock, permit]),
   )
 
   fact('of a circle the one of lowest priority gives way', ['queue', 'priority'], (company) =>
@@ -59,7 +58,7 @@ async function circle(company: Company, takes: readonly Take[], lowest?: number)
   const held: Lease[] = []
   const asks: (() => Promise<Lease>)[] = []
   for (const [index, take] of takes.entries()) {
-    const { locks } = await company.member({ ttl: 10_000 })
+    const { locks } = await company.member({ ttl: 30_000 })
     const options: AcquireOptions = {
       party: 'one',
       ...(lowest !== undefined && { priority: index === lowest ? 0 : 1 }),
@@ -79,7 +78,7 @@ async function circle(company: Company, takes: readonly Take[], lowest?: number)
     }
     await held[index]?.release()
   })
-  expect(await settlesWithin(2000, Promise.all(waits))).toBe(true)
+  expect(await settlesWithin(20_000, Promise.all(waits))).toBe(true)
   expect(gaveWay).toHaveLength(1)
   if (lowest !== undefined) expect(gaveWay).toEqual([lowest])
 }

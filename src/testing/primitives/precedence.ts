@@ -1,4 +1,3 @@
-import { setTimeout as pause } from 'node:timers/promises'
 import { expect } from '../vitest.ts'
 import type { AcquireOptions } from '../../api/options.ts'
 import { codeOf, settlesWithin } from './eventually.ts'
@@ -43,7 +42,7 @@ export function precedence(fact: PrimitiveFact): void {
     'preempt tells the holder to leave, with the time left, and takes over on its release',
     ['preempt', 'queue'],
     async (company) => {
-      const [one, other] = [await company.member({ ttl: 3000 }), await company.member({ ttl: 3000 })]
+      const [one, other] = [await company.member({ ttl: 10_000 }), await company.member({ ttl: 10_000 })]
       const lease = await one.locks.acquire('a')
       const leaving = new Promise<number>((resolve) =>
         one.locks.on('leaving', ({ remainingMs }) => resolve(remainingMs)),
@@ -51,7 +50,7 @@ export function precedence(fact: PrimitiveFact): void {
       const urgent = other.locks.acquire('a', { priority: 'high', onConflict: 'preempt' })
       const leftMs = await leaving
       expect(leftMs).toBeGreaterThan(0)
-      expect(leftMs).toBeLessThanOrEqual(3000)
+      expect(leftMs).toBeLessThanOrEqual(10_000)
       expect(lease.held).toBe(true)
       expect(await settlesWithin(100, urgent)).toBe(false)
       await lease.release()
@@ -63,9 +62,9 @@ export function precedence(fact: PrimitiveFact): void {
     'preempt stops renewals: who does not leave is out when its lease ends',
     ['preempt', 'queue'],
     async (company) => {
-      const [one, other] = [await company.member({ ttl: 800 }), await company.member({ ttl: 3000 })]
+      const [one, other] = [await company.member({ ttl: 1500 }), await company.member({ ttl: 10_000 })]
       const lease = await one.locks.acquire('a')
-      const urgent = await other.locks.acquire('a', { priority: 'high', onConflict: 'preempt', wait: 4000 })
+      const urgent = await other.locks.acquire('a', { priority: 'high', onConflict: 'preempt', wait: 20_000 })
       expect(lease.held).toBe(false)
       expect(lease.loss).toMatchObject({ code: 'LOST' })
       expect(urgent.held).toBe(true)
@@ -73,28 +72,28 @@ export function precedence(fact: PrimitiveFact): void {
   )
 
   fact('the longest hold ends a lease that keeps renewing', ['maxHold'], async (company) => {
-    const { locks, told } = await company.member({ ttl: 600 })
-    const lease = await locks.acquire('a', { maxHold: 1500 })
-    await pause(1000)
-    expect(lease.held).toBe(true)
-    await pause(700)
-    expect(lease.held).toBe(false)
-    expect(told).toContain('lost')
-    expect(await locks.tryAcquire('a', { wait: 500 })).not.toBeNull()
+    const { locks, told } = await company.member({ ttl: 2500 })
+    const startedAt = performance.now()
+    const lease = await locks.acquire('a', { maxHold: 5000 })
+    await company.until(() => !lease.held)
+    expect(performance.now() - startedAt).toBeGreaterThan(4500)
+    expect(told).toContain('renewed')
+    await company.until(() => told.includes('lost'))
+    expect(await locks.tryAcquire('a', { wait: 20_000 })).not.toBeNull()
   })
 
   fact('grace delays the takeover after an unclean end, and only then', ['grace', 'queue'], async (company) => {
-    const [one, other] = [await company.member({ ttl: 400 }), await company.member({ ttl: 5000 })]
-    const clean = await one.locks.acquire('a', { grace: 2000 })
+    const [one, other] = [await company.member({ ttl: 10_000 }), await company.member({ ttl: 10_000 })]
+    const clean = await one.locks.acquire('a', { grace: 600_000 })
     const next = other.locks.acquire('a')
     await company.expectClaims(2)
     await clean.release()
     const second = await next
     await second.release()
-    const unclean = await one.locks.acquire('a', { grace: 1000, heartbeat: 'manual' })
     const startedAt = performance.now()
+    const unclean = await one.locks.acquire('a', { ttl: 500, grace: 1000, heartbeat: 'manual' })
     await (await other.locks.acquire('a')).release()
-    expect(performance.now() - startedAt).toBeGreaterThan(1300)
+    expect(performance.now() - startedAt).toBeGreaterThan(1450)
     expect(unclean.held).toBe(false)
   })
 }

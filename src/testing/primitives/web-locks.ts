@@ -83,7 +83,7 @@ export function webLockFacts(fact: PrimitiveFact): void {
   })
 
   fact('a lock that is stolen is told with AbortError, and is the thief’s', ['force'], async (company) => {
-    const [one, thief] = [await company.member({ ttl: 900 }), await company.member({ ttl: 5000 })]
+    const [one, thief] = [await company.member({ ttl: 3000 }), await company.member({ ttl: 5000 })]
     const first = await hold(one, 'a')
     const stolen = await hold(thief, 'a', { steal: true })
     expect(stolen.lock.fence).toBeGreaterThan(first.lock.fence)

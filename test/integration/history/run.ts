@@ -3,7 +3,8 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
-import { historyLog, readHistory, type HistoryEvent } from '../../../src/testing/index.ts'
+import { expect } from 'vitest'
+import { checkHistory, historyLog, readHistory, type HistoryEvent } from '../../../src/testing/index.ts'
 
 const program = path.resolve('.build/test/children/history-client.js')
 
@@ -31,6 +32,25 @@ export async function historyRun(options: RunOptions): Promise<HistoryEvent[]> {
   } finally {
     run.endAll()
     rmSync(folder, { recursive: true, force: true })
+  }
+}
+
+/**
+ * Expects that runs leave a right history, and plays them until enough has happened to show something: on a slow machine
+ * one may be over before it has begun.
+ */
+export async function expectRightHistory(
+  options: RunOptions,
+  enough: { readonly holds: number; readonly handOvers: number },
+  { fair }: { readonly fair: boolean },
+): Promise<void> {
+  let [holds, handOvers] = [0, 0]
+  while (holds < enough.holds || handOvers < enough.handOvers) {
+    const { violations, summary } = checkHistory(await historyRun(options), { fair })
+    expect(violations).toEqual([])
+    expect(summary.clients).toBeGreaterThanOrEqual(options.clients)
+    holds += summary.holds
+    handOvers += summary.handOvers
   }
 }
 

@@ -8,12 +8,12 @@ import type { TestRepository } from './repository.ts'
 
 /** Reads may be stale: what they show in the end counts. */
 function soon<Seen>(look: () => Promise<Seen>) {
-  return expect.poll(look, { timeout: 30_000, interval: 200 })
+  return expect.poll(look, { timeout: 60_000, interval: 200 })
 }
 
 /** What users and people see of locks in a repository, whichever it is. */
 export function liveSuite({ name, isReal, octokit, ...repository }: TestRepository): void {
-  const timeout = isReal ? 120_000 + 20 * repository.settleMs : 30_000
+  const timeout = isReal ? 120_000 + 20 * repository.settleMs : 120_000
   describe(`locks in ${isReal ? name : 'a repository of our own'}`, { timeout }, () => {
     let first: Locks
     let second: Locks
@@ -71,7 +71,7 @@ export function liveSuite({ name, isReal, octokit, ...repository }: TestReposito
     test('who gives up waiting leaves no claim, and force takes the lock with its signs', async () => {
       await using lease = await first.acquire(scope)
       // Time for a comment to be written.
-      const wait = isReal ? 10_000 + 2 * repository.settleMs : 1000
+      const wait = isReal ? 10_000 + 2 * repository.settleMs : 5000
       await expect(second.acquire(scope, { wait })).rejects.toMatchObject({ code: 'TIMEOUT' })
       await using forced = await second.acquire(scope, { onConflict: 'force' })
       await expect(lease.renew()).rejects.toMatchObject({ code: 'NOT_HELD' })

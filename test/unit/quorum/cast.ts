@@ -54,6 +54,12 @@ export class Cast {
       .send([{ op: 'release', key, id }])
   }
 
+  async writeBackTo(place: number, id: string, fenceFloor: number): Promise<void> {
+    await this.store(place)
+      .link()
+      .send([{ op: 'renew', key, id, ttlMs: 1000, fenceFloor }])
+  }
+
   /** Moves the fences of one store on, as one that reads its clock at every grant would by itself. */
   async liftFencesOn(place: number, fenceFloor: number): Promise<void> {
     const other = { key: 'default/named:other', id: 'lift' }
