@@ -150,10 +150,11 @@ class PostgresDriver implements LockDriver {
     this.#closed = true
     this.#listeners.clear()
     this.#waiting.close()
+    // Whoever was opening meanwhile finds the driver closed; what it has opened by then is closed here.
+    await this.#opening.settled()
     const { connections, listener } = { connections: this.#connections, listener: this.#listener }
     this.#connections = undefined
     this.#listener = undefined
-    await this.#opening.settled()
     await listener?.close()
     await connections?.close()
   }
@@ -173,6 +174,7 @@ class PostgresDriver implements LockDriver {
     } catch (error) {
       throw faultOf(error)
     }
+    this.#refuseIfClosed()
     if (this.#options.listen !== false && this.#listener === undefined) {
       this.#listener = new Listener({
         connections,
