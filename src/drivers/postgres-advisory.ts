@@ -23,7 +23,6 @@ import { AdvisorySession, type SessionStep } from './postgres/advisory-session.t
 import { connectionsTo, type Connections, type PostgresSource } from './postgres/connections.ts'
 import { changedNothing, faultOf } from './postgres/faults.ts'
 import { inSchema, makeAdvisorySchema } from './postgres/schema.ts'
-import { uptimeOf } from './postgres/uptime.ts'
 import { urlOptions } from './postgres/url.ts'
 
 export { postgresAdvisorySchema } from './postgres/schema.ts'
@@ -122,7 +121,9 @@ class PostgresAdvisoryDriver implements LockDriver {
     this.#refuseIfClosed()
     try {
       await this.#inTurn(() => this.#begun())
-      return this.#connections === undefined ? 0 : await uptimeOf(this.#connections, this.#patienceMs)
+      const sql = inSchema('select leasehold.advisory_kept_for_ms() as "keptForMs"', this.#schema)
+      const [row] = (await this.#connections?.query(sql, [], this.#patienceMs)) ?? []
+      return Number(row?.['keptForMs'] ?? 0)
     } catch (error) {
       throw faultOf(error)
     }

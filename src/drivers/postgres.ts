@@ -22,7 +22,6 @@ import { Listener } from './postgres/listener.ts'
 import { batchOf } from './postgres/batch.ts'
 import { inSchema, makeSchema, type SchemaOptions } from './postgres/schema.ts'
 import { ToldNews } from './postgres/told-news.ts'
-import { uptimeOf } from './postgres/uptime.ts'
 import { urlOptions } from './postgres/url.ts'
 import { WaitingRoom } from './postgres/waiting-room.ts'
 
@@ -78,6 +77,8 @@ class PostgresDriver implements LockDriver {
   #listener: Listener | undefined
   #opened = false
   #closed = false
+  /** The tables are logged. */
+  #losesNothing = false
   #tidiedAt = -Infinity
 
   constructor(source: PostgresSource, options: PostgresOptions) {
@@ -131,12 +132,14 @@ class PostgresDriver implements LockDriver {
     }
   }
 
-  /** A restart loses nothing, unless the tables are unlogged and it was a crash. */
+  /** Infinity, unless the tables are unlogged: a crash or a failover empties them. */
   async uptimeMs(): Promise<number> {
     this.#refuseIfClosed()
-    if (this.#options.unlogged !== true) return Infinity
+    if (this.#losesNothing) return Infinity
     try {
-      return await uptimeOf(await this.#ready(), this.#patienceMs)
+      const uptimeMs = Number(await this.#persist('select leasehold.kept_for_ms()::text', []))
+      this.#losesNothing = uptimeMs === Infinity
+      return uptimeMs
     } catch (error) {
       throw faultOf(error)
     }
@@ -204,6 +207,7 @@ class PostgresDriver implements LockDriver {
           // Somebody dropped the schema: make it anew.
           remade = true
           this.#opened = false
+          this.#losesNothing = false
         } else if (!isWorthRepeating(error) || leftMs < this.#patienceMs / 2) {
           throw error
         }
