@@ -58,7 +58,7 @@ class PostgresAdvisoryDriver implements LockDriver {
   readonly #patienceMs: number
   readonly #holdings = new Holdings()
   readonly #listeners = new Listeners()
-  readonly #names = new NotedNames()
+  #names = new NotedNames()
   #connections: Connections | undefined
   #session: AdvisorySession | undefined
   #introduced = false
@@ -108,7 +108,7 @@ class PostgresAdvisoryDriver implements LockDriver {
     this.#refuseIfClosed()
     try {
       const { processId } = await this.#inTurn(() => this.#begun())
-      const values = [query.key ?? null, query.after ?? '', query.prefix ?? '', (pageLimit(query) + 1) * 8]
+      const values = [query.key ?? null, query.after ?? '', query.prefix ?? '', pageLimit(query) + 1]
       const sql = inSchema(holdersSql, this.#schema)
       const rows = (await this.#connections?.query(sql, values, this.#patienceMs)) ?? []
       return advisoryPage(rows, query, this.#holdings, processId, this.#ttlMs)
@@ -172,6 +172,8 @@ class PostgresAdvisoryDriver implements LockDriver {
       })
       this.#session = session
       this.#introduced = false
+      // The server may have crashed, and have forgotten them.
+      this.#names = new NotedNames()
       return session
     } catch (error) {
       throw faultOf(error)
@@ -246,7 +248,7 @@ class PostgresAdvisoryDriver implements LockDriver {
       return await session.carryOut(steps, this.#patienceMs)
     } catch (error) {
       // Refused by the server, half done perhaps: nothing of it may be left behind. Otherwise the session is over.
-      if (changedNothing(error)) await session.undo(steps, this.#patienceMs)
+      if (changedNothing(error)) await session.undo(steps, this.#patienceMs).catch(() => this.#lose())
       throw error
     }
   }
