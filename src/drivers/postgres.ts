@@ -15,6 +15,7 @@ import { Listeners } from '../core/listeners.ts'
 import { Opening } from '../core/opening.ts'
 import { checkOptions, type OptionNames } from '../core/option-names.ts'
 import { pageLimit } from '../core/paging.ts'
+import { patienceFor } from '../core/time/patience.ts'
 import { readAnswer, readNotice, readPage, type Notice } from './postgres/answer.ts'
 import { connectionsTo, type Connections, type PostgresSource, type Value } from './postgres/connections.ts'
 import { changedNothing, faultOf, isSchemaMissing, isWorthRepeating } from './postgres/faults.ts'
@@ -35,7 +36,7 @@ export interface PostgresOptions extends SchemaOptions {
   readonly poolSize?: number
   /** False: ask instead of listening, and spare the connection. True unless told. */
   readonly listen?: boolean
-  /** How long one `send` may take, retries included. 5 s unless told. */
+  /** How long one `send` may take, retries included. 5 s unless told, and a third of a ttl at most where one is renewed. */
   readonly patienceMs?: number
 }
 
@@ -107,7 +108,7 @@ class PostgresDriver implements LockDriver {
     const batch = batchOf(requests, this.#channel)
     let text: string
     try {
-      text = await this.#persist(batch.sql, batch.values)
+      text = await this.#persist(batch.sql, batch.values, patienceFor(requests, this.#patienceMs))
     } catch (error) {
       const fault = faultOf(error)
       if (error instanceof LeaseholdError || changedNothing(error)) throw fault
@@ -192,10 +193,10 @@ class PostgresDriver implements LockDriver {
   }
 
   /** Calls a function of ours and gives its answer, again if the database says it was only busy. */
-  async #persist(call: string, values: readonly Value[]): Promise<string> {
+  async #persist(call: string, values: readonly Value[], withinMs = this.#patienceMs): Promise<string> {
     const sql = this.#inSchema(call)
     const startedAt = performance.now()
-    let leftMs = this.#patienceMs
+    let leftMs = withinMs
     let remade = false
     for (let tries = 1; ; tries += 1) {
       try {
@@ -208,13 +209,13 @@ class PostgresDriver implements LockDriver {
           remade = true
           this.#opened = false
           this.#losesNothing = false
-        } else if (!isWorthRepeating(error) || leftMs < this.#patienceMs / 2) {
+        } else if (!isWorthRepeating(error) || leftMs < withinMs / 2) {
           throw error
         }
       }
       // Those who got in each other's way must not do so again.
       await pause(Math.random() * Math.min(100, 5 * 2 ** tries))
-      leftMs = this.#patienceMs - (performance.now() - startedAt)
+      leftMs = withinMs - (performance.now() - startedAt)
     }
   }
 

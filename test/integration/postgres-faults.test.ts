@@ -226,6 +226,26 @@ describe('a session', () => {
   })
 })
 
+describe('sessions that fall silent', () => {
+  test('are given up in time to renew by another: the lease lives on', async () => {
+    const schema = freshSchema()
+    const { proxy, url } = await proxied()
+    const driver = await open(schema, { listen: false }, url)
+    const locks = await locksOn(driver)
+    const direct = await open(schema, { listen: false })
+    const lease = await locks.acquire('a', { ttl: '4s' })
+    await Promise.all([1, 2, 3, 4].map(() => driver.list({})))
+    expect(proxy.connections).toBe(4)
+    proxy.silence()
+    const renewed = async (): Promise<boolean> => {
+      const [listed] = (await direct.list({})).keys
+      return (listed?.claims[0]?.renewalCount ?? 0) > 0
+    }
+    await eventually(renewed, 'a renewal')
+    expect(lease.held).toBe(true)
+  })
+})
+
 describe('a statement', () => {
   test('that takes longer than statement_timeout is busy, and leaves nothing', async () => {
     const schema = freshSchema()

@@ -1,4 +1,4 @@
-import { InTransaction, NotSent, within } from './bounds.ts'
+import { InTransaction, NoAnswer, NotSent, within } from './bounds.ts'
 import { sparesConnection } from './faults.ts'
 import { eventsOf, ignore, isInTransaction, type PgPool, type PgPoolClient } from './pg-client.ts'
 
@@ -45,6 +45,8 @@ export class PgLoans {
       // A connection that did not answer may answer the wrong question later.
       if (sparesConnection(error)) this.#putBack(client)
       else this.#giveBack(client, true)
+      // Whatever cut that one off may have cut off those that were idle: a renewal has no time to try each.
+      if (error instanceof NoAnswer) this.#giveBackKept(true)
       throw error
     }
   }
@@ -52,7 +54,7 @@ export class PgLoans {
   /** Gives back all that is kept. */
   close(): void {
     this.#closed = true
-    for (const { client } of this.#kept.splice(0)) this.#giveBack(client, false)
+    this.#giveBackKept(false)
   }
 
   #take(): PgPoolClient | undefined {
@@ -90,6 +92,10 @@ export class PgLoans {
     // Idle connections do not keep a process from ending.
     keepProcess(client, false)
     this.#kept.push({ client, since: performance.now() })
+  }
+
+  #giveBackKept(destroy: boolean): void {
+    for (const { client } of this.#kept.splice(0)) this.#giveBack(client, destroy)
   }
 
   #giveBack(client: PgPoolClient, destroy: boolean): void {
