@@ -156,7 +156,7 @@ describe('the server', () => {
     const pool = new Pool({ connectionString: server.url, max: 1, Client: Refusing })
     onTestFinished(() => pool.end())
     const driver = await open({}, pool)
-    const kept = wish('kept')
+    const kept = claimOf('kept', { ttlMs: 30_000, wait: false })
     await claim(driver, kept)
     const heard: string[] = []
     driver.listen?.((_key, id) => heard.push(id))
@@ -221,7 +221,10 @@ describe('names', () => {
     await claim(driver, wish('a'))
     await server.stop('immediate')
     await server.resume()
-    await eventually(async () => (await claim(driver, wish('a')).catch(() => undefined))?.state === 'held', 'the lock')
+    await eventually(
+      async () => (await claim(driver, { ...wish('a'), ttlMs: 30_000 }).catch(() => undefined))?.state === 'held',
+      'the lock',
+    )
     expect((await driver.list({ key: 'a' })).keys).toMatchObject([{ key: 'a', claims: [{ state: 'held' }] }])
   })
 

@@ -230,10 +230,10 @@ describe('sessions that fall silent', () => {
   test('are given up in time to renew by another: the lease lives on', async () => {
     const schema = freshSchema()
     const { proxy, url } = await proxied()
-    const driver = await open(schema, { listen: false }, url)
+    const driver = await open(schema, { listen: false, patienceMs: 20_000 }, url)
     const locks = await locksOn(driver)
     const direct = await open(schema, { listen: false })
-    const lease = await locks.acquire('a', { ttl: '4s' })
+    const lease = await locks.acquire('a', { ttl: '12s' })
     await Promise.all([1, 2, 3, 4].map(() => driver.list({})))
     expect(proxy.connections).toBe(4)
     proxy.silence()
@@ -241,7 +241,7 @@ describe('sessions that fall silent', () => {
       const [listed] = (await direct.list({})).keys
       return (listed?.claims[0]?.renewalCount ?? 0) > 0
     }
-    await eventually(renewed, 'a renewal')
+    await eventually(renewed, 'a renewal', 20_000)
     expect(lease.held).toBe(true)
   })
 })
