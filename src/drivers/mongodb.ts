@@ -16,6 +16,7 @@ import { leaseDefaults } from '../core/lease-defaults.ts'
 import { Listeners } from '../core/listeners.ts'
 import { Opening } from '../core/opening.ts'
 import { checkOptions, type OptionNames } from '../core/option-names.ts'
+import { patienceFor } from '../core/time/patience.ts'
 import type { MongoSource } from './mongodb/client.ts'
 import type { ReadConcern } from './mongodb/concerns.ts'
 import { faultOf } from './mongodb/faults.ts'
@@ -72,7 +73,6 @@ const mongodbNames: OptionNames<MongodbOptions> = {
 }
 
 const defaults = { collection: 'DistributedLocks', waitMin: 10, waitMax: 800, timeout: 5000 } as const
-const timeoutMinMs = 50
 
 /** A lock store in MongoDB: a URL, a `MongoClient` or a `Db` of the mongodb package. */
 export function mongodb(source: MongoSource, options: MongodbOptions = {}): LockDriver {
@@ -127,7 +127,12 @@ class MongodbDriver implements LockDriver {
     const store = this.#store ?? (await this.#opened())
     this.#refuseIfClosed()
     const sentAt = this.#ownTime()
-    const sending = new Sending(this.#setup, store, requests, performance.now() + this.#timeoutFor(requests))
+    const sending = new Sending(
+      this.#setup,
+      store,
+      requests,
+      performance.now() + patienceFor(requests, this.#timeoutMs),
+    )
     const standings = await sendBySwapping(sending, requests, this.#environment)
     this.#keepTrack(requests, standings, sentAt)
     return standings
@@ -200,15 +205,6 @@ class MongodbDriver implements LockDriver {
     }
     this.#store = store
     return store
-  }
-
-  /** A lost reply must leave time to try again before the lease ends. */
-  #timeoutFor(requests: readonly Request[]): number {
-    let timeoutMs = this.#timeoutMs
-    for (const request of requests) {
-      if (request.op === 'renew') timeoutMs = Math.min(timeoutMs, request.ttlMs / 3)
-    }
-    return Math.max(timeoutMinMs, timeoutMs)
   }
 
   /** The server's time, as a date. */

@@ -23,7 +23,6 @@ import { AdvisorySession, type SessionStep } from './postgres/advisory-session.t
 import { connectionsTo, type Connections, type PostgresSource } from './postgres/connections.ts'
 import { changedNothing, faultOf } from './postgres/faults.ts'
 import { inSchema, makeAdvisorySchema } from './postgres/schema.ts'
-import { uptimeOf } from './postgres/uptime.ts'
 import { urlOptions } from './postgres/url.ts'
 
 export { postgresAdvisorySchema } from './postgres/schema.ts'
@@ -59,7 +58,7 @@ class PostgresAdvisoryDriver implements LockDriver {
   readonly #patienceMs: number
   readonly #holdings = new Holdings()
   readonly #listeners = new Listeners()
-  readonly #names = new NotedNames()
+  #names = new NotedNames()
   #connections: Connections | undefined
   #session: AdvisorySession | undefined
   #introduced = false
@@ -109,7 +108,7 @@ class PostgresAdvisoryDriver implements LockDriver {
     this.#refuseIfClosed()
     try {
       const { processId } = await this.#inTurn(() => this.#begun())
-      const values = [query.key ?? null, query.after ?? '', query.prefix ?? '', (pageLimit(query) + 1) * 8]
+      const values = [query.key ?? null, query.after ?? '', query.prefix ?? '', pageLimit(query) + 1]
       const sql = inSchema(holdersSql, this.#schema)
       const rows = (await this.#connections?.query(sql, values, this.#patienceMs)) ?? []
       return advisoryPage(rows, query, this.#holdings, processId, this.#ttlMs)
@@ -122,7 +121,9 @@ class PostgresAdvisoryDriver implements LockDriver {
     this.#refuseIfClosed()
     try {
       await this.#inTurn(() => this.#begun())
-      return this.#connections === undefined ? 0 : await uptimeOf(this.#connections, this.#patienceMs)
+      const sql = inSchema('select leasehold.advisory_kept_for_ms() as "keptForMs"', this.#schema)
+      const [row] = (await this.#connections?.query(sql, [], this.#patienceMs)) ?? []
+      return Number(row?.['keptForMs'] ?? 0)
     } catch (error) {
       throw faultOf(error)
     }
@@ -171,6 +172,8 @@ class PostgresAdvisoryDriver implements LockDriver {
       })
       this.#session = session
       this.#introduced = false
+      // The server may have crashed, and have forgotten them.
+      this.#names = new NotedNames()
       return session
     } catch (error) {
       throw faultOf(error)
@@ -245,7 +248,7 @@ class PostgresAdvisoryDriver implements LockDriver {
       return await session.carryOut(steps, this.#patienceMs)
     } catch (error) {
       // Refused by the server, half done perhaps: nothing of it may be left behind. Otherwise the session is over.
-      if (changedNothing(error)) await session.undo(steps, this.#patienceMs)
+      if (changedNothing(error)) await session.undo(steps, this.#patienceMs).catch(() => this.#lose())
       throw error
     }
   }

@@ -15,6 +15,7 @@ import { Listeners } from '../core/listeners.ts'
 import { Opening } from '../core/opening.ts'
 import { checkOptions, type OptionNames } from '../core/option-names.ts'
 import { pageLimit } from '../core/paging.ts'
+import { patienceFor } from '../core/time/patience.ts'
 import { readAnswer, readNotice, readPage, type Notice } from './postgres/answer.ts'
 import { connectionsTo, type Connections, type PostgresSource, type Value } from './postgres/connections.ts'
 import { changedNothing, faultOf, isSchemaMissing, isWorthRepeating } from './postgres/faults.ts'
@@ -22,7 +23,6 @@ import { Listener } from './postgres/listener.ts'
 import { batchOf } from './postgres/batch.ts'
 import { inSchema, makeSchema, type SchemaOptions } from './postgres/schema.ts'
 import { ToldNews } from './postgres/told-news.ts'
-import { uptimeOf } from './postgres/uptime.ts'
 import { urlOptions } from './postgres/url.ts'
 import { WaitingRoom } from './postgres/waiting-room.ts'
 
@@ -36,7 +36,7 @@ export interface PostgresOptions extends SchemaOptions {
   readonly poolSize?: number
   /** False: ask instead of listening, and spare the connection. True unless told. */
   readonly listen?: boolean
-  /** How long one `send` may take, retries included. 5 s unless told. */
+  /** How long one `send` may take, retries included. 5 s unless told, and a third of a ttl at most where one is renewed. */
   readonly patienceMs?: number
 }
 
@@ -78,6 +78,8 @@ class PostgresDriver implements LockDriver {
   #listener: Listener | undefined
   #opened = false
   #closed = false
+  /** The tables are logged. */
+  #losesNothing = false
   #tidiedAt = -Infinity
 
   constructor(source: PostgresSource, options: PostgresOptions) {
@@ -106,7 +108,7 @@ class PostgresDriver implements LockDriver {
     const batch = batchOf(requests, this.#channel)
     let text: string
     try {
-      text = await this.#persist(batch.sql, batch.values)
+      text = await this.#persist(batch.sql, batch.values, patienceFor(requests, this.#patienceMs))
     } catch (error) {
       const fault = faultOf(error)
       if (error instanceof LeaseholdError || changedNothing(error)) throw fault
@@ -131,12 +133,14 @@ class PostgresDriver implements LockDriver {
     }
   }
 
-  /** A restart loses nothing, unless the tables are unlogged and it was a crash. */
+  /** Infinity, unless the tables are unlogged: a crash or a failover empties them. */
   async uptimeMs(): Promise<number> {
     this.#refuseIfClosed()
-    if (this.#options.unlogged !== true) return Infinity
+    if (this.#losesNothing) return Infinity
     try {
-      return await uptimeOf(await this.#ready(), this.#patienceMs)
+      const uptimeMs = Number(await this.#persist('select leasehold.kept_for_ms()::text', []))
+      this.#losesNothing = uptimeMs === Infinity
+      return uptimeMs
     } catch (error) {
       throw faultOf(error)
     }
@@ -150,10 +154,11 @@ class PostgresDriver implements LockDriver {
     this.#closed = true
     this.#listeners.clear()
     this.#waiting.close()
+    // Whoever was opening meanwhile finds the driver closed; what it has opened by then is closed here.
+    await this.#opening.settled()
     const { connections, listener } = { connections: this.#connections, listener: this.#listener }
     this.#connections = undefined
     this.#listener = undefined
-    await this.#opening.settled()
     await listener?.close()
     await connections?.close()
   }
@@ -173,6 +178,7 @@ class PostgresDriver implements LockDriver {
     } catch (error) {
       throw faultOf(error)
     }
+    this.#refuseIfClosed()
     if (this.#options.listen !== false && this.#listener === undefined) {
       this.#listener = new Listener({
         connections,
@@ -187,10 +193,10 @@ class PostgresDriver implements LockDriver {
   }
 
   /** Calls a function of ours and gives its answer, again if the database says it was only busy. */
-  async #persist(call: string, values: readonly Value[]): Promise<string> {
+  async #persist(call: string, values: readonly Value[], withinMs = this.#patienceMs): Promise<string> {
     const sql = this.#inSchema(call)
     const startedAt = performance.now()
-    let leftMs = this.#patienceMs
+    let leftMs = withinMs
     let remade = false
     for (let tries = 1; ; tries += 1) {
       try {
@@ -202,13 +208,14 @@ class PostgresDriver implements LockDriver {
           // Somebody dropped the schema: make it anew.
           remade = true
           this.#opened = false
-        } else if (!isWorthRepeating(error) || leftMs < this.#patienceMs / 2) {
+          this.#losesNothing = false
+        } else if (!isWorthRepeating(error) || leftMs < withinMs / 2) {
           throw error
         }
       }
       // Those who got in each other's way must not do so again.
       await pause(Math.random() * Math.min(100, 5 * 2 ** tries))
-      leftMs = this.#patienceMs - (performance.now() - startedAt)
+      leftMs = withinMs - (performance.now() - startedAt)
     }
   }
 

@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import { setTimeout as pause } from 'node:timers/promises'
+import { MongoClient } from 'mongodb'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import type { Claim, LockDriver, Standing } from '../../src/core/driver.ts'
 import { mongodb, type MongodbOptions, type MongoSource } from '../../src/drivers/mongodb.ts'
@@ -53,6 +54,38 @@ function fenceOf(standing: Standing): number {
   expect(standing).toMatchObject({ state: 'held' })
   return (standing as Extract<Standing, { state: 'held' }>).fence
 }
+
+describe('closing', { retry }, () => {
+  const makers = [
+    ['a URL', (url: string): MongoSource => url],
+    [
+      'a client',
+      (url: string): MongoSource => {
+        const own = new MongoClient(url)
+        cleanups.push(() => own.close())
+        return own
+      },
+    ],
+  ] as const
+
+  test.each(makers)(
+    'ends though the server it listens to has fallen silent, over %s',
+    { timeout: 60_000 },
+    async (_, make) => {
+      const { port } = await set.primary()
+      const proxy = await TcpProxy.start({ port })
+      cleanups.push(() => proxy.stop())
+      const url = `mongodb://127.0.0.1:${proxy.port}/?directConnection=true&${polling}&heartbeatFrequencyMS=30000`
+      const driver = await open({ collection: 'closing' }, make(url))
+      cleanups.push(async () => proxy.resume())
+      await answer(() => claim(driver, claimOf('a')))
+      const waiting = claimOf('a')
+      await answer(() => claim(driver, waiting))
+      proxy.pause()
+      await driver.close()
+    },
+  )
+})
 
 describe('news', { retry }, () => {
   test('reaches a waiter in another process by the change stream, with its fence', async () => {

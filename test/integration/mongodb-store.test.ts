@@ -1,6 +1,6 @@
 import { MongoClient, ReadConcern, type MongoClientOptions } from 'mongodb'
 import { afterAll, afterEach, beforeEach, describe, expect, test } from 'vitest'
-import type { LockDriver, Standing } from '../../src/core/driver.ts'
+import type { KeyPage, LockDriver, Standing } from '../../src/core/driver.ts'
 import { mongodb, type MongodbOptions, type MongoSource } from '../../src/drivers/mongodb.ts'
 import { decodeDocument, type StoredKey } from '../../src/drivers/mongodb/document.ts'
 import { connect, createLocks } from '../../src/index.ts'
@@ -298,6 +298,32 @@ describe('an answer', { retry }, () => {
     const driver = mongodb('mongodb://127.0.0.1:1/', { timeout: 500 })
     cleanups.push(() => driver.close())
     await expect(driver.open()).rejects.toMatchObject({ code: 'UNAVAILABLE' })
+  })
+})
+
+describe('documents that are too large to be read together', { retry }, () => {
+  test('are read in several goes: requests for many keys are answered, and pages are shorter', async () => {
+    const collection = freshName()
+    const driver = await open(collection, { timeout: '20s' })
+    const keys = ['a', 'b', 'c']
+    for (const key of keys) {
+      await claim(driver, claimOf(key))
+      const { claims: [first] = [], ...rest } = (await stored(collection).findOne({ _id: key })) as unknown as StoredKey
+      const asked = JSON.parse(first?.claim ?? '') as { runner: object }
+      // As the metadata of some hundred waiters would.
+      const large = { ...asked, runner: { ...asked.runner, metadata: { text: 'x'.repeat(6_000_000) } } }
+      const document = { ...rest, claims: [{ ...first, claim: JSON.stringify(large) }] }
+      await stored(collection).replaceOne({ _id: key }, document)
+    }
+    const requests = keys.map((key) => ({ op: 'claim' as const, claim: claimOf(key, { wait: false }) }))
+    expect(await driver.send(requests)).toEqual(keys.map(() => ({ state: 'absent', reason: 'refused' })))
+    const listed: string[] = []
+    for (let after: string | undefined = ''; after !== undefined;) {
+      const page: KeyPage = await driver.list({ after })
+      listed.push(...page.keys.map(({ key }) => key))
+      after = page.next
+    }
+    expect(listed).toEqual(keys)
   })
 })
 

@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto'
-import { Pool } from 'pg'
+import { Client, Pool } from 'pg'
 import postgresJs from 'postgres'
 import { afterAll, describe, expect, onTestFinished, test } from 'vitest'
 import { createLocks } from '../../src/index.ts'
@@ -139,6 +139,34 @@ describe('the server', () => {
     expect(await holders()).toEqual([])
   })
 
+  test('has no room, and does not take them back either: the session ends, and they with it', async () => {
+    let passes = Infinity
+    class Refusing extends Client {
+      override query(statement: never): never {
+        const { text, handleError } = statement as { text: string; handleError?: (error: Error) => void }
+        const isStep = handleError !== undefined && text.includes('pg_try_advisory_lock')
+        if (!isStep || (passes -= 1) >= 0) return super.query(statement)
+        handleError.call(statement, Object.assign(new Error('canceling statement'), { code: '57014' }))
+        return undefined as never
+      }
+    }
+    const pool = new Pool({ connectionString: server.url, max: 1, Client: Refusing })
+    onTestFinished(() => pool.end())
+    const driver = await open({}, pool)
+    const kept = claimOf('kept', { ttlMs: 30_000, wait: false })
+    await claim(driver, kept)
+    const heard: string[] = []
+    driver.listen?.((_key, id) => heard.push(id))
+    const many = Array.from({ length: 5000 }, (_, index) => wish(`many-${index}`))
+    passes = 1
+    const standings = await driver.send(many.map((wanted) => ({ op: 'claim' as const, claim: wanted })))
+    expect(standings[0]).toMatchObject({ state: 'unknown', error: { code: 'UNAVAILABLE' } })
+    await eventually(async () => (await holders()).length === 0, 'the end of the session')
+    expect(heard).toEqual([kept.id])
+    passes = Infinity
+    expect(await claim(driver, wish('kept'))).toMatchObject({ state: 'held' })
+  })
+
   test('is behind a pooler in transaction mode: refused with a clear error, and no lock is stranded', async () => {
     const bouncer = await PgBouncer.start(server.port, 'transaction')
     onTestFinished(() => bouncer.stop())
@@ -183,6 +211,18 @@ describe('names', () => {
       ['a', 'runner-one', 'exclusive'],
       ['b', 'runner-two', 'shared'],
     ])
+  })
+
+  test('are listed after a crash of the server too, which forgets them', async () => {
+    const driver = await open()
+    await claim(driver, wish('a'))
+    await server.stop('immediate')
+    await server.resume()
+    await eventually(
+      async () => (await claim(driver, { ...wish('a'), ttlMs: 30_000 }).catch(() => undefined))?.state === 'held',
+      'the lock',
+    )
+    expect((await driver.list({ key: 'a' })).keys).toMatchObject([{ key: 'a', claims: [{ state: 'held' }] }])
   })
 
   test('held in one process exclude each other there too', async () => {

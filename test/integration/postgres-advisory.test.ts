@@ -1,7 +1,9 @@
 import { randomBytes } from 'node:crypto'
-import { afterAll } from 'vitest'
+import { afterAll, expect, test } from 'vitest'
 import { postgresAdvisory } from '../../src/drivers/postgres-advisory.ts'
 import { conformance, type Harness } from '../../src/testing/index.ts'
+import { claimOf } from '../support/claims.ts'
+import { opened } from '../support/opened.ts'
 import { PostgresServer } from '../support/postgres-server.ts'
 import { realTimeBench } from '../support/real-time-bench.ts'
 
@@ -30,3 +32,20 @@ const harness: Harness = {
 }
 
 conformance('postgres-advisory', harness)
+
+test('a page has all holders of its keys, and the next one begins where it ended, however many share a lock', async () => {
+  const schema = 'pages'
+  // In the order of their bytes, which is not that of the strings.
+  const keys = ['a', 'b', 'c', 'd', 'e', 'f', 'g', '\u{fffd}', '\u{1f512}']
+  const claims = () => keys.map((key) => claimOf(key, { mode: 'shared', wait: false, ttlMs: 20_000 }))
+  const drivers = Array.from({ length: 9 }, () => postgresAdvisory(server.url, { schema }))
+  for (const driver of drivers) {
+    await opened(driver)
+    await driver.send(claims().map((claim) => ({ op: 'claim', claim })))
+  }
+  const page = await drivers[0]?.list({ limit: 8 })
+  expect(page?.keys.map(({ key, claims: held }) => [key, held.length])).toEqual(keys.slice(0, 8).map((key) => [key, 9]))
+  expect(page?.next).toBe(keys[7])
+  const last = await drivers[0]?.list({ limit: 8, after: page?.next ?? '' })
+  expect(last?.keys.map(({ key, claims: held }) => [key, held.length])).toEqual([[keys[8], 9]])
+})

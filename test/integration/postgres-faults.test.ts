@@ -232,6 +232,26 @@ describe('a session', () => {
   })
 })
 
+describe('sessions that fall silent', () => {
+  test('are given up in time to renew by another: the lease lives on', async () => {
+    const schema = freshSchema()
+    const { proxy, url } = await proxied()
+    const driver = await open(schema, { listen: false, patienceMs: 20_000 }, url)
+    const locks = await locksOn(driver)
+    const direct = await open(schema, { listen: false })
+    const lease = await locks.acquire('a', { ttl: '12s' })
+    await Promise.all([1, 2, 3, 4].map(() => driver.list({})))
+    expect(proxy.connections).toBe(4)
+    proxy.silence()
+    const renewed = async (): Promise<boolean> => {
+      const [listed] = (await direct.list({})).keys
+      return (listed?.claims[0]?.renewalCount ?? 0) > 0
+    }
+    await eventually(renewed, 'a renewal', 20_000)
+    expect(lease.held).toBe(true)
+  })
+})
+
 describe('a statement', () => {
   test('that takes longer than statement_timeout is busy, and leaves nothing', async () => {
     const schema = freshSchema()
@@ -263,6 +283,25 @@ describe('a statement', () => {
     const standings = await Promise.all(claims)
     expect(standings.filter(({ state }) => state === 'held')).toHaveLength(1)
     expect(standings.filter(({ state }) => state === 'waiting')).toHaveLength(39)
+  })
+
+  test('that sees only what was there when it began is sent again: nobody waits for a lock that has been let go', async () => {
+    const schema = freshSchema()
+    const direct = await open(schema, { listen: false })
+    const shared = claimOf('a', { mode: 'shared' })
+    await claim(direct, shared)
+    await renew(direct, claimOf('a'))
+    const url = `${server.url}?options=${encodeURIComponent('-c default_transaction_isolation=repeatable\\ read')}`
+    const [one, other] = [await open(schema, { listen: false }, url), await open(schema, { listen: false }, url)]
+    const stranger = await blocking(schema)
+    const wanted = claimOf('a')
+    const waiting = claim(one, wanted)
+    await blocked(1)
+    const leaving = release(other, shared)
+    await blocked(2)
+    await stranger.end()
+    expect((await Promise.all([waiting, leaving])).map(({ state }) => state)).toEqual(['waiting', 'absent'])
+    expect((await direct.list({ key: 'a' })).keys).toMatchObject([{ claims: [{ id: wanted.id, state: 'held' }] }])
   })
 
   test('never waits for another in a circle: batches that want each other’s keys all end', async () => {
@@ -397,6 +436,12 @@ async function movableClock(schema: string): Promise<void> {
     create table ${schema}.hands as select date_trunc('milliseconds', now()) as time;
     create or replace function ${schema}.clock() returns timestamptz language sql volatile as
       'select time from ${schema}.hands'`)
+}
+
+/** Waits until so many sessions wait for a row. */
+async function blocked(sessions: number): Promise<void> {
+  const sql = `select count(*)::integer as sessions from pg_stat_activity where wait_event_type = 'Lock'`
+  await eventually(async () => (await server.sql(sql))[0]?.['sessions'] === sessions, 'sessions that wait')
 }
 
 /** Ends sessions of drivers, and waits until they are gone. */

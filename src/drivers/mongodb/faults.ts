@@ -25,6 +25,11 @@ export function isRefused(error: unknown): boolean {
   return name === 'MongoServerError' && typeof code === 'number' && !uncertain.has(code)
 }
 
+/** Whether an answer, or a document, would have been larger than MongoDB allows. */
+export function isTooLarge(error: unknown): boolean {
+  return (error as MongoFault | undefined)?.code === 10_334
+}
+
 /** Whether the server cannot do linearizable reads, being alone. */
 export function isAlone(error: unknown): boolean {
   return (error as MongoFault | undefined)?.code === 123

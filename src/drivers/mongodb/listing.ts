@@ -3,12 +3,28 @@ import type { KeyPage, ListQuery } from '../../core/driver.ts'
 import { decodeKey } from '../../core/key-document.ts'
 import { pageLimit } from '../../core/paging.ts'
 import { decodeDocument, readFields, type StoredKey } from './document.ts'
+import { isTooLarge } from './faults.ts'
 import type { Expression } from './quick.ts'
 import type { Store } from './store.ts'
 
-/** One page of keys with claims, in the order of their names. */
+/** One page of keys with claims, in the order of their names: a shorter one where as many do not fit into an answer. */
 export async function listPage(store: Store, clock: Expression, query: ListQuery, timeoutMs: number): Promise<KeyPage> {
   const limit = pageLimit(query)
+  try {
+    return await readPage(store, clock, query, limit, timeoutMs)
+  } catch (error) {
+    if (!isTooLarge(error) || limit === 1) throw error
+    return listPage(store, clock, { ...query, limit: Math.ceil(limit / 2) }, timeoutMs)
+  }
+}
+
+async function readPage(
+  store: Store,
+  clock: Expression,
+  query: ListQuery,
+  limit: number,
+  timeoutMs: number,
+): Promise<KeyPage> {
   const pipeline = [
     { $match: { ...namesOf(query), 'claims.0': { $exists: true } } },
     { $sort: { _id: 1 } },

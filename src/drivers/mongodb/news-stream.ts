@@ -1,7 +1,9 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import type { Standing } from '../../core/driver.ts'
+import { inTime } from '../../core/time/bounded.ts'
 import type { MongoChangeStream } from './client.ts'
 import { decodeStanding, type StoredNews } from './document.ts'
+import { OutOfTime } from './faults.ts'
 import type { Store } from './store.ts'
 
 /** How long the server keeps a question open before it says that there is nothing. */
@@ -10,6 +12,7 @@ const awaitMs = 2000
 const silentMaxMs = 2 * awaitMs + 1000
 const reopenMinMs = 100
 const reopenMaxMs = 10_000
+const closeMs = 1000
 
 interface Change {
   readonly operationType: string
@@ -50,8 +53,9 @@ export class NewsStream {
   async close(): Promise<void> {
     this.#closed = true
     this.#end.abort()
-    await this.#stream?.close().catch(() => {})
-    await this.#running
+    // The server is told, unless it has fallen silent: it forgets by itself.
+    const ended = Promise.all([this.#stream?.close().catch(() => {}), this.#running])
+    await inTime(closeMs, ended, () => new OutOfTime()).catch(() => {})
   }
 
   async #run(): Promise<void> {

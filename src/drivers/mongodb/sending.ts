@@ -16,7 +16,7 @@ import {
   readFields,
   type StoredKey,
 } from './document.ts'
-import { faultOf, isDuplicate, isRefused, OutOfTime } from './faults.ts'
+import { faultOf, isDuplicate, isRefused, isTooLarge, OutOfTime } from './faults.ts'
 import { quickCommand, type Expression } from './quick.ts'
 import type { Store } from './store.ts'
 
@@ -110,23 +110,12 @@ export class Sending implements DocumentSwapper<Revision> {
   // ---- by compare-and-swap
 
   async load(keys: readonly string[]): Promise<{ now: number; wall: number; loaded: Loaded<Revision>[] }> {
-    const { clock } = this.#setup
     const startedAt = performance.now()
     try {
-      const pipeline = [
-        { $match: { _id: { $in: keys } } },
-        { $project: readFields },
-        // One document comes out, whether or not any goes in: it has the time.
-        { $facet: { documents: [{ $match: {} }] } },
-        { $set: { now: { $toLong: clock() } } },
-      ]
-      const [page] = (await this.#store.read(pipeline, this.#leftMs())) as {
-        documents: StoredKey[]
-        now: number | Date
-      }[]
-      const byKey = new Map(page?.documents.map(keyed))
-      const written = [...byKey.values()].map(({ writtenAt }) => Number(writtenAt ?? 0))
-      this.#now = timeOf(Number(page?.now), Math.max(0, ...written), startedAt)
+      const { documents, now } = await this.#read(keys)
+      const byKey = new Map(documents.map(keyed))
+      const written = documents.map(({ writtenAt }) => Number(writtenAt ?? 0))
+      this.#now = timeOf(now, Math.max(0, ...written), startedAt)
       const loaded = keys.map((key) => {
         const stored = byKey.get(key)
         return stored === undefined ? nothingStored : loadedFrom(stored)
@@ -134,6 +123,27 @@ export class Sending implements DocumentSwapper<Revision> {
       return { now: this.#now, wall: this.#now, loaded }
     } catch (error) {
       throw faultOf(error)
+    }
+  }
+
+  /** What is stored of the keys, and the server's time before any of it was read. */
+  async #read(keys: readonly string[]): Promise<{ documents: readonly StoredKey[]; now: number }> {
+    const pipeline = [
+      { $match: { _id: { $in: keys } } },
+      { $project: readFields },
+      // One document comes out, whether or not any goes in: it has the time.
+      { $facet: { documents: [{ $match: {} }] } },
+      { $set: { now: { $toLong: this.#setup.clock() } } },
+    ]
+    try {
+      const [page] = (await this.#store.read(pipeline, this.#leftMs())) as { documents: StoredKey[]; now: unknown }[]
+      return { documents: page?.documents ?? [], now: Number(page?.now) }
+    } catch (error) {
+      if (!isTooLarge(error) || keys.length === 1) throw error
+      // Each fits into one document, but not all of them together.
+      const half = Math.ceil(keys.length / 2)
+      const { documents, now } = await this.#read(keys.slice(0, half))
+      return { documents: [...documents, ...(await this.#read(keys.slice(half))).documents], now }
     }
   }
 

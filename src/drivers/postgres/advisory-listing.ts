@@ -3,19 +3,23 @@ import { pageLimit, pageOf } from '../../core/paging.ts'
 import type { Row } from './connections.ts'
 import type { Holding, Holdings } from './advisory-holdings.ts'
 
-/** Who holds which named lock, by the server's own account. One row a session and key. */
+/** Who holds which named lock, by the server's own account: of the first $4 keys, one row a session and key. */
 export const holdersSql = `
-  select n.hash::text as hash, n.key, l.mode, l.pid as process_id, s.runner, a.application_name,
+  select h.hash::text as hash, h.key, h.mode, h.pid as process_id, s.runner, a.application_name,
          floor(extract(epoch from clock_timestamp()) * 1000)::text as now,
          floor(extract(epoch from a.backend_start) * 1000)::text as started_at
-    from pg_locks l
-    join leasehold.advisory_names n on (l.classid::bigint << 32 | l.objid::bigint) = n.hash
-    join pg_stat_activity a on a.pid = l.pid
+    from (
+      select n.hash, n.key, l.mode, l.pid, dense_rank() over (order by n.key) as place
+        from pg_locks l
+        join leasehold.advisory_names n on (l.classid::bigint << 32 | l.objid::bigint) = n.hash
+       where l.locktype = 'advisory' and l.objsubid = 1 and l.granted
+         and l.database = (select oid from pg_database where datname = current_database())
+         and ($1::text is null or n.key = $1) and n.key > $2 collate "C" and starts_with(n.key, $3)
+    ) as h
+    join pg_stat_activity a on a.pid = h.pid
     left join leasehold.advisory_sessions s on s.process_id = a.pid and s.started_at = a.backend_start
-   where l.locktype = 'advisory' and l.objsubid = 1 and l.granted
-     and l.database = (select oid from pg_database where datname = current_database())
-     and ($1::text is null or n.key = $1) and n.key > $2 collate "C" and starts_with(n.key, $3)
-   order by n.key, l.pid limit $4::integer`
+   where h.place <= $4::integer
+   order by h.key, h.pid`
 
 /** Rows of other sessions say little: whose they are. What this process holds is told in full. */
 export function advisoryPage(
@@ -33,8 +37,8 @@ export function advisoryPage(
     const found = mine.length > 0 ? mine.map((holding) => listedHolding(holding, now)) : [listedRow(row, ttlMs)]
     claims.set(key, [...(claims.get(key) ?? []), ...found])
   }
-  const limit = pageLimit(query)
-  return pageOf([...claims.keys()], { ...query, limit }, now, (key) => claims.get(key) ?? [])
+  // The server chose the keys, in its own order.
+  return pageOf([...claims.keys()], { limit: pageLimit(query) }, now, (key) => claims.get(key) ?? [])
 }
 
 function listedHolding(holding: Holding, now: number): ListedClaim {

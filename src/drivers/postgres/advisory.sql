@@ -22,6 +22,23 @@ create unlogged table if not exists leasehold.advisory_sessions (
   primary key (process_id, started_at)
 );
 
+-- One row, made by whoever first asks for how long locks have been kept: what ends all sessions empties it, but for a clean
+-- restart.
+create unlogged table if not exists leasehold.advisory_since (
+  one boolean     primary key default true check (one),
+  at  timestamptz not null default clock_timestamp()
+);
+
+-- For how long no lock can have been lost by the server, in milliseconds. If one of its processes crashes, all sessions end,
+-- and it still counts as up; a standby that takes over has been up and knows no locks.
+create or replace function leasehold.advisory_kept_for_ms() returns double precision language plpgsql as $$
+begin
+  insert into leasehold.advisory_since default values on conflict do nothing;
+  return (select extract(epoch from clock_timestamp() - greatest(s.at, pg_postmaster_start_time())) * 1000
+            from leasehold.advisory_since s);
+end
+$$;
+
 -- Lifts the sequence of fences to at least a number. Nobody draws meanwhile: see `advisory-session.ts`.
 create or replace function leasehold.advisory_lift(at_least bigint) returns void language plpgsql as $$
 begin

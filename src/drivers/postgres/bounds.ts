@@ -14,6 +14,13 @@ export class NoAnswer extends Error {
   }
 }
 
+/** The statement became part of a transaction that was under way on the connection: it counts only if that one commits. */
+export class InTransaction extends Error {
+  constructor() {
+    super('The connection was in the middle of a transaction')
+  }
+}
+
 /** What `work` resolves to, unless it takes longer than that: then rejects with {@link NoAnswer}. */
 export function within<Result>(work: PromiseLike<Result>, withinMs: number): Promise<Result> {
   return inTime(withinMs, work, (milliseconds) => new NoAnswer(milliseconds))

@@ -1,5 +1,5 @@
 import { LeaseholdError, messageOf } from '../../core/errors.ts'
-import { NoAnswer, NotSent } from './bounds.ts'
+import { InTransaction, NoAnswer, NotSent } from './bounds.ts'
 
 /** The five characters by which the server names an error. Undefined: it was not the server that complained. */
 function sqlState(error: unknown): string | undefined {
@@ -11,11 +11,19 @@ function causeOf(error: unknown): unknown {
   return error instanceof NotSent ? error.cause : error
 }
 
-/** Whether the server itself refused, and the connection is as good as before. */
-export function isServerError(error: unknown): boolean {
+/** Whether the server itself refused, and lives on. */
+function isServerError(error: unknown): boolean {
   const state = sqlState(error)
   return state !== undefined && !endsConnection(state)
 }
+
+/** Whether the connection is as good as before. One that may only read is not: the next may lead to the new primary. */
+export function sparesConnection(error: unknown): boolean {
+  return isServerError(error) && !spoilt.has(sqlState(error) ?? '')
+}
+
+/** It may only read; somebody left a failed transaction on it; somebody made it forget the statements prepared on it. */
+const spoilt = new Set(['25006', '25P02', '26000'])
 
 /** Shut down, crashed, terminated, silent for too long, or a broken connection. */
 function endsConnection(state: string): boolean {
@@ -28,11 +36,13 @@ export function changedNothing(error: unknown): boolean {
   return error instanceof NotSent || isServerError(error)
 }
 
-/** Serialization failure, deadlock, a lock or a statement that took too long: the same statement may pass next time. */
+/** Whether the same statement may pass next time, having changed nothing. */
 export function isWorthRepeating(error: unknown): boolean {
-  const state = sqlState(error)
-  return state === '40001' || state === '40P01' || state === '55P03' || state === '57014' || state === '53300'
+  return passing.has(sqlState(error) ?? '')
 }
+
+/** Serialization failure, deadlock, a lock or a statement that took too long, no room for a connection, a spoilt one. */
+const passing = new Set(['40001', '40P01', '55P03', '57014', '53300', '25P02', '26000'])
 
 /** Whether the tables or functions are missing. */
 export function isSchemaMissing(error: unknown): boolean {
@@ -57,6 +67,7 @@ interface Explanation {
 
 function explain(error: unknown): Explanation {
   if (error instanceof NoAnswer) return noAnswer
+  if (causeOf(error) instanceof InTransaction) return inTransaction
   if (causeOf(error) instanceof NoAnswer) return { reason: 'busy', advice: 'No connection of the pool came free.' }
   const state = sqlState(error)
   if (state === undefined) return network
@@ -65,6 +76,10 @@ function explain(error: unknown): Explanation {
 
 const network: Explanation = { reason: 'network', advice: 'Locks that are held live on until their ttl ends.' }
 const noAnswer: Explanation = { reason: 'no-answer', advice: 'What was asked may or may not have been done.' }
+const inTransaction: Explanation = {
+  reason: 'configuration',
+  advice: 'A lock counts only once it is committed: let no transaction stay open on a connection that locks use too.',
+}
 const other: Explanation = { reason: 'postgres', advice: 'Nothing was changed.' }
 const busy: Explanation = { reason: 'busy', advice: 'The database is busy; try again.' }
 

@@ -1,4 +1,8 @@
+import { within } from './bounds.ts'
 import type { Row } from './connections.ts'
+
+/** How long a server may take to hear a goodbye. */
+const goodbyeMs = 1000
 
 /** What we use of a `Client` of pg. It must be connected. */
 export interface PgClient {
@@ -35,6 +39,25 @@ export function isPgPool(source: object): source is PgPool {
 
 export function isPgClient(source: object): source is PgClient {
   return 'query' in source && 'connect' in source && !('release' in source)
+}
+
+/** Ends a client's connection, also to a server that has fallen silent. Never rejects. */
+export async function part(client: PgClient): Promise<void> {
+  // A client waits for ever for the other side to hang up.
+  await within(client.end(), goodbyeMs).catch(() => hangUp(client))
+}
+
+/** Ends a connection without a word. */
+export function hangUp(client: PgClient): void {
+  const { connection } = client as { connection?: { stream?: { destroy?(): void } } }
+  connection?.stream?.destroy?.()
+}
+
+/** Whether a transaction is under way on the connection, as the server said with its last answer. Older clients do not tell. */
+export function isInTransaction(client: PgClient): boolean {
+  const { getTransactionStatus } = client as { getTransactionStatus?(): string | null }
+  const status = getTransactionStatus?.call(client)
+  return status === 'T' || status === 'E'
 }
 
 /** Listens to errors that are dealt with elsewhere: unheard, they would end the process. */

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import { NoAnswer, NotSent, within } from './bounds.ts'
 import type { Connections, Ear, Pinned, Row, Value } from './connections.ts'
-import { eventsOf, ignore, isPgPool, type PgClient, type PgPool } from './pg-client.ts'
+import { eventsOf, hangUp, ignore, isPgPool, part, type PgClient, type PgPool } from './pg-client.ts'
 import { PgLoans } from './pg-loans.ts'
 import { ask } from './pg-statement.ts'
 import { PgTurns } from './pg-turns.ts'
@@ -17,8 +17,10 @@ interface Notification {
   readonly payload?: string
 }
 
-/** How long it may take to begin or end listening on a client that others use too. */
+/** How long it may take to begin or end listening. */
 const listenMs = 5000
+/** How long it may take to connect, where the pool does not say. */
+const connectMs = 6000
 
 /** Connections made by `pg`: a pool, or a single client that the user has connected. */
 export class PgConnections implements Connections {
@@ -63,17 +65,30 @@ export class PgConnections implements Connections {
     if (isPgPool(source)) {
       const client = await this.#connectApart(lost)
       eventsOf(client).on('notification', hear)
-      await client.query({ text: `listen ${channel}` })
-      return { close: () => client.end() }
+      try {
+        await within(client.query({ text: `listen ${channel}` }), listenMs)
+      } catch (error) {
+        await part(client)
+        throw error
+      }
+      return { close: () => part(client) }
     }
     const events = eventsOf(source)
+    const deafen = (): void => {
+      events.removeListener('notification', hear)
+      events.removeListener('end', lost)
+    }
     events.on('notification', hear)
     events.on('end', lost)
-    await this.script(`listen ${channel}`, listenMs)
+    try {
+      await this.script(`listen ${channel}`, listenMs)
+    } catch (error) {
+      deafen()
+      throw error
+    }
     return {
       close: async () => {
-        events.removeListener('notification', hear)
-        events.removeListener('end', lost)
+        deafen()
         await this.script(`unlisten ${channel}`, listenMs)
       },
     }
@@ -86,7 +101,7 @@ export class PgConnections implements Connections {
       try {
         return await within(work, withinMs)
       } catch (error) {
-        if (error instanceof NoAnswer) void client.end().catch(() => {})
+        if (error instanceof NoAnswer) hangUp(client)
         throw error
       }
     }
@@ -97,7 +112,7 @@ export class PgConnections implements Connections {
         return (await inTime(client.query(query), withinMs)).rows
       },
       ask: (text, values, withinMs) => inTime(ask(client, text, values, nameOf(text)), withinMs),
-      close: () => client.end(),
+      close: () => part(client),
     }
   }
 
@@ -118,10 +133,12 @@ export class PgConnections implements Connections {
     events.on('error', ignore)
     events.on('end', lost)
     try {
-      await client.connect()
+      await within(client.connect(), Number(options['connectionTimeoutMillis']) || connectMs)
     } catch (error) {
       events.removeListener('end', lost)
-      throw new NotSent(error)
+      hangUp(client)
+      // Told as what it is: the network, and not a pool that is used up.
+      throw new NotSent(error instanceof NoAnswer ? new Error('No connection was made in time') : error)
     }
     return client
   }

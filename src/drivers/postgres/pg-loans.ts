@@ -1,6 +1,6 @@
-import { NotSent, within } from './bounds.ts'
-import { isServerError } from './faults.ts'
-import { eventsOf, ignore, type PgPool, type PgPoolClient } from './pg-client.ts'
+import { InTransaction, NoAnswer, NotSent, within } from './bounds.ts'
+import { sparesConnection } from './faults.ts'
+import { eventsOf, ignore, isInTransaction, type PgPool, type PgPoolClient } from './pg-client.ts'
 
 /** A pool whose clients may be kept from letting a process end, and that counts who waits for one. */
 interface Details {
@@ -33,15 +33,20 @@ export class PgLoans {
 
   /** Throws {@link NotSent} if no client came free in time. */
   async use<Result>(withinMs: number, work: (client: PgPoolClient) => Promise<Result>): Promise<Result> {
+    const startedAt = performance.now()
     const client = this.#take() ?? (await this.#borrow(withinMs))
     try {
-      const result = await within(work(client), withinMs)
+      const result = await within(work(client), Math.max(1, withinMs - (performance.now() - startedAt)))
+      // Whoever left it open, it ends with the connection, and what was done in it is undone.
+      if (isInTransaction(client)) throw new NotSent(new InTransaction())
       this.#putBack(client)
       return result
     } catch (error) {
       // A connection that did not answer may answer the wrong question later.
-      if (isServerError(error)) this.#putBack(client)
+      if (sparesConnection(error)) this.#putBack(client)
       else this.#giveBack(client, true)
+      // Whatever cut that one off may have cut off those that were idle: a renewal has no time to try each.
+      if (error instanceof NoAnswer) this.#giveBackKept(true)
       throw error
     }
   }
@@ -49,7 +54,7 @@ export class PgLoans {
   /** Gives back all that is kept. */
   close(): void {
     this.#closed = true
-    for (const { client } of this.#kept.splice(0)) this.#giveBack(client, false)
+    this.#giveBackKept(false)
   }
 
   #take(): PgPoolClient | undefined {
@@ -87,6 +92,10 @@ export class PgLoans {
     // Idle connections do not keep a process from ending.
     keepProcess(client, false)
     this.#kept.push({ client, since: performance.now() })
+  }
+
+  #giveBackKept(destroy: boolean): void {
+    for (const { client } of this.#kept.splice(0)) this.#giveBack(client, destroy)
   }
 
   #giveBack(client: PgPoolClient, destroy: boolean): void {

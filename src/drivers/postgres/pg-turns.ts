@@ -1,5 +1,5 @@
-import { NotSent, within } from './bounds.ts'
-import type { PgClient } from './pg-client.ts'
+import { InTransaction, NotSent, within } from './bounds.ts'
+import { isInTransaction, type PgClient } from './pg-client.ts'
 
 /** A single client for all requests. They take turns: pg no longer wants a statement before the last is answered. */
 export class PgTurns {
@@ -19,7 +19,9 @@ export class PgTurns {
       await before
       if (request.givenUp) throw new Error('The request was given up before its turn')
       request.begun = true
-      return work(this.#client)
+      const answer = await work(this.#client)
+      if (isInTransaction(this.#client)) throw new InTransaction()
+      return answer
     })()
     this.#turn = Promise.allSettled([result])
     try {

@@ -15,6 +15,10 @@ export function isPostgresJs(source: unknown): source is PostgresJs {
   return typeof source === 'function' && 'unsafe' in source && 'listen' in source
 }
 
+/** How long it may take to begin to listen, and to end it. */
+const listenMs = 5000
+const goodbyeMs = 1000
+
 /** Codes of `postgres` for connections that were never made. */
 const neverConnected = new Set(['CONNECT_TIMEOUT', 'CONNECTION_ENDED', 'ECONNREFUSED', 'ENOTFOUND', 'EAI_AGAIN'])
 
@@ -42,8 +46,15 @@ export class PostgresJsConnections implements Connections {
 
   async listen(channel: string, heard: (payload: string) => void): Promise<Ear> {
     // It has a connection of its own for all listeners, and makes it anew when it is lost. The probe tells if it fails.
-    const { unlisten } = await this.#sql.listen(channel, heard)
-    return { close: unlisten }
+    const listening = this.#sql.listen(channel, heard)
+    try {
+      const { unlisten } = await within(listening, listenMs)
+      return { close: () => within(unlisten(), goodbyeMs) }
+    } catch (error) {
+      // Should it come after all, nobody wants it any more.
+      listening.then(({ unlisten }) => unlisten()).catch(() => {})
+      throw error
+    }
   }
 
   async pin(lost: () => void): Promise<Pinned> {

@@ -22,7 +22,7 @@ export interface SchemaOptions {
 
 /** The format of the tables and the revision of the functions that this version makes. */
 const tablesFormat = 1
-const functionsRevision = 3
+const functionsRevision = 4
 
 /** The rule beside the data. In this order: some use others when they are made. */
 const functionsSql = [
@@ -97,7 +97,7 @@ export function postgresAdvisorySchema(options: Pick<SchemaOptions, 'schema'> = 
 
 /** Makes what advisory locks need. Any number of processes may do so at once. */
 export async function makeAdvisorySchema(connections: Connections, schema: string, withinMs: number): Promise<void> {
-  const sql = inSchema(`select to_regproc('leasehold.advisory_begin') is not null as made`, schema)
+  const sql = inSchema(`select to_regproc('leasehold.advisory_kept_for_ms') is not null as made`, schema)
   const [row] = await connections.query(sql, [], withinMs)
   if (row?.['made'] === true) return
   const ddl = postgresAdvisorySchema({ schema })

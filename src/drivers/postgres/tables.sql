@@ -37,6 +37,13 @@ create @table@ if not exists leasehold.keys (
   claim          json
 ) with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0);
 
+-- One row, made by whoever first asks for how long the tables have kept everything. Where they are unlogged, what empties
+-- them takes it too.
+create @table@ if not exists leasehold.since (
+  one boolean     primary key default true check (one),
+  at  timestamptz not null default clock_timestamp()
+);
+
 -- Arrivals are numbered across all keys.
 create sequence if not exists leasehold.arrivals;
 

@@ -1,5 +1,10 @@
 -- What can be said of a claim.
 
+-- Whether a statement sees all that was committed before it has its key. Where the database's default is another isolation it
+-- may not: then whoever changes `claims` writes the row of the key anew, so that one that began before fails and is sent again.
+create or replace function leasehold.sees_all() returns boolean language sql stable as
+  $$ select current_setting('transaction_isolation') = 'read committed' $$;
+
 create or replace function leasehold.overlap(one leasehold.claims, other leasehold.claims) returns boolean
 language sql immutable as $$
   select one.range_start is null or other.range_start is null

@@ -53,3 +53,13 @@ begin
   return forgotten;
 end
 $$;
+
+-- For how long the tables have surely lost nothing, in milliseconds: for ever if they are logged. A crash of one process of
+-- the server empties those that are not, as does a standby's taking over; the server itself counts as up all the while.
+create or replace function leasehold.kept_for_ms() returns double precision language plpgsql as $$
+begin
+  if (select c.relpersistence from pg_class c where c.oid = 'leasehold.keys'::regclass) = 'p' then return 'infinity'; end if;
+  insert into leasehold.since default values on conflict do nothing;
+  return (select extract(epoch from clock_timestamp() - s.at) * 1000 from leasehold.since s);
+end
+$$;

@@ -258,7 +258,7 @@ begin
   occupied := exists (select from leasehold.claims c where c.key = request.key and c.held)
            or exists (select from leasehold.claims c where c.key = request.key and not c.held);
   if k.id is not null or occupied <> k.crowded or step.last_fence <> k.last_fence
-     or step.ended is distinct from k.ended then
+     or step.ended is distinct from k.ended or not leasehold.sees_all() then
     update leasehold.keys f
        set last_fence = step.last_fence, ended = step.ended, crowded = occupied, id = null, owner = null,
            entered_at = null, runner = null, claim = null

@@ -71,7 +71,7 @@ begin
       on conflict do nothing;
   -- Sent twice.
   if not found then return null; end if;
-  if not was_crowded then update leasehold.keys k set crowded = true where k.key = of_key; end if;
+  if not was_crowded or not leasehold.sees_all() then update leasehold.keys k set crowded = true where k.key = of_key; end if;
   return json_build_object('ahead', ahead, 'ttlMs', for_ms, 'againMs',
     case when ahead > 0 then for_ms else greatest(1, least(for_ms, free_at - now_ms)) end);
 end

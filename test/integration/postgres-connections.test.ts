@@ -1,0 +1,142 @@
+import { randomBytes } from 'node:crypto'
+import { Client, Pool } from 'pg'
+import postgresJs from 'postgres'
+import { afterAll, describe, expect, onTestFinished, test } from 'vitest'
+import type { LockDriver } from '../../src/core/driver.ts'
+import { postgres, type PostgresSource } from '../../src/drivers/postgres.ts'
+import { postgresAdvisory } from '../../src/drivers/postgres-advisory.ts'
+import { claim, claimOf, release, renew } from '../support/claims.ts'
+import { eventually } from '../support/eventually.ts'
+import { opened } from '../support/opened.ts'
+import { PostgresServer } from '../support/postgres-server.ts'
+import { TcpProxy } from '../support/tcp-proxy.ts'
+
+const server = await PostgresServer.start({ settings: { max_wal_senders: 4 } })
+afterAll(() => server.destroy())
+
+const schema = `connections_${randomBytes(6).toString('hex')}`
+
+/** A way to the server on which connections can be counted and silenced. */
+async function wayTo({ port }: { readonly port: number }): Promise<{ proxy: TcpProxy; url: string }> {
+  const proxy = await TcpProxy.start({ port })
+  onTestFinished(() => proxy.stop())
+  return { proxy, url: `postgres://postgres@127.0.0.1:${proxy.port}/postgres` }
+}
+
+const makers: readonly [string, (source: PostgresSource) => LockDriver][] = [
+  ['leases', (source) => postgres(source, { schema })],
+  ['advisory locks', (source) => postgresAdvisory(source, { schema })],
+]
+
+describe.each(makers)('closing (%s)', (_, make) => {
+  test('while it is being opened leaves no connection', async () => {
+    const { proxy, url } = await wayTo(server)
+    const driver = make(url)
+    const opening = driver.open().catch(() => {})
+    await driver.close()
+    await opening
+    await eventually(() => proxy.connections === 0, 'the end of all connections')
+  })
+
+  test('ends though the server has fallen silent', async () => {
+    const { proxy, url } = await wayTo(server)
+    const driver = make(url)
+    await driver.open()
+    proxy.pause()
+    await driver.close()
+    proxy.resume()
+    await eventually(() => proxy.connections === 0, 'the end of all connections')
+  })
+
+  test('ends though the server has fallen silent, by postgres.js', async () => {
+    const { proxy, url } = await wayTo(server)
+    const sql = postgresJs(url, { max: 2, onnotice: () => {} })
+    onTestFinished(() => sql.end({ timeout: 0 }))
+    const driver = make(sql)
+    await driver.open()
+    proxy.pause()
+    await driver.close()
+  })
+
+  test('ends, and so does opening, though a connection beside the pool is never made', async () => {
+    let clients = 0
+    class Lonely extends Client {
+      override connect(callback?: unknown): Promise<Client> & void {
+        clients += 1
+        // The pool calls back, and gets its connection.
+        return (callback === undefined ? new Promise(() => {}) : super.connect(callback as () => void)) as never
+      }
+    }
+    const pool = new Pool({ connectionString: server.url, max: 2, Client: Lonely })
+    onTestFinished(() => pool.end())
+    const driver = make(pool)
+    await driver.open().catch((error: unknown) => expect(error).toMatchObject({ code: 'UNAVAILABLE' }))
+    await driver.close()
+    expect(clients).toBeGreaterThan(1)
+  })
+})
+
+describe('a connection', () => {
+  test('that cannot listen, as on a standby, is closed', async () => {
+    await opened(postgres(server.url, { schema }))
+    const standby = await server.startStandby()
+    onTestFinished(() => standby.destroy())
+    const { proxy, url } = await wayTo(standby)
+    const driver = postgres(url, { schema })
+    await driver.open()
+    await driver.close()
+    await eventually(() => proxy.connections === 0, 'the end of all connections')
+  })
+
+  test('that may only read is not used again: the next may lead to a server that writes', async () => {
+    await server.sql('alter database postgres set default_transaction_read_only = on')
+    const driver = await opened(postgres(server.url, { schema, listen: false }))
+    await expect(claim(driver, claimOf('a'))).rejects.toMatchObject({ code: 'UNAVAILABLE', reason: 'read-only' })
+    await server.sql('alter database postgres reset default_transaction_read_only')
+    expect(await claim(driver, claimOf('a'))).toMatchObject({ state: 'held' })
+  })
+
+  test('in the middle of a transaction that somebody left open is ended, and no lock is believed that is not committed', async () => {
+    const pool = new Pool({ connectionString: server.url, max: 1 })
+    onTestFinished(() => pool.end())
+    const driver = await opened(postgres(pool, { schema, listen: false }))
+    await leave(pool, 'begin')
+    const sent = claim(driver, claimOf('b'))
+    await expect(sent).rejects.toMatchObject({ code: 'UNAVAILABLE', reason: 'configuration' })
+    expect((await driver.list({ key: 'b' })).keys).toEqual([])
+    expect(await claim(driver, claimOf('b'))).toMatchObject({ state: 'held' })
+  })
+
+  test('of our own, on which a transaction is open, makes a lock that may not be committed: the outcome is unknown', async () => {
+    const client = new Client({ connectionString: server.url })
+    await client.connect()
+    onTestFinished(() => client.end())
+    const driver = await opened(postgres(client, { schema, listen: false }))
+    await client.query('begin')
+    expect(await claim(driver, claimOf('c'))).toMatchObject({ state: 'unknown', error: { reason: 'configuration' } })
+    await client.query('rollback')
+    expect(await claim(driver, claimOf('c'))).toMatchObject({ state: 'held' })
+  })
+
+  test.each(['begin; select no_such_column', 'discard all'])(
+    'on which somebody left "%s" is not used again',
+    async (text) => {
+      const pool = new Pool({ connectionString: server.url, max: 1 })
+      onTestFinished(() => pool.end())
+      const driver = await opened(postgres(pool, { schema, listen: false }))
+      const wanted = claimOf('d')
+      await claim(driver, wanted)
+      await renew(driver, wanted)
+      await leave(pool, ...text.split('; '))
+      expect(await renew(driver, wanted)).toMatchObject({ state: 'held' })
+      await release(driver, wanted)
+    },
+  )
+})
+
+/** Somebody else uses a connection of the pool, and gives it back as it is then. */
+async function leave(pool: Pool, ...statements: readonly string[]): Promise<void> {
+  const client = await pool.connect()
+  for (const statement of statements) await client.query(statement).catch(() => {})
+  client.release()
+}
