@@ -3,35 +3,21 @@ import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
-import { afterAll, afterEach, expect, test } from 'vitest'
+import { afterAll, expect, onTestFinished, test } from 'vitest'
 import { etcd } from '../../src/drivers/etcd.ts'
-import { connect, createLocks, type Locks } from '../../src/index.ts'
+import { connect, type Locks } from '../../src/index.ts'
 import { checkHistory, type HistoryEvent } from '../../src/testing/index.ts'
 import { claim, claimOf } from '../support/claims.ts'
 import { EtcdServer, urlOf } from '../support/etcd-server.ts'
+import { leaderOf, openEtcdLocks, whoAnswers } from '../support/etcd-store.ts'
 import { eventually } from '../support/eventually.ts'
 import { makePrivateCa } from '../support/private-ca.ts'
 
 const servers = await EtcdServer.startCluster()
 afterAll(() => Promise.all(servers.map((server) => server.stop())))
 
-const cleanups: (() => Promise<unknown> | void)[] = []
-afterEach(async () => {
-  for (const cleanup of cleanups.splice(0).toReversed()) await cleanup()
-})
-
-async function openLocks(prefix: string, ttl: number): Promise<Locks> {
-  const locks = await createLocks({ driver: etcd(urlOf(servers), { prefix, timeout: 3000 }), defaults: { ttl } })
-  cleanups.push(() => locks.close())
-  return locks
-}
-
-function leader(): Promise<EtcdServer> {
-  return eventually(async () => {
-    for (const server of servers) if (await server.isLeader().catch(() => false)) return server
-    return undefined
-  }, 'a leader')
-}
+const openLocks = (prefix: string, ttl: number): Promise<Locks> =>
+  openEtcdLocks(urlOf(servers), prefix, ttl, { timeout: 3000 })
 
 /** Takes and leaves one lock, again and again, and writes down what it was told. */
 async function compete(locks: Locks, client: string, events: HistoryEvent[], isOver: () => boolean): Promise<void> {
@@ -63,7 +49,7 @@ test(
     let over = false
     const working = clients.map((locks, number) => compete(locks, `client-${number}`, events, () => over))
     for (let turn = 0; turn < 2; turn += 1) {
-      const dead = await leader()
+      const dead = await leaderOf(servers)
       await dead.kill()
       const before = holds(events)
       await eventually(() => holds(events) > before + 20, 'locks without the old leader', 20_000)
@@ -83,22 +69,13 @@ test(
   async () => {
     const [locks, others] = [await openLocks('stopped/', 8000), await openLocks('stopped/', 8000)]
     const lease = await locks.acquire('report')
-    const stopped = await leader()
+    const stopped = await leaderOf(servers)
     stopped.freeze()
-    cleanups.push(() => stopped.thaw())
+    onTestFinished(() => stopped.thaw())
     // Two renewals later.
     await pause(6000)
     expect(lease.signal.aborted).toBe(false)
-    expect(
-      await eventually(
-        () =>
-          others.tryAcquire('report').then(
-            (got) => got ?? 'held',
-            () => undefined,
-          ),
-        'an answer',
-      ),
-    ).toBe('held')
+    expect(await whoAnswers(others, 'report')).toBe('held')
     await lease.release()
     const next = await others.acquire('report', { wait: '10s' })
     expect(next.fence).toBeGreaterThan(lease.fence)
@@ -107,7 +84,7 @@ test(
 
 test('a store that wants a password is told one, and says so where it is not the right one', async () => {
   const server = await EtcdServer.start()
-  cleanups.push(() => server.stop())
+  onTestFinished(() => server.stop())
   await server.control('user', 'add', 'root:top')
   await server.control('user', 'grant-role', 'root', 'root')
   await server.control('role', 'add', 'locks')
@@ -116,7 +93,7 @@ test('a store that wants a password is told one, and says so where it is not the
   await server.control('user', 'grant-role', 'ann', 'locks')
   await server.control('auth', 'enable')
   const locks = await connect(`etcd://ann:p%40ss@127.0.0.1:${server.port}`)
-  cleanups.push(() => locks.close())
+  onTestFinished(() => locks.close())
   await locks.run('report', () => {})
   for (const url of [
     `etcd://ann:wrong@127.0.0.1:${server.port}`,
@@ -124,23 +101,23 @@ test('a store that wants a password is told one, and says so where it is not the
     `etcd://ann:p%40ss@127.0.0.1:${server.port}/elsewhere`,
   ]) {
     const driver = etcd(url)
-    cleanups.push(() => driver.close())
+    onTestFinished(() => driver.close())
     await expect(claim(driver, claimOf('a'))).rejects.toMatchObject({ code: 'UNAVAILABLE', reason: 'auth' })
   }
 })
 
 test('a store is reached by TLS, and only if its certificate is one that is trusted', async () => {
   const folder = mkdtempSync(path.join(tmpdir(), 'leasehold-etcd-ca-'))
-  cleanups.push(() => rmSync(folder, { recursive: true }))
+  onTestFinished(() => rmSync(folder, { recursive: true }))
   const certificate = makePrivateCa(folder)
   const server = await EtcdServer.start(certificate)
-  cleanups.push(() => server.stop())
+  onTestFinished(() => server.stop())
   const trusting = etcd(server.url, { tls: { ca: readFileSync(certificate.caFile) } })
-  cleanups.push(() => trusting.close())
+  onTestFinished(() => trusting.close())
   expect(await claim(trusting, claimOf('a'))).toMatchObject({ state: 'held' })
   for (const url of [server.url, server.url.replace('etcds:', 'etcd:')]) {
     const driver = etcd(url, { timeout: 1000 })
-    cleanups.push(() => driver.close())
+    onTestFinished(() => driver.close())
     await expect(driver.open()).rejects.toMatchObject({ code: 'UNAVAILABLE', reason: 'network' })
   }
 })

@@ -1,70 +1,37 @@
 /** What holds in real time, on real leases: there is no clock to move. Ttls are of a second or two. */
 import { setTimeout as pause } from 'node:timers/promises'
-import { afterAll, afterEach, describe, expect, test } from 'vitest'
-import type { LockDriver, Standing } from '../../src/core/driver.ts'
+import { afterAll, describe, expect, onTestFinished, test } from 'vitest'
+import type { LockDriver } from '../../src/core/driver.ts'
 import { etcd, type EtcdOptions } from '../../src/drivers/etcd.ts'
-import { createLocks, type Locks } from '../../src/index.ts'
+import type { Locks } from '../../src/index.ts'
 import { Child } from '../support/child.ts'
 import { ask, claim, claimOf, release, renew } from '../support/claims.ts'
 import { EtcdServer } from '../support/etcd-server.ts'
+import {
+  freshPrefix,
+  hear,
+  leaseOf,
+  markersIn,
+  openEtcd,
+  openEtcdLocks,
+  startProxy,
+  stored,
+  whoAnswers,
+} from '../support/etcd-store.ts'
 import { eventually } from '../support/eventually.ts'
-import { TcpProxy } from '../support/tcp-proxy.ts'
 
 const server = await EtcdServer.start()
 afterAll(() => server.stop())
 
-const cleanups: (() => Promise<unknown> | void)[] = []
-afterEach(async () => {
-  for (const cleanup of cleanups.splice(0).toReversed()) await cleanup()
-})
-
-let stores = 0
-const freshPrefix = (): string => `store-${(stores += 1)}/`
-
-async function open(prefix: string, options: EtcdOptions = {}, url = server.url): Promise<LockDriver> {
-  const driver = etcd(url, { prefix, ...options })
-  cleanups.push(() => driver.close())
-  await driver.open()
-  return driver
-}
-
-async function openLocks(prefix: string, ttl = 2000, url = server.url): Promise<Locks> {
-  const locks = await createLocks({ driver: etcd(url, { prefix }), defaults: { ttl } })
-  cleanups.push(() => locks.close())
-  return locks
-}
-
-async function startProxy(): Promise<TcpProxy> {
-  const proxy = await TcpProxy.start({ port: server.port })
-  cleanups.push(() => proxy.stop())
-  return proxy
-}
-
-/** Everything that is stored, by name. */
-async function stored(prefix: string): Promise<string[]> {
-  const names = await server.control('get', '--prefix', prefix, '--keys-only')
-  return names.split('\n').filter((name) => name !== '')
-}
-
-/** The etcd lease that a key is on; 0: none. */
-async function leaseOf(name: string): Promise<number> {
-  const answer = JSON.parse(await server.control('get', name, '-w', 'json')) as { kvs?: { lease?: number }[] }
-  return answer.kvs?.[0]?.lease ?? 0
-}
-
-/** News of one claim. */
-function hear(driver: LockDriver, id: string): (Standing | 'ask')[] {
-  const heard: (Standing | 'ask')[] = []
-  const ear = driver.listen?.((_key, who, news) => who === id && heard.push(news))
-  cleanups.push(() => ear?.[Symbol.dispose]())
-  return heard
-}
+const open = (prefix: string, options?: EtcdOptions, url = server.url): Promise<LockDriver> =>
+  openEtcd(url, prefix, options)
+const openLocks = (prefix: string, ttl = 2000): Promise<Locks> => openEtcdLocks(server.url, prefix, ttl)
 
 describe('who stops being heard of', () => {
   test('a holder that is killed is succeeded when its etcd lease ends', async () => {
     const prefix = freshPrefix()
     const child = new Child('etcd-holder', [`${server.url}/${prefix}`, 'report', '2000'])
-    cleanups.push(() => child.kill())
+    onTestFinished(() => child.kill())
     const fence = Number((await child.line(/^held/)).split(' ')[1])
     const locks = await openLocks(prefix)
     const next = locks.acquire('report', { wait: '20s' })
@@ -93,12 +60,12 @@ describe('who stops being heard of', () => {
     const [forgotten, kept] = [claimOf('forgotten', { ttlMs: 1500 }), claimOf('kept', { ttlMs: 1500 })]
     await claim(driver, forgotten)
     await claim(driver, kept)
-    const names = (await stored(prefix)).filter((name) => name.includes('%:'))
-    const leases = await Promise.all(names.map(leaseOf))
+    const names = await markersIn(server, prefix)
+    const leases = await Promise.all(names.map((name) => leaseOf(server, name)))
     expect(new Set(leases).size).toBe(1)
     const beating = setInterval(() => void renew(driver, kept), 300)
-    cleanups.push(() => clearInterval(beating))
-    await eventually(async () => (await stored(prefix)).filter((name) => name.includes('%:')).length === 1, 'the end')
+    onTestFinished(() => clearInterval(beating))
+    await eventually(async () => (await markersIn(server, prefix)).length === 1, 'the end')
     expect(await claim(other, claimOf('forgotten'))).toMatchObject({ state: 'held', after: { how: 'expired' } })
     expect(await claim(other, claimOf('kept', { wait: false }))).toEqual({ state: 'absent', reason: 'refused' })
   })
@@ -111,7 +78,7 @@ describe('who stops being heard of', () => {
     await claim(driver, claimOf('a'))
     await claim(dying, dead)
     await dying.close()
-    const isThere = async (): Promise<boolean> => (await stored(prefix)).some((name) => name.endsWith(dead.id))
+    const isThere = async (): Promise<boolean> => (await stored(server, prefix)).some((name) => name.endsWith(dead.id))
     await eventually(async () => !(await isThere()), 'its end')
     expect(await claim(driver, claimOf('a'))).toMatchObject({ state: 'waiting' })
     expect(await isThere()).toBe(false)
@@ -120,7 +87,7 @@ describe('who stops being heard of', () => {
   test('a holder that is stopped for longer than its ttl finds itself without the lock', async () => {
     const prefix = freshPrefix()
     const child = new Child('etcd-holder', [`${server.url}/${prefix}`, 'report', '1500'])
-    cleanups.push(() => child.kill())
+    onTestFinished(() => child.kill())
     const fence = Number((await child.line(/^held/)).split(' ')[1])
     const locks = await openLocks(prefix)
     const next = locks.acquire('report', { wait: '20s' })
@@ -139,12 +106,12 @@ describe('a claim in other hands', () => {
     const [first, second, third] = [await open(prefix), await open(prefix), await open(prefix)]
     const passed = claimOf('a', { ttlMs: 1200 })
     await claim(first, passed)
-    const [marker = ''] = (await stored(prefix)).filter((name) => name.includes('%:'))
-    const before = await leaseOf(marker)
+    const [marker = ''] = await markersIn(server, prefix)
+    const before = await leaseOf(server, marker)
     expect(await renew(second, passed)).toMatchObject({ state: 'held' })
-    expect(await leaseOf(marker)).not.toBe(before)
+    expect(await leaseOf(server, marker)).not.toBe(before)
     const beating = setInterval(() => void renew(second, passed), 300)
-    cleanups.push(() => clearInterval(beating))
+    onTestFinished(() => clearInterval(beating))
     // The first thinks that its time is over, and finds the marker on another's lease.
     await pause(2500)
     expect(await claim(third, claimOf('a', { wait: false }))).toEqual({ state: 'absent', reason: 'refused' })
@@ -164,12 +131,12 @@ describe('a claim in other hands', () => {
     const driver = await open(prefix)
     const one = claimOf('a', { ttlMs: 5000 })
     await claim(driver, one)
-    const [marker = ''] = (await stored(prefix)).filter((name) => name.includes('%:'))
-    const before = await leaseOf(marker)
+    const [marker = ''] = await markersIn(server, prefix)
+    const before = await leaseOf(server, marker)
     const standing = await renew(driver, { ...one, ttlMs: 20_000 })
     expect(standing).toMatchObject({ state: 'held' })
     expect((standing as { ttlMs: number }).ttlMs).toBeGreaterThan(15_000)
-    expect(await leaseOf(marker)).not.toBe(before)
+    expect(await leaseOf(server, marker)).not.toBe(before)
   })
 })
 
@@ -179,13 +146,13 @@ describe('documents that nobody uses', () => {
     const driver = await open(prefix)
     const one = claimOf('a')
     await claim(driver, one)
-    expect(await leaseOf(`${prefix}lock/a`)).toBe(0)
+    expect(await leaseOf(server, `${prefix}lock/a`)).toBe(0)
     await release(driver, one)
-    const lease = await leaseOf(`${prefix}lock/a`)
+    const lease = await leaseOf(server, `${prefix}lock/a`)
     const left = await server.control('lease', 'timetolive', lease.toString(16))
     expect(left).toContain('granted with TTL(7200s)')
     await claim(driver, claimOf('a'))
-    expect(await leaseOf(`${prefix}lock/a`)).toBe(0)
+    expect(await leaseOf(server, `${prefix}lock/a`)).toBe(0)
   })
 
   test('of claims that all died are settled by whoever opens the store next', async () => {
@@ -194,9 +161,9 @@ describe('documents that nobody uses', () => {
     await driver.open()
     await claim(driver, claimOf('a', { ttlMs: 1000 }))
     await driver.close()
-    await eventually(async () => (await stored(prefix)).length === 1, 'the end of its lease')
+    await eventually(async () => (await stored(server, prefix)).length === 1, 'the end of its lease')
     await open(prefix)
-    await eventually(async () => (await leaseOf(`${prefix}lock/a`)) !== 0, 'a settled document')
+    await eventually(async () => (await leaseOf(server, `${prefix}lock/a`)) !== 0, 'a settled document')
   })
 
   test('whose fence is ahead of the clock are kept for ever', async () => {
@@ -207,7 +174,7 @@ describe('documents that nobody uses', () => {
     const floor = (Date.now() + 86_400_000) * 1000
     await ask(driver, { op: 'renew', key: 'a', id: one.id, ttlMs: one.ttlMs, fenceFloor: floor })
     await release(driver, one)
-    expect(await leaseOf(`${prefix}lock/a`)).toBe(0)
+    expect(await leaseOf(server, `${prefix}lock/a`)).toBe(0)
     expect(await claim(driver, claimOf('a'))).toMatchObject({ state: 'held', fence: floor + 1 })
   })
 })
@@ -215,7 +182,7 @@ describe('documents that nobody uses', () => {
 describe('on the way', () => {
   test('a claim whose answer is lost is unknown, is released by its id, and leaves nothing behind', async () => {
     const prefix = freshPrefix()
-    const proxy = await startProxy()
+    const proxy = await startProxy(server)
     const driver = await open(prefix, { timeout: 2000 }, `etcd://127.0.0.1:${proxy.port}`)
     // There is an etcd lease already, so the next request is the claim itself.
     await claim(driver, claimOf('other'))
@@ -224,14 +191,14 @@ describe('on the way', () => {
     const standing = await claim(driver, one)
     await cut
     expect(standing.state).toBe('unknown')
-    expect((await stored(prefix)).filter((name) => name.endsWith(one.id))).toHaveLength(1)
+    expect((await stored(server, prefix)).filter((name) => name.endsWith(one.id))).toHaveLength(1)
     expect(await release(driver, one)).toEqual({ state: 'absent', reason: 'released' })
-    expect((await stored(prefix)).filter((name) => name.endsWith(one.id))).toEqual([])
+    expect((await stored(server, prefix)).filter((name) => name.endsWith(one.id))).toEqual([])
   })
 
   test('whoever waits gets its turn though the connection was cut, and nothing survives the closing', async () => {
     const prefix = freshPrefix()
-    const proxy = await startProxy()
+    const proxy = await startProxy(server)
     const [driver, cutOff] = [await open(prefix), await open(prefix, {}, `etcd://127.0.0.1:${proxy.port}`)]
     const [held, waiting] = [claimOf('a'), claimOf('a')]
     await claim(driver, held)
@@ -263,16 +230,7 @@ describe('on the way', () => {
     const lease = await locks.acquire('report')
     await server.kill()
     await server.start()
-    expect(
-      await eventually(
-        () =>
-          others.tryAcquire('report').then(
-            (got) => got ?? 'held',
-            () => undefined,
-          ),
-        'an answer',
-      ),
-    ).toBe('held')
+    expect(await whoAnswers(others, 'report')).toBe('held')
     // Two renewals later.
     await pause(4000)
     expect(lease.signal.aborted).toBe(false)
@@ -297,8 +255,7 @@ describe('what makes no sense', () => {
 
   test('nobody there, or somebody else, is said so', async () => {
     await expect(open('a/', {}, 'etcd://127.0.0.1:1')).rejects.toMatchObject({ code: 'UNAVAILABLE', reason: 'network' })
-    const mute = await TcpProxy.start({ port: server.port })
-    cleanups.push(() => mute.stop())
+    const mute = await startProxy(server)
     mute.pause()
     const options = { timeout: 300 }
     await expect(open('a/', options, `etcd://127.0.0.1:${mute.port}`)).rejects.toMatchObject({ reason: 'network' })
