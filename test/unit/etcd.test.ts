@@ -7,7 +7,7 @@ import { answeredNo, code, faultOf, isRefused, unanswered } from '../../src/driv
 import { frame, FrameReader } from '../../src/drivers/etcd/frames.ts'
 import { Keyspace } from '../../src/drivers/etcd/keyspace.ts'
 import { BadMessage, bytes, message, readFields, whole } from '../../src/drivers/etcd/protobuf.ts'
-import { slicesOf } from '../../src/drivers/etcd/requests.ts'
+import { sendInSlices, slicesOf } from '../../src/drivers/etcd/requests.ts'
 
 describe('the URL', () => {
   test('names nodes, a login, TLS and a prefix', () => {
@@ -134,15 +134,34 @@ describe('faults', () => {
   })
 })
 
-test('many requests for one key go in slices, in their order', () => {
+describe('many requests for one key', () => {
   const requests = Array.from(
     { length: 100 },
     (_, index) => ({ op: 'claim', claim: claimOf(index % 4 === 0 ? 'b' : 'a') }) as const,
   )
-  const slices = slicesOf(requests)
-  expect(slices.flat()).toEqual(requests)
-  for (const slice of slices)
-    expect(
-      slice.filter(({ op, ...rest }) => op === 'claim' && 'claim' in rest && rest.claim.key === 'a').length,
-    ).toBeLessThanOrEqual(40)
+
+  test('go in slices, in their order', () => {
+    const slices = slicesOf(requests)
+    expect(slices.flat()).toEqual(requests)
+    for (const slice of slices) {
+      const forOneKey = slice.filter((request) => request.op === 'claim' && request.claim.key === 'a')
+      expect(forOneKey.length).toBeLessThanOrEqual(40)
+    }
+  })
+
+  test('are answered one for one, and nothing is sent after a slice that failed', async () => {
+    const error = new Error('cut off')
+    const sent: number[] = []
+    const standings = await sendInSlices(requests.concat(requests), async (slice) => {
+      sent.push(slice.length)
+      if (sent.length === 2) throw error
+      return slice.map(() => ({ state: 'absent', reason: 'refused' }) as const)
+    })
+    expect(sent).toHaveLength(2)
+    expect(standings).toHaveLength(200)
+    expect(standings.slice(sent[0])).toEqual(
+      Array.from({ length: 200 - (sent[0] ?? 0) }, () => ({ state: 'unknown', error })),
+    )
+    await expect(sendInSlices(requests, () => Promise.reject(error))).rejects.toBe(error)
+  })
 })

@@ -66,6 +66,7 @@ export class Writing {
       if (at === undefined && before.records.get(id)?.enteredAt === record.enteredAt) continue
       const wanted = await this.#leaseFor(swap, record)
       markers.set(id, wanted)
+      if (!before.records.has(id)) compare.push(unchangedSince(keyspace.over(id), 0))
       if (at === wanted && claims.find(id)?.isUncertain !== true) continue
       success.push(put(keyspace.marker(key, id), '', wanted))
       if (at !== undefined) compare.push(exists(keyspace.marker(key, id)))
