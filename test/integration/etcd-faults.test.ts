@@ -1,9 +1,10 @@
 /** What etcd, the network and operators do to locks that are held, waited for, or just asked for. */
+import { setTimeout as pause } from 'node:timers/promises'
 import { afterAll, describe, expect, onTestFinished, test } from 'vitest'
-import type { LockDriver } from '../../src/core/driver.ts'
+import type { LockDriver, Standing } from '../../src/core/driver.ts'
 import { claim, claimOf, release, renew } from '../support/claims.ts'
 import { EtcdServer, urlOf } from '../support/etcd-server.ts'
-import { freshPrefix, markersIn, openEtcd, startProxy } from '../support/etcd-store.ts'
+import { addressOf, freshPrefix, hear, markersIn, openEtcd, startProxy } from '../support/etcd-store.ts'
 import { eventually } from '../support/eventually.ts'
 import type { TcpProxy } from '../support/tcp-proxy.ts'
 
@@ -54,4 +55,103 @@ describe('a claim that arrives late', () => {
     const other = await openEtcd(server.url, prefix)
     expect(await claim(other, claimOf('late', { wait: false }))).toMatchObject({ state: 'held' })
   })
+})
+
+describe('the watch', () => {
+  /** A claim of a key that another driver holds; resolves to what it hears. */
+  async function waitFor(driver: LockDriver, key: string): Promise<(Standing | 'ask')[]> {
+    const waiting = claimOf(key)
+    const heard = hear(driver, waiting.id)
+    expect(await claim(driver, waiting)).toMatchObject({ state: 'waiting' })
+    return heard
+  }
+
+  /** Resolves once whoever waits is told to look each time that a marker of the key goes away. */
+  async function watched(marker: string, heard: readonly unknown[]): Promise<void> {
+    for (let nudges = 0; nudges < 3; nudges += 1) {
+      const before = heard.length
+      await eventually(async () => {
+        await server.control('put', marker, '')
+        await server.control('del', marker)
+        return heard.length > before
+      }, 'a nudge')
+    }
+  }
+
+  /** One of ours waits for a key of another, which lets it in by mail. */
+  async function handOver(from: LockDriver, to: LockDriver, key: string): Promise<void> {
+    const held = claimOf(key)
+    await claim(from, held)
+    const heard = await waitFor(to, key)
+    await release(from, held)
+    await eventually(() => heard.some((news) => news !== 'ask' && news.state === 'held'), 'the grant')
+  }
+
+  test.each(['all', 'some'])('goes on where etcd has compacted what %s of it missed while cut off', async (which) => {
+    const prefix = freshPrefix()
+    const proxy = await startProxy(server)
+    const [driver, cutOff] = [await openEtcd(server.url, prefix), await openEtcd(addressOf(proxy), prefix)]
+    await claim(driver, claimOf('a'))
+    const heard = await waitFor(cutOff, 'a')
+    await watched(`${prefix}alive/a%:somebody`, heard)
+    // Its mail is then younger than what is compacted.
+    if (which === 'some') await handOver(driver, cutOff, 'b')
+    proxy.refuse()
+    if (which === 'all') for (const text of ['1', '2']) await server.control('put', `${prefix}unrelated`, text)
+    const [status] = JSON.parse(await server.control('endpoint', 'status', '-w', 'json')) as {
+      Status: { header: { revision: number } }
+    }[]
+    await server.control('compact', String(status?.Status.header.revision))
+    const before = heard.length
+    proxy.restore()
+    await eventually(() => heard.length > before, 'the end of the silence')
+    await watched(`${prefix}alive/a%:somebody`, heard)
+    await handOver(driver, cutOff, 'c')
+  })
+
+  test('that etcd has refused for a token that has ended begins anew with the next', async () => {
+    const guarded = await EtcdServer.start()
+    onTestFinished(() => guarded.stop())
+    await guarded.guard('leasehold/', 'ann:secret')
+    const url = guarded.url.replace('//', '//ann:secret@')
+    const [driver, other] = [await openEtcd(url, 'leasehold/'), await openEtcd(url, 'leasehold/')]
+    await claim(driver, claimOf('before'))
+    const held = claimOf('a', { ttlMs: 2000 })
+    await claim(other, held)
+    await guarded.endTokens('ann:secret')
+    const heard = await waitFor(driver, 'a')
+    // Nobody lets the next one in: only the marker goes.
+    await other.close()
+    await eventually(() => heard.includes('ask'), 'a nudge')
+  })
+})
+
+test('calls sent while somebody signs in again are carried out, too', async () => {
+  const guarded = await EtcdServer.start()
+  onTestFinished(() => guarded.stop())
+  await guarded.guard('leasehold/', 'ann:secret')
+  const driver = await openEtcd(guarded.url.replace('//', '//ann:secret@'), 'leasehold/')
+  await claim(driver, claimOf('before'))
+  await guarded.endTokens('ann:secret')
+  const answers: Promise<string>[] = []
+  // Checking a password takes etcd longer than the turns of this loop.
+  for (let number = 0; number < 30; number += 1) {
+    answers.push(claim(driver, claimOf(`lock-${number}`)).then(({ state }) => state, String))
+    await pause(2)
+  }
+  expect(new Set(await Promise.all(answers))).toEqual(new Set(['held']))
+})
+
+test('nothing survives the closing, though a node fell silent while it was asked', async () => {
+  const proxy = await startProxy(server)
+  const driver = await openEtcd(addressOf(proxy), freshPrefix(), { timeout: '10m' })
+  const short = claimOf('short', { ttlMs: 300 })
+  await claim(driver, short)
+  await claim(driver, claimOf('long'))
+  proxy.pause()
+  const asking = claim(driver, claimOf('other'))
+  // The connection is given up, and what else was asked on it goes on waiting.
+  expect(await Promise.allSettled([renew(driver, short)])).toMatchObject([{ status: 'rejected' }])
+  await driver.close()
+  expect(await asking).toMatchObject({ state: 'unknown' })
 })

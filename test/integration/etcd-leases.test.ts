@@ -8,6 +8,7 @@ import { Child } from '../support/child.ts'
 import { ask, claim, claimOf, release, renew } from '../support/claims.ts'
 import { EtcdServer } from '../support/etcd-server.ts'
 import {
+  addressOf,
   freshPrefix,
   hear,
   leaseOf,
@@ -183,7 +184,7 @@ describe('on the way', () => {
   test('a claim whose answer is lost is unknown, is released by its id, and leaves nothing behind', async () => {
     const prefix = freshPrefix()
     const proxy = await startProxy(server)
-    const driver = await open(prefix, { timeout: 2000 }, `etcd://127.0.0.1:${proxy.port}`)
+    const driver = await open(prefix, { timeout: 2000 }, addressOf(proxy))
     // There is an etcd lease already, so the next request is the claim itself.
     await claim(driver, claimOf('other'))
     const one = claimOf('a')
@@ -199,7 +200,7 @@ describe('on the way', () => {
   test('whoever waits gets its turn though the connection was cut, and nothing survives the closing', async () => {
     const prefix = freshPrefix()
     const proxy = await startProxy(server)
-    const [driver, cutOff] = [await open(prefix), await open(prefix, {}, `etcd://127.0.0.1:${proxy.port}`)]
+    const [driver, cutOff] = [await open(prefix), await open(prefix, {}, addressOf(proxy))]
     const [held, waiting] = [claimOf('a'), claimOf('a')]
     await claim(driver, held)
     await claim(cutOff, waiting)
@@ -258,7 +259,7 @@ describe('what makes no sense', () => {
     const mute = await startProxy(server)
     mute.pause()
     const options = { timeout: 300 }
-    await expect(open('a/', options, `etcd://127.0.0.1:${mute.port}`)).rejects.toMatchObject({ reason: 'network' })
+    await expect(open('a/', options, addressOf(mute))).rejects.toMatchObject({ reason: 'network' })
     // Of several nodes one is enough.
     await open(freshPrefix(), {}, `etcd://127.0.0.1:1,127.0.0.1:${server.port}`)
   })

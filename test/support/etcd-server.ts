@@ -1,5 +1,5 @@
 /** Private etcd servers for tests: real ones, alone or three together, on free ports, with folders of their own. */
-import { execFile, spawn } from 'node:child_process'
+import { execFile, spawn, type PromiseWithChild } from 'node:child_process'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { get as getPlain } from 'node:http'
 import { get as getSecure } from 'node:https'
@@ -14,6 +14,13 @@ import { ServerProcess } from './server-process.ts'
 
 const startedWithinMs = 20_000
 
+export interface EtcdWish {
+  /** With TLS. */
+  readonly certificate?: PrivateCa
+  /** Options of etcd's command line, beside ours. */
+  readonly settings?: Readonly<Record<string, string>>
+}
+
 interface Peer {
   readonly name: string
   readonly port: number
@@ -25,32 +32,32 @@ export class EtcdServer extends ServerProcess {
   readonly url: string
   readonly #peer: Peer
   readonly #peers: readonly Peer[]
-  readonly #certificate: PrivateCa | undefined
+  readonly #wish: EtcdWish
   readonly #folder = mkdtempSync(path.join(tmpdir(), 'leasehold-etcd-'))
 
-  private constructor(peer: Peer, peers: readonly Peer[], certificate: PrivateCa | undefined) {
+  private constructor(peer: Peer, peers: readonly Peer[], wish: EtcdWish) {
     super()
     this.port = peer.port
-    this.url = `${certificate === undefined ? 'etcd' : 'etcds'}://127.0.0.1:${peer.port}`
-    this.#certificate = certificate
+    this.url = `${wish.certificate === undefined ? 'etcd' : 'etcds'}://127.0.0.1:${peer.port}`
+    this.#wish = wish
     this.#peer = peer
     this.#peers = peers
   }
 
-  /** One alone, with TLS if it has a certificate. */
-  static async start(certificate?: PrivateCa): Promise<EtcdServer> {
-    const [server] = await EtcdServer.startCluster(1, certificate)
+  /** One alone. */
+  static async start(wish: EtcdWish = {}): Promise<EtcdServer> {
+    const [server] = await EtcdServer.startCluster(1, wish)
     if (server === undefined) throw new Error('There is no server.')
     return server
   }
 
   /** Several that are one store. */
-  static async startCluster(size = 3, certificate?: PrivateCa): Promise<EtcdServer[]> {
+  static async startCluster(size = 3, wish: EtcdWish = {}): Promise<EtcdServer[]> {
     const peers: Peer[] = []
     for (let number = 0; number < size; number += 1) {
       peers.push({ name: `node${number}`, port: await freePort(), peerPort: await freePort() })
     }
-    const servers = peers.map((peer) => new EtcdServer(peer, peers, certificate))
+    const servers = peers.map((peer) => new EtcdServer(peer, peers, wish))
     await Promise.all(servers.map((server) => server.start()))
     return servers
   }
@@ -63,14 +70,15 @@ export class EtcdServer extends ServerProcess {
   async start(): Promise<void> {
     const program = needProgram('etcd', ['etcd-server'])
     const { name, port, peerPort } = this.#peer
+    const { certificate, settings: wishes } = this.#wish
     const settings = {
       name,
       'data-dir': path.join(this.#folder, 'data'),
       'listen-client-urls': `${this.#protocol}://127.0.0.1:${port}`,
       'advertise-client-urls': `${this.#protocol}://127.0.0.1:${port}`,
-      ...(this.#certificate !== undefined && {
-        'cert-file': this.#certificate.certificateFile,
-        'key-file': this.#certificate.keyFile,
+      ...(certificate !== undefined && {
+        'cert-file': certificate.certificateFile,
+        'key-file': certificate.keyFile,
       }),
       'listen-peer-urls': `http://127.0.0.1:${peerPort}`,
       'initial-advertise-peer-urls': `http://127.0.0.1:${peerPort}`,
@@ -79,6 +87,7 @@ export class EtcdServer extends ServerProcess {
       'heartbeat-interval': '50',
       'election-timeout': '500',
       'log-level': 'fatal',
+      ...wishes,
     }
     const args = Object.entries(settings).map(([option, value]) => `--${option}=${value}`)
     this.process = spawn(program, args, { stdio: 'ignore' })
@@ -91,11 +100,32 @@ export class EtcdServer extends ServerProcess {
 
   /** One command, through etcdctl; resolves to what it prints. */
   async control(...args: readonly string[]): Promise<string> {
-    const program = needProgram('etcdctl', ['etcd-client'])
-    const options = { timeout: 10_000, env: { ...process.env, ETCDCTL_API: '3' } }
-    const endpoint = `--endpoints=127.0.0.1:${this.port}`
-    const { stdout } = await promisify(execFile)(program, [endpoint, ...args], options)
+    const { stdout } = await this.#run(...args)
     return stdout.trimEnd()
+  }
+
+  /** Wants a password from now on; who has this one may use the prefix. */
+  async guard(prefix: string, login: string): Promise<void> {
+    const [user = ''] = login.split(':')
+    for (const command of [
+      'user add root:top',
+      'user grant-role root root',
+      'role add locks',
+      `role grant-permission locks --prefix=true readwrite ${prefix}`,
+      `user add ${login}`,
+      `user grant-role ${user} locks`,
+      'auth enable',
+    ]) {
+      await this.control(...command.split(' '))
+    }
+  }
+
+  /** Ends every token of a user, as a new password does. */
+  async endTokens(login: string): Promise<void> {
+    const [user = '', password = ''] = login.split(':')
+    const changing = this.#run('--user=root:top', 'user', 'passwd', user, '--interactive=false')
+    changing.child.stdin?.end(`${password}\n`)
+    await changing
   }
 
   /** Whether it leads the others. */
@@ -112,8 +142,14 @@ export class EtcdServer extends ServerProcess {
     rmSync(this.#folder, { recursive: true, force: true })
   }
 
+  #run(...args: readonly string[]): PromiseWithChild<{ stdout: string }> {
+    const program = needProgram('etcdctl', ['etcd-client'])
+    const options = { timeout: 10_000, env: { ...process.env, ETCDCTL_API: '3' } }
+    return promisify(execFile)(program, [`--endpoints=127.0.0.1:${this.port}`, ...args], options)
+  }
+
   get #protocol(): 'http' | 'https' {
-    return this.#certificate === undefined ? 'http' : 'https'
+    return this.#wish.certificate === undefined ? 'http' : 'https'
   }
 
   #isHealthy(): Promise<boolean> {

@@ -42,6 +42,9 @@ export async function startProxy({ port }: EtcdServer): Promise<TcpProxy> {
   return proxy
 }
 
+/** The URL of what listens there. */
+export const addressOf = ({ port }: { readonly port: number }): string => `etcd://127.0.0.1:${port}`
+
 /** Everything that is stored, by name. */
 export async function stored(server: EtcdServer, prefix: string): Promise<string[]> {
   const names = await server.control('get', '--prefix', prefix, '--keys-only')

@@ -10,6 +10,7 @@ import type { ConnectionOptions } from 'node:tls'
 import { describeEndpoint, type Endpoint } from './address.ts'
 import { answeredNo, CallFault, unanswered, unsent } from './faults.ts'
 import { frame, FrameReader } from './frames.ts'
+import { calls } from './messages.ts'
 
 export interface SessionSetup {
   readonly endpoint: Endpoint
@@ -32,6 +33,8 @@ export class Session {
   term = 0
   /** For every call, once signed in. */
   token: string | undefined
+  /** Somebody is signing in. */
+  signingIn: Promise<void> | undefined
   readonly #http: ClientHttp2Session
   #callsUnderWay = 0
   #usable = true
@@ -40,7 +43,7 @@ export class Session {
     this.#http = http
     this.where = where
     http.on('close', () => (this.#usable = false))
-    http.on('goaway', () => (this.#usable = false))
+    http.on('goaway', () => this.retire())
     http.unref()
   }
 
@@ -70,6 +73,10 @@ export class Session {
 
   get usable(): boolean {
     return this.#usable
+  }
+
+  get over(): boolean {
+    return this.#http.destroyed
   }
 
   /** Sends one message and resolves with the one that comes back. */
@@ -139,11 +146,10 @@ export class Session {
     })
   }
 
-  /** Takes no more calls. Those under way end by themselves. */
+  /** Takes no more calls, and ends when those under way have: streams begin anew elsewhere. */
   retire(): void {
-    if (!this.#usable) return
     this.#usable = false
-    this.#http.close()
+    if (this.#callsUnderWay === 0) this.#http.destroy()
   }
 
   close(): void {
@@ -156,7 +162,7 @@ export class Session {
     try {
       return this.#http.request(headers, { endStream: false })
     } catch {
-      this.#usable = false
+      this.retire()
       return undefined
     }
   }
@@ -169,7 +175,8 @@ export class Session {
       te: 'trailers',
       'user-agent': 'leasehold',
       ...(timeoutMs !== undefined && { 'grpc-timeout': `${Math.min(99_999_999, Math.max(1, Math.ceil(timeoutMs)))}m` }),
-      ...(this.token !== undefined && { token: this.token }),
+      // etcd does not let in who signs in with a token that has ended.
+      ...(this.token !== undefined && path !== calls.authenticate && { token: this.token }),
     }
   }
 
@@ -177,7 +184,8 @@ export class Session {
   #count(change: 1 | -1): void {
     this.#callsUnderWay += change
     if (this.#http.destroyed) return
-    if (this.#callsUnderWay === 0) this.#http.unref()
+    if (this.#callsUnderWay === 0 && !this.#usable) this.#http.destroy()
+    else if (this.#callsUnderWay === 0) this.#http.unref()
     else if (change === 1 && this.#callsUnderWay === 1) this.#http.ref()
   }
 }
