@@ -163,6 +163,8 @@ describe('documents that nobody uses', () => {
     await claim(driver, claimOf('a', { ttlMs: 1000 }))
     await driver.close()
     await eventually(async () => (await stored(server, prefix)).length === 1, 'the end of its lease')
+    // Something else in the way is left alone.
+    await server.control('put', `${prefix}lock/0`, '{"version":1,"lastFence":1}')
     await open(prefix)
     await eventually(async () => (await leaseOf(server, `${prefix}lock/a`)) !== 0, 'a settled document')
   })

@@ -61,6 +61,8 @@ export interface LeasesSetup {
 
 /** A lease is kept alive once this part of it is over. */
 const freshPart = 1 / 6
+/** An answer is waited for this long: whoever asks again must find the lease alive. */
+const answerPart = 1 / 3
 
 export class Leases {
   readonly #setup: LeasesSetup
@@ -88,7 +90,9 @@ export class Leases {
     const seconds = this.#setup.secondsFor(ttlMs)
     const lease = this.#bySeconds.get(seconds) ?? this.#invent(seconds)
     if (this.#isFresh(lease)) return
-    lease.underWay ??= this.#refresh(lease, timeoutMs).finally(() => (lease.underWay = undefined))
+    lease.underWay ??= this.#refresh(lease, Math.min(timeoutMs, answerPart * lease.lastsMs)).finally(
+      () => (lease.underWay = undefined),
+    )
     await lease.underWay
     // It was over: another takes its place.
     if (this.#bySeconds.get(seconds) !== lease) await this.secure(ttlMs, timeoutMs)
@@ -142,19 +146,21 @@ export class Leases {
 
   async #grant(lease: Lease, timeoutMs: number): Promise<void> {
     const { line, now } = this.#setup
-    let sentAt = now()
+    const sentAt = now()
     try {
       const reply = await line.call(calls.grant, grantRequest(lease.id, lease.seconds), timeoutMs)
       const { seconds } = readLease(reply.data)
       // Very short ones are made longer, and none shorter.
       lease.lastsMs = Math.max(lease.seconds, seconds) * 1000
+      lease.granted = true
+      lease.sureUntil = sentAt + lease.lastsMs
     } catch (error) {
       if (!isLeaseThere(error)) throw error
-      // Ours: an earlier grant came through, and only its answer did not.
-      sentAt = lease.askedAt
+      // Ours: an earlier grant came through, and only its answer did not. Little of it may be left.
+      lease.granted = true
+      lease.sureUntil = lease.askedAt + lease.lastsMs
+      await this.#keepAlive(lease, timeoutMs)
     }
-    lease.granted = true
-    lease.sureUntil = sentAt + lease.lastsMs
   }
 
   async #keepAlive(lease: Lease, timeoutMs: number): Promise<void> {

@@ -54,7 +54,7 @@ export class Writing {
 
   /** The transaction that brings a key from what was read to what the rule made of it. */
   async transaction(swap: Swap<Reading>): Promise<Written> {
-    const { keyspace, garbage, channel, hasMail, claims } = this.#setup
+    const { keyspace, garbage, channel, hasMail } = this.#setup
     const { key, document, revision: before } = swap
     const compare = [unchangedSince(keyspace.document(key), before.revision)]
     const markers = new Map<string, number>()
@@ -67,7 +67,7 @@ export class Writing {
       const wanted = await this.#leaseFor(swap, record)
       markers.set(id, wanted)
       if (!before.records.has(id)) compare.push(unchangedSince(keyspace.over(id), 0))
-      if (at === wanted && claims.find(id)?.isUncertain !== true) continue
+      if (at === wanted && !this.mustMove(before, id, record.ttlMs)) continue
       success.push(put(keyspace.marker(key, id), '', wanted))
       if (at !== undefined) compare.push(exists(keyspace.marker(key, id)))
     }
