@@ -142,6 +142,11 @@ describe('a claim in other hands', () => {
 })
 
 describe('documents that nobody uses', () => {
+  async function grantedSeconds(lease: number): Promise<number> {
+    const answer = await server.control('lease', 'timetolive', lease.toString(16))
+    return Number(/granted with TTL\((\d+)s\)/.exec(answer)?.[1])
+  }
+
   test('are on an etcd lease of two hours, and off it once they are used again', async () => {
     const prefix = freshPrefix()
     const driver = await open(prefix)
@@ -150,10 +155,20 @@ describe('documents that nobody uses', () => {
     expect(await leaseOf(server, `${prefix}lock/a`)).toBe(0)
     await release(driver, one)
     const lease = await leaseOf(server, `${prefix}lock/a`)
-    const left = await server.control('lease', 'timetolive', lease.toString(16))
-    expect(left).toContain('granted with TTL(7200s)')
+    expect(await grantedSeconds(lease)).toBe(7200)
     await claim(driver, claimOf('a'))
     expect(await leaseOf(server, `${prefix}lock/a`)).toBe(0)
+  })
+
+  test('and mail that nobody may ever read are forgotten by etcd, however long its reader lives', async () => {
+    const prefix = freshPrefix()
+    const [driver, other] = [await open(prefix), await open(prefix)]
+    const [held, waiting] = [claimOf('a'), claimOf('a')]
+    await claim(driver, held)
+    await claim(other, waiting)
+    await release(driver, held)
+    const [mail = ''] = (await stored(server, prefix)).filter((name) => name.startsWith(`${prefix}mail/`))
+    expect(await grantedSeconds(await leaseOf(server, mail))).toBe(7200)
   })
 
   test('of claims that all died are settled by whoever opens the store next', async () => {

@@ -184,10 +184,12 @@ export class NewsWatch {
   }
 
   #deliver({ pair }: Change): void {
-    const { keyspace, channel, heard } = this.#setup
+    const { keyspace, channel, claims, heard } = this.#setup
     const key = keyspace.keyOfMail(channel, pair.key)
-    this.#mails.add(key)
-    for (const { id, standing } of lettersIn(pair.value)) heard(key, id, standing)
+    for (const { id, standing } of lettersIn(pair.value)) {
+      if (claims.find(id) !== undefined) this.#mails.add(key)
+      heard(key, id, standing)
+    }
   }
 
   #readEnds({ watch, changes }: WatchReply): void {

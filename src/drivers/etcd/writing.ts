@@ -74,7 +74,7 @@ export class Writing {
     // Of very many, some go only with their lease: nobody speaks of them any more.
     const gone = Array.from(before.markers.keys()).filter((id) => !markers.has(id))
     for (const id of gone.slice(0, removalsMax)) success.push(remove(keyspace.marker(key, id)))
-    success.push(...this.#mail(swap).slice(0, mailsMax))
+    success.push(...(await this.#mail(swap)))
     if (hasMail(key)) success.push(remove(keyspace.mail(channel, key)))
     const lease = document.claims.length === 0 ? await garbage.leaseFor(document.lastFence, this.#leftMs()) : 0
     const text = encodeDocument(document, (id) => this.channelOf(id, before))
@@ -102,22 +102,23 @@ export class Writing {
     return leases.idFor(record.ttlMs)
   }
 
-  /** News for those that other drivers look after, on the lease of whoever it is for. */
-  #mail({ key, news, revision: before }: Swap<Reading>): Operation[] {
-    const { keyspace, channel } = this.#setup
-    const byChannel = new Map<string, { lease: number; letters: { id: string; standing: Standing }[] }>()
+  /** News for those that other drivers look after, where etcd forgets it: its reader need not come to remove it. */
+  async #mail({ key, news, revision: before }: Swap<Reading>): Promise<Operation[]> {
+    const { keyspace, channel, garbage } = this.#setup
+    const byChannel = new Map<string, { id: string; standing: Standing }[]>()
     for (const { record, standing } of news) {
       const { id } = record.claim
       const to = this.channelOf(id, before)
-      const lease = before.markers.get(id)
-      if (to === undefined || to === channel || lease === undefined) continue
-      const letters = byChannel.get(to)?.letters ?? []
-      letters.push({ id, standing })
-      byChannel.set(to, { lease, letters })
+      if (to === undefined || to === channel || !before.markers.has(id)) continue
+      const letters = byChannel.get(to)
+      if (letters === undefined) byChannel.set(to, [{ id, standing }])
+      else letters.push({ id, standing })
     }
-    return Array.from(byChannel, ([to, { lease, letters }]) =>
-      put(keyspace.mail(to, key), JSON.stringify(letters), lease),
-    )
+    const lease = byChannel.size === 0 ? 0 : await garbage.leaseFor(0, this.#leftMs())
+    // Without one it would lie around for ever, and it is only a hint.
+    if (lease === 0) return []
+    const mails = Array.from(byChannel, ([to, letters]) => put(keyspace.mail(to, key), JSON.stringify(letters), lease))
+    return mails.slice(0, mailsMax)
   }
 
   /** Whoever sends for a claim looks after it. */
