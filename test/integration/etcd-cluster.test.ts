@@ -4,17 +4,23 @@ import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
 import { afterAll, expect, onTestFinished, test } from 'vitest'
+import type { Claim, Standing } from '../../src/core/driver.ts'
 import { etcd } from '../../src/drivers/etcd.ts'
 import { connect, type Locks } from '../../src/index.ts'
 import { checkHistory, type HistoryEvent } from '../../src/testing/index.ts'
-import { claim, claimOf } from '../support/claims.ts'
+import { claim, claimOf, renew } from '../support/claims.ts'
 import { EtcdServer, urlOf } from '../support/etcd-server.ts'
-import { leaderOf, openEtcdLocks, whoAnswers } from '../support/etcd-store.ts'
+import { leaderOf, markersIn, openEtcd, openEtcdLocks, whoAnswers } from '../support/etcd-store.ts'
 import { eventually } from '../support/eventually.ts'
+import { PeerNetwork } from '../support/peer-network.ts'
 import { makePrivateCa } from '../support/private-ca.ts'
 
-const servers = await EtcdServer.startCluster()
-afterAll(() => Promise.all(servers.map((server) => server.stop())))
+const network = new PeerNetwork()
+const servers = await EtcdServer.startCluster(3, { network })
+afterAll(async () => {
+  await Promise.all(servers.map((server) => server.stop()))
+  await network.stop()
+})
 
 const openLocks = (prefix: string, ttl: number): Promise<Locks> =>
   openEtcdLocks(urlOf(servers), prefix, ttl, { timeout: 3000 })
@@ -39,21 +45,32 @@ async function compete(locks: Locks, client: string, events: HistoryEvent[], isO
 
 const holds = (events: readonly HistoryEvent[]): number => events.filter(({ type }) => type === 'granted').length
 
-test(
-  'one holder at a time, and holders keep what they have, while leaders are killed',
+interface Mishap {
+  readonly what: string
+  readonly begin: (leader: EtcdServer) => unknown
+  readonly end: (leader: EtcdServer) => unknown
+}
+
+const mishaps: Mishap[] = [
+  { what: 'killed', begin: (leader) => leader.kill(), end: (leader) => leader.start() },
+  { what: 'cut off from the others', begin: (leader) => leader.isolate(), end: () => network.heal() },
+]
+
+test.each(mishaps)(
+  'one holder at a time, and holders keep what they have, while leaders are $what',
   { timeout: 60_000 },
-  async () => {
-    const clients = await Promise.all(Array.from({ length: 3 }, () => openLocks('killed/', 8000)))
+  async ({ what, begin, end }) => {
+    const clients = await Promise.all(Array.from({ length: 3 }, () => openLocks(`${what}/`, 8000)))
     const steady = await clients[0]?.acquire('steady')
     const events: HistoryEvent[] = []
     let over = false
     const working = clients.map((locks, number) => compete(locks, `client-${number}`, events, () => over))
     for (let turn = 0; turn < 2; turn += 1) {
-      const dead = await leaderOf(servers)
-      await dead.kill()
+      const leader = await leaderOf(servers)
+      await begin(leader)
       const before = holds(events)
       await eventually(() => holds(events) > before + 20, 'locks without the old leader', 20_000)
-      await dead.start()
+      await end(leader)
     }
     over = true
     await Promise.all(working)
@@ -62,6 +79,56 @@ test(
     expect(violations.map(({ message }) => message)).toEqual([])
   },
 )
+
+test('who is left with a leader that is cut off stops before the others let somebody in', async () => {
+  const leader = await leaderOf(servers)
+  const [alone, others] = [
+    await openEtcdLocks(leader.url, 'apart/', 3000),
+    await openEtcdLocks(urlOf(servers.filter((server) => server !== leader)), 'apart/', 3000),
+  ]
+  const lease = await alone.acquire('report')
+  let stoppedAt = Infinity
+  lease.signal.addEventListener('abort', () => (stoppedAt = performance.now()))
+  const next = others.acquire('report', { wait: '20s' })
+  await leader.isolate()
+  onTestFinished(() => network.heal())
+  const successor = await next
+  expect(stoppedAt).toBeLessThan(performance.now())
+  expect(successor.fence).toBeGreaterThan(lease.fence)
+  network.heal()
+  await successor.release()
+  await eventually(() => alone.acquire('report').catch(() => undefined), 'a leader that is back')
+})
+
+test('of claims that are under way when the leader dies none is held by nobody', { timeout: 60_000 }, async () => {
+  const prefix = 'batch/'
+  const driver = await openEtcd(urlOf(servers), prefix, { timeout: 3000 })
+  const told: { readonly claim: Claim; readonly standing: Standing }[] = []
+  const send = async (batch: number): Promise<void> => {
+    const claims = Array.from({ length: 150 }, (_, number) => claimOf(`${batch}-${number}`))
+    const unknown = (error: unknown): Standing[] => claims.map(() => ({ state: 'unknown', error }))
+    const standings = await driver.send(claims.map((one) => ({ op: 'claim', claim: one }))).catch(unknown)
+    for (const [index, one] of claims.entries()) told.push({ claim: one, standing: standings[index] as Standing })
+  }
+  const leader = await leaderOf(servers)
+  await send(8)
+  const sending = Array.from({ length: 8 }, (_, batch) => send(batch))
+  await leader.kill()
+  await Promise.all(sending)
+  await leader.start()
+  expect(told).toHaveLength(9 * 150)
+  for (const { claim: one, standing } of told) {
+    if (standing.state === 'held') {
+      expect(await renew(driver, one)).toMatchObject({ state: 'held', fence: standing.fence })
+    } else {
+      expect(standing.state).toBe('unknown')
+    }
+  }
+  // What is not known is let go by its id, and then it is.
+  const releases = told.map(({ claim: { key, id } }) => ({ op: 'release', key, id }) as const)
+  expect((await driver.send(releases)).filter(({ state }) => state !== 'absent')).toEqual([])
+  expect(await markersIn(leader, prefix)).toEqual([])
+})
 
 test(
   'a leader that is stopped is left for another, and its holders keep what they have',

@@ -4,7 +4,7 @@ import { afterAll, describe, expect, onTestFinished, test } from 'vitest'
 import type { LockDriver, Standing } from '../../src/core/driver.ts'
 import { claim, claimOf, release, renew } from '../support/claims.ts'
 import { EtcdServer, urlOf } from '../support/etcd-server.ts'
-import { addressOf, freshPrefix, hear, markersIn, openEtcd, startProxy } from '../support/etcd-store.ts'
+import { addressOf, freshPrefix, hear, leaseOf, markersIn, openEtcd, startProxy } from '../support/etcd-store.ts'
 import { eventually } from '../support/eventually.ts'
 import type { TcpProxy } from '../support/tcp-proxy.ts'
 
@@ -98,10 +98,7 @@ describe('the watch', () => {
     if (which === 'some') await handOver(driver, cutOff, 'b')
     proxy.refuse()
     if (which === 'all') for (const text of ['1', '2']) await server.control('put', `${prefix}unrelated`, text)
-    const [status] = JSON.parse(await server.control('endpoint', 'status', '-w', 'json')) as {
-      Status: { header: { revision: number } }
-    }[]
-    await server.control('compact', String(status?.Status.header.revision))
+    await server.compact()
     const before = heard.length
     proxy.restore()
     await eventually(() => heard.length > before, 'the end of the silence')
@@ -154,4 +151,49 @@ test('nothing survives the closing, though a node fell silent while it was asked
   expect(await Promise.allSettled([renew(driver, short)])).toMatchObject([{ status: 'rejected' }])
   await driver.close()
   expect(await asking).toMatchObject({ state: 'unknown' })
+})
+
+test('who holds on an etcd lease that an operator revokes learns so, and the next claim gets a new one', async () => {
+  const prefix = freshPrefix()
+  const [driver, other] = [await openEtcd(server.url, prefix), await openEtcd(server.url, prefix)]
+  const [held, waiting] = [claimOf('a', { ttlMs: 20_000 }), claimOf('a')]
+  const granted = await claim(driver, held)
+  await claim(other, waiting)
+  const heard = hear(other, waiting.id)
+  const [marker = ''] = (await markersIn(server, prefix)).filter((name) => name.endsWith(held.id))
+  await server.control('lease', 'revoke', (await leaseOf(server, marker)).toString(16))
+  await eventually(() => heard.includes('ask'), 'a nudge')
+  const next = await renew(other, waiting)
+  expect(next).toMatchObject({ state: 'held', after: { how: 'expired' } })
+  expect((next as { fence: number }).fence).toBeGreaterThan((granted as { fence: number }).fence)
+  // Nothing has told this driver so far.
+  expect(await claim(driver, claimOf('b', { ttlMs: 20_000 }))).toMatchObject({ state: 'held' })
+  expect(await renew(driver, held)).toMatchObject({ state: 'absent' })
+})
+
+test('a store that is full refuses claims and says so; what is held can be renewed, and ends when it is not', async () => {
+  const full = await EtcdServer.start({ settings: { 'quota-backend-bytes': '1000000' } })
+  onTestFinished(() => full.stop())
+  const driver = await openEtcd(full.url, 'leasehold/')
+  const [held, forgotten] = [claimOf('held', { ttlMs: 1500 }), claimOf('forgotten', { ttlMs: 1500 })]
+  await claim(driver, held)
+  await claim(driver, forgotten)
+  const fill = (): Promise<unknown> => full.control('put', 'ballast', 'x'.repeat(100_000)).catch(String)
+  await eventually(async () => String(await fill()).includes('space exceeded'), 'the end of its room')
+  for (const ttlMs of [1500, 30_000]) {
+    const claiming = claim(driver, claimOf('another', { ttlMs }))
+    await expect(claiming).rejects.toMatchObject({ code: 'UNAVAILABLE', reason: 'full' })
+  }
+  const gone = async (): Promise<boolean> => {
+    expect(await renew(driver, held)).toMatchObject({ state: 'held' })
+    return !(await markersIn(full, 'leasehold/')).some((name) => name.endsWith(forgotten.id))
+  }
+  await eventually(gone, 'the end of what nobody renews')
+  await expect(release(driver, held)).rejects.toMatchObject({ code: 'UNAVAILABLE', reason: 'full' })
+  // What its message tells people to do.
+  await full.compact()
+  await full.control('defrag')
+  await full.control('alarm', 'disarm')
+  expect(await release(driver, held)).toEqual({ state: 'absent', reason: 'released' })
+  expect(await claim(driver, claimOf('held'))).toMatchObject({ state: 'held' })
 })

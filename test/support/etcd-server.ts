@@ -9,6 +9,7 @@ import { setTimeout as pause } from 'node:timers/promises'
 import { promisify } from 'node:util'
 import { needProgram } from './debian.ts'
 import { freePort } from './free-port.ts'
+import type { PeerNetwork } from './peer-network.ts'
 import type { PrivateCa } from './private-ca.ts'
 import { ServerProcess } from './server-process.ts'
 
@@ -19,12 +20,21 @@ export interface EtcdWish {
   readonly certificate?: PrivateCa
   /** Options of etcd's command line, beside ours. */
   readonly settings?: Readonly<Record<string, string>>
+  /** What the nodes reach each other through. */
+  readonly network?: PeerNetwork
+}
+
+interface Status {
+  readonly leader: number
+  readonly header: { readonly member_id: number; readonly revision: number }
 }
 
 interface Peer {
   readonly name: string
   readonly port: number
   readonly peerPort: number
+  /** Where others reach it. */
+  readonly advertisedPort: number
 }
 
 export class EtcdServer extends ServerProcess {
@@ -55,7 +65,9 @@ export class EtcdServer extends ServerProcess {
   static async startCluster(size = 3, wish: EtcdWish = {}): Promise<EtcdServer[]> {
     const peers: Peer[] = []
     for (let number = 0; number < size; number += 1) {
-      peers.push({ name: `node${number}`, port: await freePort(), peerPort: await freePort() })
+      const peerPort = await freePort()
+      const advertisedPort = (await wish.network?.route(peerPort)) ?? peerPort
+      peers.push({ name: `node${number}`, port: await freePort(), peerPort, advertisedPort })
     }
     const servers = peers.map((peer) => new EtcdServer(peer, peers, wish))
     await Promise.all(servers.map((server) => server.start()))
@@ -69,7 +81,7 @@ export class EtcdServer extends ServerProcess {
   /** Starts again after `kill`, on the same port and with what is on disk. */
   async start(): Promise<void> {
     const program = needProgram('etcd', ['etcd-server'])
-    const { name, port, peerPort } = this.#peer
+    const { name, port, peerPort, advertisedPort } = this.#peer
     const { certificate, settings: wishes } = this.#wish
     const settings = {
       name,
@@ -81,8 +93,8 @@ export class EtcdServer extends ServerProcess {
         'key-file': certificate.keyFile,
       }),
       'listen-peer-urls': `http://127.0.0.1:${peerPort}`,
-      'initial-advertise-peer-urls': `http://127.0.0.1:${peerPort}`,
-      'initial-cluster': this.#peers.map((peer) => `${peer.name}=http://127.0.0.1:${peer.peerPort}`).join(','),
+      'initial-advertise-peer-urls': `http://127.0.0.1:${advertisedPort}`,
+      'initial-cluster': this.#peers.map((peer) => `${peer.name}=http://127.0.0.1:${peer.advertisedPort}`).join(','),
       'initial-cluster-token': `leasehold-${this.#peers.map((peer) => peer.port).join('-')}`,
       'heartbeat-interval': '50',
       'election-timeout': '500',
@@ -102,6 +114,13 @@ export class EtcdServer extends ServerProcess {
   async control(...args: readonly string[]): Promise<string> {
     const { stdout } = await this.#run(...args)
     return stdout.trimEnd()
+  }
+
+  /** Cuts it off from the others until the network is healed. Clients reach it still. */
+  async isolate(): Promise<void> {
+    const members = (await this.control('member', 'list')).split('\n').map((line) => line.split(', '))
+    const [id = ''] = members.find(([, , name]) => name === this.#peer.name) ?? []
+    this.#wish.network?.isolate(id, this.#peer.peerPort)
   }
 
   /** Wants a password from now on; who has this one may use the prefix. */
@@ -128,18 +147,28 @@ export class EtcdServer extends ServerProcess {
     await changing
   }
 
+  /** Makes it forget all that came before what is stored now. */
+  async compact(): Promise<void> {
+    const { header } = await this.#status()
+    await this.control('compact', String(header.revision))
+  }
+
   /** Whether it leads the others. */
   async isLeader(): Promise<boolean> {
-    const status = JSON.parse(await this.control('endpoint', 'status', '-w', 'json')) as [
-      { Status: { leader: number; header: { member_id: number } } },
-    ]
-    const { leader, header } = status[0].Status
+    const { leader, header } = await this.#status()
     return leader === header.member_id
   }
 
   async stop(): Promise<void> {
     await this.kill()
     rmSync(this.#folder, { recursive: true, force: true })
+  }
+
+  async #status(): Promise<Status> {
+    const [{ Status: status }] = JSON.parse(await this.control('endpoint', 'status', '-w', 'json')) as [
+      { Status: Status },
+    ]
+    return status
   }
 
   #run(...args: readonly string[]): PromiseWithChild<{ stdout: string }> {

@@ -84,6 +84,7 @@ export class Line {
     await this.#opening.settled()
     for (const session of this.#sessions) session.close()
     this.#session = undefined
+    await new Promise((resolve) => setImmediate(resolve))
   }
 
   /** Tokens end with time, and with a change of users. The first to notice signs in for all. */

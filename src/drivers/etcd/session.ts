@@ -149,12 +149,14 @@ export class Session {
   /** Takes no more calls, and ends when those under way have: streams begin anew elsewhere. */
   retire(): void {
     this.#usable = false
-    if (this.#callsUnderWay === 0) this.#http.destroy()
+    if (this.#callsUnderWay === 0) this.close()
   }
 
+  /** Ends it, with all that is under way, once this turn of the event loop is over. */
   close(): void {
     this.#usable = false
-    this.#http.destroy()
+    // Node falls over if a connection ends from within something that it has just read from it.
+    setImmediate(() => this.#http.destroy())
   }
 
   /** Undefined: the connection takes no more. */
@@ -184,7 +186,7 @@ export class Session {
   #count(change: 1 | -1): void {
     this.#callsUnderWay += change
     if (this.#http.destroyed) return
-    if (this.#callsUnderWay === 0 && !this.#usable) this.#http.destroy()
+    if (this.#callsUnderWay === 0 && !this.#usable) this.close()
     else if (this.#callsUnderWay === 0) this.#http.unref()
     else if (change === 1 && this.#callsUnderWay === 1) this.#http.ref()
   }
