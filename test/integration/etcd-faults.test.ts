@@ -106,6 +106,28 @@ describe('the watch', () => {
     await handOver(driver, cutOff, 'c')
   })
 
+  test('leaves a key alone once those of ours who waited there are gone', async () => {
+    const prefix = freshPrefix()
+    const [driver, other] = [await openEtcd(server.url, prefix), await openEtcd(server.url, prefix)]
+    const held = claimOf('a')
+    await claim(driver, held)
+    await claim(other, claimOf('b'))
+    const watches = async (): Promise<number> => {
+      const metrics = await (await fetch(`http://127.0.0.1:${server.port}/metrics`)).text()
+      return Number(/^etcd_debugging_mvcc_watcher_total (\d+)$/m.exec(metrics)?.[1])
+    }
+    const mailOnly = await eventually(async () => ((await watches()) === 2 ? 2 : undefined), 'two watches')
+    const abandoned = claimOf('a', { ttlMs: 500 })
+    await claim(other, abandoned)
+    await eventually(async () => (await watches()) > mailOnly, 'a third')
+    await eventually(
+      async () => (await markersIn(server, prefix)).every((name) => !name.endsWith(abandoned.id)),
+      'an end',
+    )
+    await release(driver, held)
+    await eventually(async () => (await watches()) === mailOnly, 'only two')
+  })
+
   test('that etcd has refused for a token that has ended begins anew with the next', async () => {
     const guarded = await EtcdServer.start()
     onTestFinished(() => guarded.stop())

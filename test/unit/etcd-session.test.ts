@@ -1,5 +1,6 @@
 /** What a node may do to a connection, played by a server that speaks HTTP/2 and means it ill. */
 import { constants, createServer, type Http2Server, type ServerHttp2Session, type ServerHttp2Stream } from 'node:http2'
+import type { Socket } from 'node:net'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { CallFault } from '../../src/drivers/etcd/faults.ts'
 import { frame } from '../../src/drivers/etcd/frames.ts'
@@ -11,12 +12,15 @@ import { freePort } from '../support/free-port.ts'
 let server: Http2Server
 let session: Session
 let peers: ServerHttp2Session[]
+let sockets: Socket[]
 /** What the server does with the next call. */
 let act: (stream: ServerHttp2Stream) => void
 
 beforeEach(async () => {
   peers = []
+  sockets = []
   server = createServer()
+  server.on('connection', (socket: Socket) => sockets.push(socket))
   server.on('session', (peer) => peers.push(peer.on('error', () => {})))
   server.on('stream', (stream) => {
     stream.on('error', () => {})
@@ -97,6 +101,15 @@ describe('a call', () => {
     await expect(call()).rejects.toMatchObject({ refused: true })
     await eventually(() => session.over && peers.every(({ destroyed }) => destroyed), 'the end of the connection')
   })
+})
+
+test('a connection that has just ended is of no more use, and says so', async () => {
+  act = () => sockets.forEach((socket) => socket.resetAndDestroy())
+  const pinged = await new Promise<boolean>((resolve, reject) => {
+    const ended = (): void => void session.ping(1000).then(resolve, reject)
+    session.stream('/a/stream', () => {}, ended)
+  })
+  expect(pinged).toBe(false)
 })
 
 describe('a stream', () => {

@@ -203,7 +203,7 @@ export class NewsWatch {
       if (removed && this.#setup.claims.find(id) !== undefined) this.#setup.ask(key, id)
     }
     const first = this.#firstOf(key)
-    if (first === undefined) return
+    if (first === undefined) return this.unfollow(key)
     first.ahead = Math.max(0, first.ahead - changes.length)
     followed.timer ??= setTimeout(
       () => this.#look(key, followed),

@@ -72,7 +72,8 @@ export class Session {
   }
 
   get usable(): boolean {
-    return this.#usable
+    // It has ended before it says so.
+    return this.#usable && !this.#http.destroyed
   }
 
   get over(): boolean {
@@ -82,7 +83,7 @@ export class Session {
   /** Sends one message and resolves with the one that comes back. */
   call(path: string, message: Buffer, timeoutMs: number): Promise<Buffer> {
     return new Promise((resolve, reject) => {
-      if (!this.#usable) {
+      if (!this.usable) {
         reject(unsent(this.where, new Error('the connection has ended')))
         return
       }
@@ -136,7 +137,7 @@ export class Session {
   /** Whether the other side still answers. */
   ping(timeoutMs: number): Promise<boolean> {
     return new Promise((resolve) => {
-      if (!this.#usable) return resolve(false)
+      if (!this.usable) return resolve(false)
       const timer = setTimeout(() => resolve(false), timeoutMs).unref()
       const answered = (error: Error | null): void => {
         clearTimeout(timer)
