@@ -166,7 +166,7 @@ describe('a keep-alive', () => {
   })
 
   test('leaves time to ask another node: others may wait for the same one', async () => {
-    await leases.secure(ttlMs, 60_000)
+    await grant()
     line.time += ttlMs / 2
     await leases.secure(ttlMs, 60_000)
     expect(line.said).toEqual([calls.grant, calls.keepAlive])

@@ -61,7 +61,7 @@ export interface LeasesSetup {
 
 /** A lease is kept alive once this part of it is over. */
 const freshPart = 1 / 6
-/** An answer is waited for this long: whoever asks again must find the lease alive. */
+/** What is waited for an answer to that: whoever lives on the lease must have time to ask again. */
 const answerPart = 1 / 3
 
 export class Leases {
@@ -90,9 +90,7 @@ export class Leases {
     const seconds = this.#setup.secondsFor(ttlMs)
     const lease = this.#bySeconds.get(seconds) ?? this.#invent(seconds)
     if (this.#isFresh(lease)) return
-    lease.underWay ??= this.#refresh(lease, Math.min(timeoutMs, answerPart * lease.lastsMs)).finally(
-      () => (lease.underWay = undefined),
-    )
+    lease.underWay ??= this.#refresh(lease, timeoutMs).finally(() => (lease.underWay = undefined))
     await lease.underWay
     // It was over: another takes its place.
     if (this.#bySeconds.get(seconds) !== lease) await this.secure(ttlMs, timeoutMs)
@@ -168,7 +166,8 @@ export class Leases {
     const before = await line.session()
     const { term } = before
     const sentAt = now()
-    const { data, session } = await line.call(calls.keepAlive, leaseRequest(lease.id), timeoutMs)
+    const answerMs = Math.min(timeoutMs, answerPart * lease.lastsMs)
+    const { data, session } = await line.call(calls.keepAlive, leaseRequest(lease.id), answerMs)
     const reply = readLease(data)
     if (reply.seconds <= 0) {
       lease.sureUntil = -Infinity
