@@ -36,8 +36,8 @@ describe('a claim that arrives late', () => {
   test('after its release, lives for one ttl at most, though others of its process are renewed', async () => {
     const prefix = freshPrefix()
     const proxy = await startProxy(server)
-    const driver = await openThrough(proxy, prefix, 300)
-    const late = await claimLate(driver, proxy, 1500, 600)
+    const driver = await openThrough(proxy, prefix, 600)
+    const late = await claimLate(driver, proxy, 2500, 1200)
     expect(await release(driver, late)).toEqual({ state: 'absent', reason: 'unknown' })
     const arrived = async (): Promise<boolean> => (await markersIn(server, prefix)).some((one) => one.endsWith(late.id))
     await eventually(arrived, 'the late claim')
@@ -49,7 +49,7 @@ describe('a claim that arrives late', () => {
   test('after its ttl, does not come to be', async () => {
     const prefix = freshPrefix()
     const proxy = await startProxy(server)
-    const driver = await openThrough(proxy, prefix, 300)
+    const driver = await openThrough(proxy, prefix, 600)
     await claimLate(driver, proxy, 1000, 3000)
     await eventually(() => proxy.connections === 0, 'all that was on the way')
     const other = await openEtcd(server.url, prefix)
@@ -164,7 +164,7 @@ test('calls sent while somebody signs in again are carried out, too', async () =
 test('nothing survives the closing, though a node fell silent while it was asked', async () => {
   const proxy = await startProxy(server)
   const driver = await openEtcd(addressOf(proxy), freshPrefix(), { timeout: '10m' })
-  const short = claimOf('short', { ttlMs: 300 })
+  const short = claimOf('short', { ttlMs: 3000 })
   await claim(driver, short)
   await claim(driver, claimOf('long'))
   proxy.pause()
@@ -197,12 +197,12 @@ test('a store that is full refuses claims and says so; what is held can be renew
   const full = await EtcdServer.start({ settings: { 'quota-backend-bytes': '1000000' } })
   onTestFinished(() => full.stop())
   const driver = await openEtcd(full.url, 'leasehold/')
-  const [held, forgotten] = [claimOf('held', { ttlMs: 1500 }), claimOf('forgotten', { ttlMs: 1500 })]
+  const [held, forgotten] = [claimOf('held', { ttlMs: 3000 }), claimOf('forgotten', { ttlMs: 3000 })]
   await claim(driver, held)
   await claim(driver, forgotten)
   const fill = (): Promise<unknown> => full.control('put', 'ballast', 'x'.repeat(100_000)).catch(String)
   await eventually(async () => String(await fill()).includes('space exceeded'), 'the end of its room')
-  for (const ttlMs of [1500, 30_000]) {
+  for (const ttlMs of [3000, 30_000]) {
     const claiming = claim(driver, claimOf('another', { ttlMs }))
     await expect(claiming).rejects.toMatchObject({ code: 'UNAVAILABLE', reason: 'full' })
   }
