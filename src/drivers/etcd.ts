@@ -29,7 +29,7 @@ import { checkEtcdOptions, defaults, type EtcdOptions } from './etcd/options.ts'
 import { endOverdue } from './etcd/overdue.ts'
 import { OwnClaims, type EndClaims } from './etcd/own-claims.ts'
 import { RecentKeys } from './etcd/recent-keys.ts'
-import { refuseUnsupported, slicesOf } from './etcd/requests.ts'
+import { refuseUnsupported, sendInSlices } from './etcd/requests.ts'
 import { Sending, type SendingSetup } from './etcd/sending.ts'
 import { sweep } from './etcd/sweep.ts'
 
@@ -83,7 +83,13 @@ class EtcdDriver implements LockDriver {
     this.#leases = new Leases({ line: this.#line, now: ownTime, secondsFor })
     this.#transactions = new BatchedTransactions(this.#line, this.#leases)
     this.#garbage = new GarbageLease(this.#line, ownTime, wall)
-    const overdue = { transactions: this.#transactions, keyspace, leases: this.#leases, timeoutMs: this.#timeoutMs }
+    const overdue = {
+      transactions: this.#transactions,
+      keyspace,
+      leases: this.#leases,
+      garbage: this.#garbage,
+      timeoutMs: this.#timeoutMs,
+    }
     const end: EndClaims | undefined = this.#forTests ? undefined : (claims) => endOverdue(overdue, claims)
     this.#claims = new OwnClaims(this.#environment, end)
     this.#news = new NewsWatch({
@@ -132,17 +138,7 @@ class EtcdDriver implements LockDriver {
   async send(requests: readonly Request[]): Promise<readonly Standing[]> {
     this.#refuseIfClosed()
     refuseUnsupported(requests)
-    const standings: Standing[] = []
-    for (const slice of slicesOf(requests)) {
-      try {
-        standings.push(...(await this.#send(slice)))
-      } catch (error) {
-        // What was answered counts.
-        if (standings.length === 0) throw faultOf(error)
-        while (standings.length < requests.length) standings.push({ state: 'unknown', error: faultOf(error) })
-      }
-    }
-    return standings
+    return sendInSlices(requests, (slice) => this.#send(slice))
   }
 
   async list(query: ListQuery): Promise<KeyPage> {
@@ -186,6 +182,8 @@ class EtcdDriver implements LockDriver {
     try {
       await sending.prepare()
       standings = await sendBySwapping(sending, requests, this.#environment)
+    } catch (error) {
+      throw faultOf(error)
     } finally {
       if (!this.#closed) this.#claims.note(requests, standings, (request) => sending.leaseOf(request))
     }

@@ -3,35 +3,27 @@ import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
-import { afterAll, afterEach, expect, test } from 'vitest'
+import { afterAll, expect, onTestFinished, test } from 'vitest'
+import type { Claim, Standing } from '../../src/core/driver.ts'
 import { etcd } from '../../src/drivers/etcd.ts'
-import { connect, createLocks, type Locks } from '../../src/index.ts'
+import { connect, type Locks } from '../../src/index.ts'
 import { checkHistory, type HistoryEvent } from '../../src/testing/index.ts'
-import { claim, claimOf } from '../support/claims.ts'
+import { claim, claimOf, renew } from '../support/claims.ts'
 import { EtcdServer, urlOf } from '../support/etcd-server.ts'
+import { leaderOf, markersIn, openEtcd, openEtcdLocks, whoAnswers } from '../support/etcd-store.ts'
 import { eventually } from '../support/eventually.ts'
+import { PeerNetwork } from '../support/peer-network.ts'
 import { makePrivateCa } from '../support/private-ca.ts'
 
-const servers = await EtcdServer.startCluster()
-afterAll(() => Promise.all(servers.map((server) => server.stop())))
-
-const cleanups: (() => Promise<unknown> | void)[] = []
-afterEach(async () => {
-  for (const cleanup of cleanups.splice(0).toReversed()) await cleanup()
+const network = new PeerNetwork()
+const servers = await EtcdServer.startCluster(3, { network })
+afterAll(async () => {
+  await Promise.all(servers.map((server) => server.stop()))
+  await network.stop()
 })
 
-async function openLocks(prefix: string, ttl: number): Promise<Locks> {
-  const locks = await createLocks({ driver: etcd(urlOf(servers), { prefix, timeout: 3000 }), defaults: { ttl } })
-  cleanups.push(() => locks.close())
-  return locks
-}
-
-function leader(): Promise<EtcdServer> {
-  return eventually(async () => {
-    for (const server of servers) if (await server.isLeader().catch(() => false)) return server
-    return undefined
-  }, 'a leader')
-}
+const openLocks = (prefix: string, ttl: number): Promise<Locks> =>
+  openEtcdLocks(urlOf(servers), prefix, ttl, { timeout: 3000 })
 
 /** Takes and leaves one lock, again and again, and writes down what it was told. */
 async function compete(locks: Locks, client: string, events: HistoryEvent[], isOver: () => boolean): Promise<void> {
@@ -55,46 +47,101 @@ async function compete(locks: Locks, client: string, events: HistoryEvent[], isO
 
 const holds = (events: readonly HistoryEvent[]): number => events.filter(({ type }) => type === 'granted').length
 
-test('one holder at a time, and holders keep what they have, while leaders are killed', async () => {
-  const clients = await Promise.all(Array.from({ length: 3 }, () => openLocks('killed/', 30_000)))
-  const steady = await clients[0]?.acquire('steady')
-  const events: HistoryEvent[] = []
-  let over = false
-  const working = clients.map((locks, number) => compete(locks, `client-${number}`, events, () => over))
-  for (let turn = 0; turn < 2; turn += 1) {
-    const dead = await leader()
-    await dead.kill()
-    const before = holds(events)
-    await eventually(() => holds(events) > before + 20, 'locks without the old leader', 60_000)
-    await dead.start()
+interface Mishap {
+  readonly what: string
+  readonly begin: (leader: EtcdServer) => unknown
+  readonly end: (leader: EtcdServer) => unknown
+}
+
+const mishaps: Mishap[] = [
+  { what: 'killed', begin: (leader) => leader.kill(), end: (leader) => leader.start() },
+  { what: 'cut off from the others', begin: (leader) => leader.isolate(), end: () => network.heal() },
+]
+
+test.each(mishaps)(
+  'one holder at a time, and holders keep what they have, while leaders are $what',
+  async ({ what, begin, end }) => {
+    const clients = await Promise.all(Array.from({ length: 3 }, () => openLocks(`${what}/`, 30_000)))
+    const steady = await clients[0]?.acquire('steady')
+    const events: HistoryEvent[] = []
+    let over = false
+    const working = clients.map((locks, number) => compete(locks, `client-${number}`, events, () => over))
+    for (let turn = 0; turn < 2; turn += 1) {
+      const leader = await leaderOf(servers)
+      await begin(leader)
+      const before = holds(events)
+      await eventually(() => holds(events) > before + 20, 'locks without the old leader', 60_000)
+      await end(leader)
+    }
+    over = true
+    await Promise.all(working)
+    expect(steady?.signal.aborted).toBe(false)
+    const { violations } = checkHistory(events, { fair: false })
+    expect(violations.map(({ message }) => message)).toEqual([])
+  },
+)
+
+test('who is left with a leader that is cut off stops before the others let somebody in', async () => {
+  const leader = await leaderOf(servers)
+  const [alone, others] = [
+    await openEtcdLocks(leader.url, 'apart/', 3000),
+    await openEtcdLocks(urlOf(servers.filter((server) => server !== leader)), 'apart/', 3000),
+  ]
+  const lease = await alone.acquire('report')
+  let stoppedAt = Infinity
+  lease.signal.addEventListener('abort', () => (stoppedAt = performance.now()))
+  const next = others.acquire('report', { wait: '60s' })
+  await leader.isolate()
+  onTestFinished(() => network.heal())
+  const successor = await next
+  expect(stoppedAt).toBeLessThan(performance.now())
+  expect(successor.fence).toBeGreaterThan(lease.fence)
+  network.heal()
+  await successor.release()
+  await eventually(() => alone.acquire('report').catch(() => undefined), 'a leader that is back')
+})
+
+test('of claims that are under way when the leader dies none is held by nobody', async () => {
+  const prefix = 'batch/'
+  const driver = await openEtcd(urlOf(servers), prefix, { timeout: 3000 })
+  const told: { readonly claim: Claim; readonly standing: Standing }[] = []
+  const send = async (batch: number): Promise<void> => {
+    const claims = Array.from({ length: 150 }, (_, number) => claimOf(`${batch}-${number}`))
+    const unknown = (error: unknown): Standing[] => claims.map(() => ({ state: 'unknown', error }))
+    const standings = await driver.send(claims.map((one) => ({ op: 'claim', claim: one }))).catch(unknown)
+    for (const [index, one] of claims.entries()) told.push({ claim: one, standing: standings[index] as Standing })
   }
-  over = true
-  await Promise.all(working)
-  expect(steady?.signal.aborted).toBe(false)
-  const { violations } = checkHistory(events, { fair: false })
-  expect(violations.map(({ message }) => message)).toEqual([])
+  const leader = await leaderOf(servers)
+  await send(8)
+  const sending = Array.from({ length: 8 }, (_, batch) => send(batch))
+  await leader.kill()
+  await Promise.all(sending)
+  await leader.start()
+  expect(told).toHaveLength(9 * 150)
+  for (const { claim: one, standing } of told) {
+    if (standing.state === 'held') {
+      expect(await renew(driver, one)).toMatchObject({ state: 'held', fence: standing.fence })
+    } else {
+      expect(standing.state).toBe('unknown')
+    }
+  }
+  // What is not known is let go by its id, and then it is.
+  const releases = told.map(({ claim: { key, id } }) => ({ op: 'release', key, id }) as const)
+  expect((await driver.send(releases)).filter(({ state }) => state !== 'absent')).toEqual([])
+  expect(await markersIn(leader, prefix)).toEqual([])
 })
 
 test('a leader that is stopped is left for another, and its holders keep what they have', async () => {
   const [locks, others] = [await openLocks('stopped/', 12_000), await openLocks('stopped/', 12_000)]
   const lease = await locks.acquire('report')
-  const stopped = await leader()
+  const stopped = await leaderOf(servers)
   stopped.freeze()
-  cleanups.push(() => stopped.thaw())
+  onTestFinished(() => stopped.thaw())
   let renewed = 0
   locks.on('renewed', () => (renewed += 1))
   await eventually(() => renewed >= 2, 'two renewals')
   expect(lease.signal.aborted).toBe(false)
-  expect(
-    await eventually(
-      () =>
-        others.tryAcquire('report').then(
-          (got) => got ?? 'held',
-          () => undefined,
-        ),
-      'an answer',
-    ),
-  ).toBe('held')
+  expect(await whoAnswers(others, 'report')).toBe('held')
   await lease.release()
   const next = await others.acquire('report', { wait: '60s' })
   expect(next.fence).toBeGreaterThan(lease.fence)
@@ -102,16 +149,10 @@ test('a leader that is stopped is left for another, and its holders keep what th
 
 test('a store that wants a password is told one, and says so where it is not the right one', async () => {
   const server = await EtcdServer.start()
-  cleanups.push(() => server.stop())
-  await server.control('user', 'add', 'root:top')
-  await server.control('user', 'grant-role', 'root', 'root')
-  await server.control('role', 'add', 'locks')
-  await server.control('role', 'grant-permission', 'locks', '--prefix=true', 'readwrite', 'leasehold/')
-  await server.control('user', 'add', 'ann:p@ss')
-  await server.control('user', 'grant-role', 'ann', 'locks')
-  await server.control('auth', 'enable')
+  onTestFinished(() => server.stop())
+  await server.guard('leasehold/', 'ann:p@ss')
   const locks = await connect(`etcd://ann:p%40ss@127.0.0.1:${server.port}`)
-  cleanups.push(() => locks.close())
+  onTestFinished(() => locks.close())
   await locks.run('report', () => {})
   for (const url of [
     `etcd://ann:wrong@127.0.0.1:${server.port}`,
@@ -119,23 +160,23 @@ test('a store that wants a password is told one, and says so where it is not the
     `etcd://ann:p%40ss@127.0.0.1:${server.port}/elsewhere`,
   ]) {
     const driver = etcd(url)
-    cleanups.push(() => driver.close())
+    onTestFinished(() => driver.close())
     await expect(claim(driver, claimOf('a'))).rejects.toMatchObject({ code: 'UNAVAILABLE', reason: 'auth' })
   }
 })
 
 test('a store is reached by TLS, and only if its certificate is one that is trusted', async () => {
   const folder = mkdtempSync(path.join(tmpdir(), 'leasehold-etcd-ca-'))
-  cleanups.push(() => rmSync(folder, { recursive: true }))
+  onTestFinished(() => rmSync(folder, { recursive: true }))
   const certificate = makePrivateCa(folder)
-  const server = await EtcdServer.start(certificate)
-  cleanups.push(() => server.stop())
+  const server = await EtcdServer.start({ certificate })
+  onTestFinished(() => server.stop())
   const trusting = etcd(server.url, { tls: { ca: readFileSync(certificate.caFile) } })
-  cleanups.push(() => trusting.close())
+  onTestFinished(() => trusting.close())
   expect(await claim(trusting, claimOf('a'))).toMatchObject({ state: 'held' })
   for (const url of [server.url, server.url.replace('etcds:', 'etcd:')]) {
     const driver = etcd(url, { timeout: 1000 })
-    cleanups.push(() => driver.close())
+    onTestFinished(() => driver.close())
     await expect(driver.open()).rejects.toMatchObject({ code: 'UNAVAILABLE', reason: 'network' })
   }
 })

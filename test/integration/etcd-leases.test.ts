@@ -1,76 +1,44 @@
 /** What holds in real time, on real leases: there is no clock to move. Ttls are of some seconds. */
 import { setTimeout as pause } from 'node:timers/promises'
-import { afterAll, afterEach, describe, expect, test } from 'vitest'
-import type { Claim, LockDriver, Standing } from '../../src/core/driver.ts'
+import { afterAll, describe, expect, onTestFinished, test } from 'vitest'
+import type { Claim, LockDriver } from '../../src/core/driver.ts'
 import { etcd, type EtcdOptions } from '../../src/drivers/etcd.ts'
-import { createLocks, type Locks } from '../../src/index.ts'
+import type { Locks } from '../../src/index.ts'
 import { Child } from '../support/child.ts'
 import { ask, claim, claimOf, release, renew } from '../support/claims.ts'
 import { EtcdServer } from '../support/etcd-server.ts'
+import {
+  addressOf,
+  freshPrefix,
+  hear,
+  leaseOf,
+  markersIn,
+  openEtcd,
+  openEtcdLocks,
+  startProxy,
+  stored,
+  whoAnswers,
+} from '../support/etcd-store.ts'
 import { eventually } from '../support/eventually.ts'
-import { TcpProxy } from '../support/tcp-proxy.ts'
 
 const server = await EtcdServer.start()
 afterAll(() => server.stop())
 
-const cleanups: (() => Promise<unknown> | void)[] = []
-afterEach(async () => {
-  for (const cleanup of cleanups.splice(0).toReversed()) await cleanup()
-})
-
-let stores = 0
-const freshPrefix = (): string => `store-${(stores += 1)}/`
-
-async function open(prefix: string, options: EtcdOptions = {}, url = server.url): Promise<LockDriver> {
-  const driver = etcd(url, { prefix, ...options })
-  cleanups.push(() => driver.close())
-  await driver.open()
-  return driver
-}
-
-async function openLocks(prefix: string, ttl = 10_000, url = server.url): Promise<Locks> {
-  const locks = await createLocks({ driver: etcd(url, { prefix }), defaults: { ttl } })
-  cleanups.push(() => locks.close())
-  return locks
-}
-
-async function startProxy(): Promise<TcpProxy> {
-  const proxy = await TcpProxy.start({ port: server.port })
-  cleanups.push(() => proxy.stop())
-  return proxy
-}
-
-/** Everything that is stored, by name. */
-async function stored(prefix: string): Promise<string[]> {
-  const names = await server.control('get', '--prefix', prefix, '--keys-only')
-  return names.split('\n').filter((name) => name !== '')
-}
-
-/** The etcd lease that a key is on; 0: none. */
-async function leaseOf(name: string): Promise<number> {
-  const answer = JSON.parse(await server.control('get', name, '-w', 'json')) as { kvs?: { lease?: number }[] }
-  return answer.kvs?.[0]?.lease ?? 0
-}
-
-/** News of one claim. */
-function hear(driver: LockDriver, id: string): (Standing | 'ask')[] {
-  const heard: (Standing | 'ask')[] = []
-  const ear = driver.listen?.((_key, who, news) => who === id && heard.push(news))
-  cleanups.push(() => ear?.[Symbol.dispose]())
-  return heard
-}
+const open = (prefix: string, options?: EtcdOptions, url = server.url): Promise<LockDriver> =>
+  openEtcd(url, prefix, options)
+const openLocks = (prefix: string, ttl = 10_000): Promise<Locks> => openEtcdLocks(server.url, prefix, ttl)
 
 /** Renews a claim every now and then until the test is over. */
 function keepRenewing(driver: LockDriver, kept: Claim): void {
   const beating = setInterval(() => void renew(driver, kept).catch(() => {}), 500)
-  cleanups.push(() => clearInterval(beating))
+  onTestFinished(() => clearInterval(beating))
 }
 
 describe('who stops being heard of', () => {
   test('a holder that is killed is succeeded when its etcd lease ends', async () => {
     const prefix = freshPrefix()
     const child = new Child('etcd-holder', [`${server.url}/${prefix}`, 'report', '2000'])
-    cleanups.push(() => child.kill())
+    onTestFinished(() => child.kill())
     const fence = Number((await child.line(/^held/)).split(' ')[1])
     const locks = await openLocks(prefix)
     const next = locks.acquire('report', { wait: '60s' })
@@ -99,11 +67,11 @@ describe('who stops being heard of', () => {
     const [forgotten, kept] = [claimOf('forgotten', { ttlMs: 8000 }), claimOf('kept', { ttlMs: 8000 })]
     await claim(driver, forgotten)
     await claim(driver, kept)
-    const names = (await stored(prefix)).filter((name) => name.includes('%:'))
-    const leases = await Promise.all(names.map(leaseOf))
+    const names = await markersIn(server, prefix)
+    const leases = await Promise.all(names.map((name) => leaseOf(server, name)))
     expect(new Set(leases).size).toBe(1)
     keepRenewing(driver, kept)
-    await eventually(async () => (await stored(prefix)).filter((name) => name.includes('%:')).length === 1, 'the end')
+    await eventually(async () => (await markersIn(server, prefix)).length === 1, 'the end')
     expect(await claim(other, claimOf('forgotten'))).toMatchObject({ state: 'held', after: { how: 'expired' } })
     expect(await claim(other, claimOf('kept', { wait: false }))).toEqual({ state: 'absent', reason: 'refused' })
   })
@@ -116,7 +84,7 @@ describe('who stops being heard of', () => {
     await claim(driver, claimOf('a'))
     await claim(dying, dead)
     await dying.close()
-    const isThere = async (): Promise<boolean> => (await stored(prefix)).some((name) => name.endsWith(dead.id))
+    const isThere = async (): Promise<boolean> => (await stored(server, prefix)).some((name) => name.endsWith(dead.id))
     await eventually(async () => !(await isThere()), 'its end')
     expect(await claim(driver, claimOf('a'))).toMatchObject({ state: 'waiting' })
     expect(await isThere()).toBe(false)
@@ -125,7 +93,7 @@ describe('who stops being heard of', () => {
   test('a holder that is stopped for longer than its ttl finds itself without the lock', async () => {
     const prefix = freshPrefix()
     const child = new Child('etcd-holder', [`${server.url}/${prefix}`, 'report', '1500'])
-    cleanups.push(() => child.kill())
+    onTestFinished(() => child.kill())
     const fence = Number((await child.line(/^held/)).split(' ')[1])
     const locks = await openLocks(prefix)
     const next = locks.acquire('report', { wait: '60s' })
@@ -144,10 +112,10 @@ describe('a claim in other hands', () => {
     const [first, second, third] = [await open(prefix), await open(prefix), await open(prefix)]
     const passed = claimOf('a', { ttlMs: 4000 })
     await claim(first, passed)
-    const [marker = ''] = (await stored(prefix)).filter((name) => name.includes('%:'))
-    const before = await leaseOf(marker)
+    const [marker = ''] = await markersIn(server, prefix)
+    const before = await leaseOf(server, marker)
     expect(await renew(second, passed)).toMatchObject({ state: 'held' })
-    expect(await leaseOf(marker)).not.toBe(before)
+    expect(await leaseOf(server, marker)).not.toBe(before)
     keepRenewing(second, passed)
     // The first thinks that its time is over, and finds the marker on another's lease.
     await pause(6000)
@@ -168,28 +136,43 @@ describe('a claim in other hands', () => {
     const driver = await open(prefix)
     const one = claimOf('a', { ttlMs: 5000 })
     await claim(driver, one)
-    const [marker = ''] = (await stored(prefix)).filter((name) => name.includes('%:'))
-    const before = await leaseOf(marker)
+    const [marker = ''] = await markersIn(server, prefix)
+    const before = await leaseOf(server, marker)
     const standing = await renew(driver, { ...one, ttlMs: 20_000 })
     expect(standing).toMatchObject({ state: 'held' })
     expect((standing as { ttlMs: number }).ttlMs).toBeGreaterThan(15_000)
-    expect(await leaseOf(marker)).not.toBe(before)
+    expect(await leaseOf(server, marker)).not.toBe(before)
   })
 })
 
 describe('documents that nobody uses', () => {
+  async function grantedSeconds(lease: number): Promise<number> {
+    const answer = await server.control('lease', 'timetolive', lease.toString(16))
+    return Number(/granted with TTL\((\d+)s\)/.exec(answer)?.[1])
+  }
+
   test('are on an etcd lease of two hours, and off it once they are used again', async () => {
     const prefix = freshPrefix()
     const driver = await open(prefix)
     const one = claimOf('a')
     await claim(driver, one)
-    expect(await leaseOf(`${prefix}lock/a`)).toBe(0)
+    expect(await leaseOf(server, `${prefix}lock/a`)).toBe(0)
     await release(driver, one)
-    const lease = await leaseOf(`${prefix}lock/a`)
-    const left = await server.control('lease', 'timetolive', lease.toString(16))
-    expect(left).toContain('granted with TTL(7200s)')
+    const lease = await leaseOf(server, `${prefix}lock/a`)
+    expect(await grantedSeconds(lease)).toBe(7200)
     await claim(driver, claimOf('a'))
-    expect(await leaseOf(`${prefix}lock/a`)).toBe(0)
+    expect(await leaseOf(server, `${prefix}lock/a`)).toBe(0)
+  })
+
+  test('and mail that nobody may ever read are forgotten by etcd, however long its reader lives', async () => {
+    const prefix = freshPrefix()
+    const [driver, other] = [await open(prefix), await open(prefix)]
+    const [held, waiting] = [claimOf('a'), claimOf('a')]
+    await claim(driver, held)
+    await claim(other, waiting)
+    await release(driver, held)
+    const [mail = ''] = (await stored(server, prefix)).filter((name) => name.startsWith(`${prefix}mail/`))
+    expect(await grantedSeconds(await leaseOf(server, mail))).toBe(7200)
   })
 
   test('of claims that all died are settled by whoever opens the store next', async () => {
@@ -198,9 +181,11 @@ describe('documents that nobody uses', () => {
     await driver.open()
     await claim(driver, claimOf('a', { ttlMs: 1000 }))
     await driver.close()
-    await eventually(async () => (await stored(prefix)).length === 1, 'the end of its lease')
+    await eventually(async () => (await stored(server, prefix)).length === 1, 'the end of its lease')
+    // Something else in the way is left alone.
+    await server.control('put', `${prefix}lock/0`, '{"version":1,"lastFence":1}')
     await open(prefix)
-    await eventually(async () => (await leaseOf(`${prefix}lock/a`)) !== 0, 'a settled document')
+    await eventually(async () => (await leaseOf(server, `${prefix}lock/a`)) !== 0, 'a settled document')
   })
 
   test('whose fence is ahead of the clock are kept for ever', async () => {
@@ -211,7 +196,7 @@ describe('documents that nobody uses', () => {
     const floor = (Date.now() + 86_400_000) * 1000
     await ask(driver, { op: 'renew', key: 'a', id: one.id, ttlMs: one.ttlMs, fenceFloor: floor })
     await release(driver, one)
-    expect(await leaseOf(`${prefix}lock/a`)).toBe(0)
+    expect(await leaseOf(server, `${prefix}lock/a`)).toBe(0)
     expect(await claim(driver, claimOf('a'))).toMatchObject({ state: 'held', fence: floor + 1 })
   })
 })
@@ -219,8 +204,8 @@ describe('documents that nobody uses', () => {
 describe('on the way', () => {
   test('a claim whose answer is lost is unknown, is released by its id, and leaves nothing behind', async () => {
     const prefix = freshPrefix()
-    const proxy = await startProxy()
-    const driver = await open(prefix, { timeout: 10_000 }, `etcd://127.0.0.1:${proxy.port}`)
+    const proxy = await startProxy(server)
+    const driver = await open(prefix, { timeout: 10_000 }, addressOf(proxy))
     // There is an etcd lease already, so the next request is the claim itself.
     await claim(driver, claimOf('other'))
     const one = claimOf('a')
@@ -228,15 +213,15 @@ describe('on the way', () => {
     const standing = await claim(driver, one)
     await cut
     expect(standing.state).toBe('unknown')
-    expect((await stored(prefix)).filter((name) => name.endsWith(one.id))).toHaveLength(1)
+    expect((await stored(server, prefix)).filter((name) => name.endsWith(one.id))).toHaveLength(1)
     expect(await release(driver, one)).toEqual({ state: 'absent', reason: 'released' })
-    expect((await stored(prefix)).filter((name) => name.endsWith(one.id))).toEqual([])
+    expect((await stored(server, prefix)).filter((name) => name.endsWith(one.id))).toEqual([])
   })
 
   test('whoever waits gets its turn though the connection was cut, and nothing survives the closing', async () => {
     const prefix = freshPrefix()
-    const proxy = await startProxy()
-    const [driver, cutOff] = [await open(prefix), await open(prefix, {}, `etcd://127.0.0.1:${proxy.port}`)]
+    const proxy = await startProxy(server)
+    const [driver, cutOff] = [await open(prefix), await open(prefix, {}, addressOf(proxy))]
     const [held, waiting] = [claimOf('a'), claimOf('a')]
     await claim(driver, held)
     await claim(cutOff, waiting)
@@ -269,16 +254,7 @@ describe('on the way', () => {
     locks.on('renewed', () => (renewed += 1))
     await server.kill()
     await server.start()
-    expect(
-      await eventually(
-        () =>
-          others.tryAcquire('report').then(
-            (got) => got ?? 'held',
-            () => undefined,
-          ),
-        'an answer',
-      ),
-    ).toBe('held')
+    expect(await whoAnswers(others, 'report')).toBe('held')
     await eventually(() => renewed >= 2, 'two renewals')
     expect(lease.signal.aborted).toBe(false)
     await lease.release()
@@ -302,11 +278,10 @@ describe('what makes no sense', () => {
 
   test('nobody there, or somebody else, is said so', async () => {
     await expect(open('a/', {}, 'etcd://127.0.0.1:1')).rejects.toMatchObject({ code: 'UNAVAILABLE', reason: 'network' })
-    const mute = await TcpProxy.start({ port: server.port })
-    cleanups.push(() => mute.stop())
+    const mute = await startProxy(server)
     mute.pause()
     const options = { timeout: 300 }
-    await expect(open('a/', options, `etcd://127.0.0.1:${mute.port}`)).rejects.toMatchObject({ reason: 'network' })
+    await expect(open('a/', options, addressOf(mute))).rejects.toMatchObject({ reason: 'network' })
     // Of several nodes one is enough.
     await open(freshPrefix(), {}, `etcd://127.0.0.1:1,127.0.0.1:${server.port}`)
   })

@@ -1,5 +1,5 @@
 /** Private etcd servers for tests: real ones, alone or three together, on free ports, with folders of their own. */
-import { execFile, spawn } from 'node:child_process'
+import { execFile, spawn, type PromiseWithChild } from 'node:child_process'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { get as getPlain } from 'node:http'
 import { get as getSecure } from 'node:https'
@@ -9,15 +9,32 @@ import { setTimeout as pause } from 'node:timers/promises'
 import { promisify } from 'node:util'
 import { needProgram } from './debian.ts'
 import { freePort } from './free-port.ts'
+import type { PeerNetwork } from './peer-network.ts'
 import type { PrivateCa } from './private-ca.ts'
 import { ServerProcess } from './server-process.ts'
 
 const startedWithinMs = 60_000
 
+export interface EtcdWish {
+  /** With TLS. */
+  readonly certificate?: PrivateCa
+  /** Options of etcd's command line, beside ours. */
+  readonly settings?: Readonly<Record<string, string>>
+  /** What the nodes reach each other through. */
+  readonly network?: PeerNetwork
+}
+
+interface Status {
+  readonly leader: number
+  readonly header: { readonly member_id: number; readonly revision: number }
+}
+
 interface Peer {
   readonly name: string
   readonly port: number
   readonly peerPort: number
+  /** Where others reach it. */
+  readonly advertisedPort: number
 }
 
 export class EtcdServer extends ServerProcess {
@@ -25,32 +42,34 @@ export class EtcdServer extends ServerProcess {
   readonly url: string
   readonly #peer: Peer
   readonly #peers: readonly Peer[]
-  readonly #certificate: PrivateCa | undefined
+  readonly #wish: EtcdWish
   readonly #folder = mkdtempSync(path.join(tmpdir(), 'leasehold-etcd-'))
 
-  private constructor(peer: Peer, peers: readonly Peer[], certificate: PrivateCa | undefined) {
+  private constructor(peer: Peer, peers: readonly Peer[], wish: EtcdWish) {
     super()
     this.port = peer.port
-    this.url = `${certificate === undefined ? 'etcd' : 'etcds'}://127.0.0.1:${peer.port}`
-    this.#certificate = certificate
+    this.url = `${wish.certificate === undefined ? 'etcd' : 'etcds'}://127.0.0.1:${peer.port}`
+    this.#wish = wish
     this.#peer = peer
     this.#peers = peers
   }
 
-  /** One alone, with TLS if it has a certificate. */
-  static async start(certificate?: PrivateCa): Promise<EtcdServer> {
-    const [server] = await EtcdServer.startCluster(1, certificate)
+  /** One alone. */
+  static async start(wish: EtcdWish = {}): Promise<EtcdServer> {
+    const [server] = await EtcdServer.startCluster(1, wish)
     if (server === undefined) throw new Error('There is no server.')
     return server
   }
 
   /** Several that are one store. */
-  static async startCluster(size = 3, certificate?: PrivateCa): Promise<EtcdServer[]> {
+  static async startCluster(size = 3, wish: EtcdWish = {}): Promise<EtcdServer[]> {
     const peers: Peer[] = []
     for (let number = 0; number < size; number += 1) {
-      peers.push({ name: `node${number}`, port: await freePort(), peerPort: await freePort() })
+      const peerPort = await freePort()
+      const advertisedPort = (await wish.network?.route(peerPort)) ?? peerPort
+      peers.push({ name: `node${number}`, port: await freePort(), peerPort, advertisedPort })
     }
-    const servers = peers.map((peer) => new EtcdServer(peer, peers, certificate))
+    const servers = peers.map((peer) => new EtcdServer(peer, peers, wish))
     await Promise.all(servers.map((server) => server.start()))
     return servers
   }
@@ -62,23 +81,25 @@ export class EtcdServer extends ServerProcess {
   /** Starts again after `kill`, on the same port and with what is on disk. */
   async start(): Promise<void> {
     const program = needProgram('etcd', ['etcd-server'])
-    const { name, port, peerPort } = this.#peer
+    const { name, port, peerPort, advertisedPort } = this.#peer
+    const { certificate, settings: wishes } = this.#wish
     const settings = {
       name,
       'data-dir': path.join(this.#folder, 'data'),
       'listen-client-urls': `${this.#protocol}://127.0.0.1:${port}`,
       'advertise-client-urls': `${this.#protocol}://127.0.0.1:${port}`,
-      ...(this.#certificate !== undefined && {
-        'cert-file': this.#certificate.certificateFile,
-        'key-file': this.#certificate.keyFile,
+      ...(certificate !== undefined && {
+        'cert-file': certificate.certificateFile,
+        'key-file': certificate.keyFile,
       }),
       'listen-peer-urls': `http://127.0.0.1:${peerPort}`,
-      'initial-advertise-peer-urls': `http://127.0.0.1:${peerPort}`,
-      'initial-cluster': this.#peers.map((peer) => `${peer.name}=http://127.0.0.1:${peer.peerPort}`).join(','),
+      'initial-advertise-peer-urls': `http://127.0.0.1:${advertisedPort}`,
+      'initial-cluster': this.#peers.map((peer) => `${peer.name}=http://127.0.0.1:${peer.advertisedPort}`).join(','),
       'initial-cluster-token': `leasehold-${this.#peers.map((peer) => peer.port).join('-')}`,
       'heartbeat-interval': '50',
       'election-timeout': '500',
       'log-level': 'fatal',
+      ...wishes,
     }
     const args = Object.entries(settings).map(([option, value]) => `--${option}=${value}`)
     this.process = spawn(program, args, { stdio: 'ignore' })
@@ -91,19 +112,50 @@ export class EtcdServer extends ServerProcess {
 
   /** One command, through etcdctl; resolves to what it prints. */
   async control(...args: readonly string[]): Promise<string> {
-    const program = needProgram('etcdctl', ['etcd-client'])
-    const options = { timeout: 30_000, env: { ...process.env, ETCDCTL_API: '3' } }
-    const endpoint = `--endpoints=127.0.0.1:${this.port}`
-    const { stdout } = await promisify(execFile)(program, [endpoint, ...args], options)
+    const { stdout } = await this.#run(...args)
     return stdout.trimEnd()
+  }
+
+  /** Cuts it off from the others until the network is healed. Clients reach it still. */
+  async isolate(): Promise<void> {
+    const members = (await this.control('member', 'list')).split('\n').map((line) => line.split(', '))
+    const [id = ''] = members.find(([, , name]) => name === this.#peer.name) ?? []
+    this.#wish.network?.isolate(id, this.#peer.peerPort)
+  }
+
+  /** Wants a password from now on; who has this one may use the prefix. */
+  async guard(prefix: string, login: string): Promise<void> {
+    const [user = ''] = login.split(':')
+    for (const command of [
+      'user add root:top',
+      'user grant-role root root',
+      'role add locks',
+      `role grant-permission locks --prefix=true readwrite ${prefix}`,
+      `user add ${login}`,
+      `user grant-role ${user} locks`,
+      'auth enable',
+    ]) {
+      await this.control(...command.split(' '))
+    }
+  }
+
+  /** Ends every token of a user, as a new password does. */
+  async endTokens(login: string): Promise<void> {
+    const [user = '', password = ''] = login.split(':')
+    const changing = this.#run('--user=root:top', 'user', 'passwd', user, '--interactive=false')
+    changing.child.stdin?.end(`${password}\n`)
+    await changing
+  }
+
+  /** Makes it forget all that came before what is stored now. */
+  async compact(): Promise<void> {
+    const { header } = await this.#status()
+    await this.control('compact', String(header.revision))
   }
 
   /** Whether it leads the others. */
   async isLeader(): Promise<boolean> {
-    const status = JSON.parse(await this.control('endpoint', 'status', '-w', 'json')) as [
-      { Status: { leader: number; header: { member_id: number } } },
-    ]
-    const { leader, header } = status[0].Status
+    const { leader, header } = await this.#status()
     return leader === header.member_id
   }
 
@@ -112,8 +164,21 @@ export class EtcdServer extends ServerProcess {
     rmSync(this.#folder, { recursive: true, force: true })
   }
 
+  async #status(): Promise<Status> {
+    const [{ Status: status }] = JSON.parse(await this.control('endpoint', 'status', '-w', 'json')) as [
+      { Status: Status },
+    ]
+    return status
+  }
+
+  #run(...args: readonly string[]): PromiseWithChild<{ stdout: string }> {
+    const program = needProgram('etcdctl', ['etcd-client'])
+    const options = { timeout: 30_000, env: { ...process.env, ETCDCTL_API: '3' } }
+    return promisify(execFile)(program, [`--endpoints=127.0.0.1:${this.port}`, ...args], options)
+  }
+
   get #protocol(): 'http' | 'https' {
-    return this.#certificate === undefined ? 'http' : 'https'
+    return this.#wish.certificate === undefined ? 'http' : 'https'
   }
 
   #isHealthy(): Promise<boolean> {

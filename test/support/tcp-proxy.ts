@@ -19,7 +19,7 @@ interface Link {
 export class TcpProxy {
   readonly port: number
   readonly host = '127.0.0.1'
-  /** How long each piece of data is held back, in either direction. */
+  /** How long each piece of data is held back, in either direction, and the end after it. */
   delayMs = 0
   /** True: what the target answers is thrown away, and the client hears nothing. */
   dropReplies = false
@@ -112,8 +112,7 @@ export class TcpProxy {
     client.setNoDelay(true)
     target.setNoDelay(true)
     target.on('error', () => {})
-    client.on('close', () => this.#cutLink(link))
-    target.on('close', () => this.#cutLink(link))
+    for (const socket of [client, target]) socket.on('close', () => this.#later(() => this.#cutLink(link)))
     this.#forward(link)
     if (this.#paused) this.pause()
   }
@@ -138,8 +137,12 @@ export class TcpProxy {
   }
 
   #pass(data: Buffer, to: Socket): void {
-    if (this.delayMs === 0) to.write(data)
-    else setTimeout(() => to.writable && to.write(data), this.delayMs)
+    this.#later(() => to.writable && to.write(data))
+  }
+
+  #later(act: () => unknown): void {
+    if (this.delayMs === 0) act()
+    else setTimeout(act, this.delayMs)
   }
 
   #cutLink(link: Link): void {

@@ -20,14 +20,21 @@ class CraftedLine implements LeaseLine {
   /** The next call goes to another node. */
   changesNode = false
   readonly said: string[] = []
+  /** The longest that was waited for an answer. */
+  longestMs = 0
 
   session(): Promise<{ term: number }> {
     return Promise.resolve(this.node)
   }
 
-  async call(path: string): Promise<{ data: Buffer; session: { term: number }; turn: number }> {
+  async call(
+    path: string,
+    _message: Buffer,
+    timeoutMs: number,
+  ): Promise<{ data: Buffer; session: { term: number }; turn: number }> {
     const turn = (this.turns += 1)
     this.said.push(path)
+    this.longestMs = Math.max(this.longestMs, timeoutMs)
     this.time += this.takesMs
     if (this.changesNode) this.node = { ...this.node }
     this.changesNode = false
@@ -69,12 +76,15 @@ describe('a grant', () => {
     expect(leases.leftMs(await grant())).toBe(ttlMs - 300)
   })
 
-  test('whose answer was lost is asked for again, and counts from the first time', async () => {
+  test('whose answer was lost is asked for again, counts from the first time, and is kept alive', async () => {
     line.takesMs = 1000
     line.faults = [unanswered('node', 'fell silent'), answeredNo(code.precondition, 'etcdserver: lease already exists')]
     await expect(grant()).rejects.toThrow('fell silent')
     expect(leases.idFor(ttlMs)).toBe(0)
-    expect(leases.leftMs(await grant())).toBe(ttlMs - 2000)
+    const id = await grant()
+    expect(leases.leftMs(id)).toBe(ttlMs - 3000)
+    leases.witness(proof(), 7)
+    expect(leases.leftMs(id)).toBe(ttlMs - 1000)
   })
 
   test('is made once for all that ask at the same time, and not again while it is fresh', async () => {
@@ -153,6 +163,14 @@ describe('a keep-alive', () => {
     expect(line.said).toEqual([calls.grant, calls.keepAlive, calls.grant])
     expect(leases.idFor(ttlMs)).not.toBe(id)
     expect(leases.leftMs(id) ?? -Infinity).toBe(-Infinity)
+  })
+
+  test('leaves time to ask another node: others may wait for the same one', async () => {
+    await grant()
+    line.time += ttlMs / 2
+    await leases.secure(ttlMs, 60_000)
+    expect(line.said).toEqual([calls.grant, calls.keepAlive])
+    expect(line.longestMs).toBe(ttlMs / 3)
   })
 
   test('is sent for a lease that is in doubt, however fresh it is', async () => {

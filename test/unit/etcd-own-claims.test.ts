@@ -88,6 +88,19 @@ test('a conversion is not ended before the claim whose place it may have taken',
   expect(ended.flatMap(({ ids }) => ids).toSorted()).toEqual([reader.id, writer.id].toSorted())
 })
 
+test('a claim that may be made yet is ended in time though its release has found none', async () => {
+  const one = claimOf('a', { ttlMs })
+  await answer(claiming(one), { state: 'unknown', error: new Error('lost') })
+  await time.advance(ttlMs / 2)
+  await answer({ op: 'release', key: 'a', id: one.id }, { state: 'absent', reason: 'unknown' })
+  expect(claims.waitingFor('a')).toEqual([])
+  await time.advance(ttlMs / 2)
+  expect(ended.map(({ ids }) => ids)).toEqual([[one.id]])
+  ended[0]?.answer('removed')
+  await time.advance(0)
+  expect(claims.find(one.id)).toBeUndefined()
+})
+
 test('a claim whose outcome is not known is ended in time, should it have been made', async () => {
   const one = claimOf('a', { ttlMs })
   await answer(claiming(one), { state: 'unknown', error: new Error('lost') })

@@ -2,12 +2,14 @@ import { describe, expect, test } from 'vitest'
 import { claimOf } from '../support/claims.ts'
 import { etcd } from '../../src/drivers/etcd.ts'
 import { parseAddress } from '../../src/drivers/etcd/address.ts'
+import { BatchedTransactions } from '../../src/drivers/etcd/batched-transactions.ts'
 import { decodeDocument } from '../../src/drivers/etcd/document.ts'
 import { answeredNo, code, faultOf, isRefused, unanswered } from '../../src/drivers/etcd/faults.ts'
 import { frame, FrameReader } from '../../src/drivers/etcd/frames.ts'
 import { Keyspace } from '../../src/drivers/etcd/keyspace.ts'
+import { range, remove } from '../../src/drivers/etcd/messages.ts'
 import { BadMessage, bytes, message, readFields, whole } from '../../src/drivers/etcd/protobuf.ts'
-import { slicesOf } from '../../src/drivers/etcd/requests.ts'
+import { sendInSlices, slicesOf } from '../../src/drivers/etcd/requests.ts'
 
 describe('the URL', () => {
   test('names nodes, a login, TLS and a prefix', () => {
@@ -102,6 +104,12 @@ describe('messages', () => {
     },
   )
 
+  test('longer than any that etcd sends are refused before they have come', () => {
+    const reader = new FrameReader(() => {})
+    const head = Buffer.from([0, 0xff, 0xff, 0xff, 0xff])
+    expect(() => reader.push(head)).toThrow(BadMessage)
+  })
+
   test('come whole, however they were cut on the way', () => {
     const stream = Buffer.concat([frame(Buffer.from('one')), frame(Buffer.alloc(0)), frame(Buffer.from('three'))])
     for (const size of [1, 2, 7, 100]) {
@@ -134,15 +142,54 @@ describe('faults', () => {
   })
 })
 
-test('many requests for one key go in slices, in their order', () => {
+test('an answer that leaves something out is none: it does not say that there is nothing', async () => {
+  const replies = [
+    // Nothing at all; and one that was carried out, of which only the first part is told.
+    Buffer.alloc(0),
+    message(whole(2, 1), bytes(3, bytes(1, Buffer.alloc(0)))),
+  ]
+  for (const data of replies) {
+    const line = { call: async () => ({ data, session: {} as never, turn: 1 }) }
+    const transactions = new BatchedTransactions(line, { witness() {} })
+    const reading = [range({ key: 'a' }), range({ key: 'b' })]
+    await expect(transactions.read([reading], 1000)).rejects.toThrow(BadMessage)
+    const writing = { compare: [], success: [remove('a'), remove('b')], failure: reading }
+    for (const batch of [[writing], [writing, writing]]) {
+      const outcomes = await transactions.write(batch, 1000)
+      expect(outcomes).toEqual(batch.map(() => ({ fault: expect.any(BadMessage) as BadMessage })))
+      expect(outcomes.every((outcome) => 'fault' in outcome && !isRefused(outcome.fault))).toBe(true)
+    }
+  }
+})
+
+describe('many requests for one key', () => {
   const requests = Array.from(
     { length: 100 },
     (_, index) => ({ op: 'claim', claim: claimOf(index % 4 === 0 ? 'b' : 'a') }) as const,
   )
-  const slices = slicesOf(requests)
-  expect(slices.flat()).toEqual(requests)
-  for (const slice of slices)
-    expect(
-      slice.filter(({ op, ...rest }) => op === 'claim' && 'claim' in rest && rest.claim.key === 'a').length,
-    ).toBeLessThanOrEqual(40)
+
+  test('go in slices, in their order', () => {
+    const slices = slicesOf(requests)
+    expect(slices.flat()).toEqual(requests)
+    for (const slice of slices) {
+      const forOneKey = slice.filter((request) => request.op === 'claim' && request.claim.key === 'a')
+      expect(forOneKey.length).toBeLessThanOrEqual(40)
+    }
+  })
+
+  test('are answered one for one, and nothing is sent after a slice that failed', async () => {
+    const error = new Error('cut off')
+    const sent: number[] = []
+    const standings = await sendInSlices(requests.concat(requests), async (slice) => {
+      sent.push(slice.length)
+      if (sent.length === 2) throw error
+      return slice.map(() => ({ state: 'absent', reason: 'refused' }) as const)
+    })
+    expect(sent).toHaveLength(2)
+    expect(standings).toHaveLength(200)
+    expect(standings.slice(sent[0])).toEqual(
+      Array.from({ length: 200 - (sent[0] ?? 0) }, () => ({ state: 'unknown', error })),
+    )
+    await expect(sendInSlices(requests, () => Promise.reject(error))).rejects.toBe(error)
+  })
 })

@@ -1,4 +1,3 @@
-import { faultOf } from './faults.ts'
 import type { Line } from './line.ts'
 import type { Leases } from './leases.ts'
 import {
@@ -11,6 +10,7 @@ import {
   type Transaction,
   type TxnReply,
 } from './messages.ts'
+import { BadMessage } from './protobuf.ts'
 
 /** What a reading found, in the order of what was asked, and what the store had come to by then. */
 export interface Found {
@@ -31,9 +31,10 @@ const bytesMax = 500_000
 
 /** Many transactions in one request, each for itself: what one finds changed is no matter to the others. */
 export class BatchedTransactions {
-  readonly #line: Line
-  readonly #leases: Leases
-  constructor(line: Line, leases: Leases) {
+  readonly #line: Pick<Line, 'call'>
+  readonly #leases: Pick<Leases, 'witness'>
+
+  constructor(line: Pick<Line, 'call'>, leases: Pick<Leases, 'witness'>) {
     this.#line = line
     this.#leases = leases
   }
@@ -57,7 +58,7 @@ export class BatchedTransactions {
   /** One transaction, as a whole. */
   async carryOut(transaction: Transaction, timeoutMs: number): Promise<TxnReply> {
     const reply = await this.#line.call(calls.txn, txnRequest(transaction), timeoutMs)
-    const read = readTxn(reply.data)
+    const read = checked(readTxn(reply.data), transaction)
     this.#leases.witness(reply, read.term)
     return read
   }
@@ -79,15 +80,22 @@ export class BatchedTransactions {
         return [outcomeOf(reply, reply.revision)]
       }
       const { replies, revision } = await this.carryOut({ compare: [], success: batch.map(nested) }, timeoutMs)
-      return batch.map((_, index) => outcomeOf(replies[index]?.txn, revision))
+      return batch.map((one, index) => outcomeOf(checked(replies[index]?.txn, one), revision))
     } catch (fault) {
       return batch.map(() => ({ fault }))
     }
   }
 }
 
-function outcomeOf(reply: TxnReply | undefined, revision: number): Outcome {
-  if (reply === undefined) return { fault: faultOf(new Error('it left a transaction unanswered')) }
+/** The reply, if it says something of all that was to be done: what it left out would look like nothing there. */
+function checked(reply: TxnReply | undefined, { compare, success, failure = [] }: Transaction): TxnReply {
+  const succeeds = reply?.succeeded === true || compare.length === 0
+  if (reply?.replies.length !== (succeeds ? success : failure).length)
+    throw new BadMessage('an answer to something else')
+  return reply
+}
+
+function outcomeOf(reply: TxnReply, revision: number): Outcome {
   if (reply.succeeded) return { succeeded: true, revision }
   return { succeeded: false, found: reply.replies.map(({ pairs = [] }) => pairs), revision }
 }

@@ -2,6 +2,8 @@
 import { BadMessage } from './protobuf.ts'
 
 const headBytes = 5
+/** More than all that one call may bring: a page of documents of which each is as long as etcd allows. */
+const messageBytesMax = 1 << 29
 
 /** The message as it is sent, not compressed. */
 export function frame(message: Buffer): Buffer {
@@ -36,7 +38,9 @@ export class FrameReader {
     if (this.#length < headBytes) return undefined
     const head = (this.#pieces[0]?.length ?? 0) < headBytes ? this.#joined() : (this.#pieces[0] as Buffer)
     if (head[0] !== 0) throw new BadMessage('a compressed message')
-    return headBytes + head.readUInt32BE(1)
+    const length = head.readUInt32BE(1)
+    if (length > messageBytesMax) throw new BadMessage(`a message of ${length} bytes`)
+    return headBytes + length
   }
 
   #joined(): Buffer {

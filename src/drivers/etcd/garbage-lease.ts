@@ -24,7 +24,7 @@ export class GarbageLease {
     this.#wall = wall
   }
 
-  /** The lease for an idle document with this last fence; 0: it is to be kept for ever. */
+  /** The lease for an idle document with this last fence; 0: there is none, or it is to be kept for ever. */
   async leaseFor(lastFence: number, timeoutMs: number): Promise<number> {
     if (fenceFloor(this.#wall()) <= lastFence) return 0
     if (!this.#isUsable) {

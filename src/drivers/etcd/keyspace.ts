@@ -11,8 +11,8 @@ const prefixForm = /^[^\u0000-\u001f\u007f-\u009f]{1,200}$/
 
 /**
  * What things are called in etcd. `lock/KEY` has the document of a key, `alive/KEY%:ID` is there for as long as a claim
- * lives, and `mail/CHANNEL/KEY` is news for whoever looks after a claim. A '%' of a key is written as '%25', so that no
- * marker of one key looks like one of another.
+ * lives, `mail/CHANNEL/KEY` is news for whoever looks after a claim, and `over/ID` is in the way of a claim that comes too
+ * late. A '%' of a key is written as '%25', so that no marker of one key looks like one of another.
  */
 export class Keyspace {
   readonly prefix: string
@@ -52,6 +52,11 @@ export class Keyspace {
   claimOfMarker(name: string): { readonly key: string; readonly id: string } {
     const [key = '', id = ''] = name.slice(`${this.prefix}alive/`.length).split(/%:(.*)/s, 2)
     return { key: unescaped(key), id }
+  }
+
+  /** That a claim is not to be made any more: there only if it may be on its way still. */
+  over(id: string): string {
+    return `${this.prefix}over/${id}`
   }
 
   mail(channel: string, key: string): string {

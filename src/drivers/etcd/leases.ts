@@ -61,6 +61,8 @@ export interface LeasesSetup {
 
 /** A lease is kept alive once this part of it is over. */
 const freshPart = 1 / 6
+/** What is waited for an answer to that: whoever lives on the lease must have time to ask again. */
+const answerPart = 1 / 3
 
 export class Leases {
   readonly #setup: LeasesSetup
@@ -142,19 +144,21 @@ export class Leases {
 
   async #grant(lease: Lease, timeoutMs: number): Promise<void> {
     const { line, now } = this.#setup
-    let sentAt = now()
+    const sentAt = now()
     try {
       const reply = await line.call(calls.grant, grantRequest(lease.id, lease.seconds), timeoutMs)
       const { seconds } = readLease(reply.data)
       // Very short ones are made longer, and none shorter.
       lease.lastsMs = Math.max(lease.seconds, seconds) * 1000
+      lease.granted = true
+      lease.sureUntil = sentAt + lease.lastsMs
     } catch (error) {
       if (!isLeaseThere(error)) throw error
-      // Ours: an earlier grant came through, and only its answer did not.
-      sentAt = lease.askedAt
+      // Ours: an earlier grant came through, and only its answer did not. Little of it may be left.
+      lease.granted = true
+      lease.sureUntil = lease.askedAt + lease.lastsMs
+      await this.#keepAlive(lease, timeoutMs)
     }
-    lease.granted = true
-    lease.sureUntil = sentAt + lease.lastsMs
   }
 
   async #keepAlive(lease: Lease, timeoutMs: number): Promise<void> {
@@ -162,7 +166,8 @@ export class Leases {
     const before = await line.session()
     const { term } = before
     const sentAt = now()
-    const { data, session } = await line.call(calls.keepAlive, leaseRequest(lease.id), timeoutMs)
+    const answerMs = Math.min(timeoutMs, answerPart * lease.lastsMs)
+    const { data, session } = await line.call(calls.keepAlive, leaseRequest(lease.id), answerMs)
     const reply = readLease(data)
     if (reply.seconds <= 0) {
       lease.sureUntil = -Infinity

@@ -30,6 +30,8 @@ export class Line {
   readonly #setup: LineSetup
   readonly #opening = new Opening(() => this.#open())
   #session: Session | undefined
+  /** All that have not ended, also those that take no more calls. */
+  #sessions: Session[] = []
   /** Which node is next. */
   #next = 0
   #closed = false
@@ -54,10 +56,15 @@ export class Line {
   /** One call, to one node. */
   async call(path: string, message: Buffer, timeoutMs: number): Promise<Reply> {
     const session = await this.session()
+    const deadline = this.#setup.now() + timeoutMs
+    const { token } = session
     try {
-      return await this.#say(session, path, message, timeoutMs)
+      return await this.#say(session, path, message, timeoutMs).catch(async (error: unknown) => {
+        if (!isStaleToken(error)) throw error
+        await this.#signInAgain(session, token, deadline)
+        return this.#say(session, path, message, this.#leftMs(deadline))
+      })
     } catch (error) {
-      if (isStaleToken(error)) return this.#callAgain(session, path, message, timeoutMs)
       if (isNodesFault(error)) this.drop(session)
       throw error
     }
@@ -73,15 +80,22 @@ export class Line {
 
   async close(): Promise<void> {
     this.#closed = true
+    for (const session of this.#sessions) session.close()
     await this.#opening.settled()
-    this.#session?.close()
+    for (const session of this.#sessions) session.close()
     this.#session = undefined
+    await new Promise((resolve) => setImmediate(resolve))
   }
 
-  /** Tokens end with time, and with a change of users: whoever signs in again may go on where it was stopped. */
-  async #callAgain(session: Session, path: string, message: Buffer, timeoutMs: number): Promise<Reply> {
-    await this.#signIn(session, timeoutMs)
-    return this.#say(session, path, message, timeoutMs)
+  /** Tokens end with time, and with a change of users. The first to notice signs in for all. */
+  async #signInAgain(session: Session, staleToken: string | undefined, deadline: number): Promise<void> {
+    if (session.token !== staleToken) return
+    session.signingIn ??= this.#signIn(session, deadline).finally(() => (session.signingIn = undefined))
+    try {
+      await session.signingIn
+    } catch (error) {
+      throw beforeSending(error)
+    }
   }
 
   async #say(session: Session, path: string, message: Buffer, timeoutMs: number): Promise<Reply> {
@@ -94,7 +108,7 @@ export class Line {
     const { address, timeoutMs, now } = this.#setup
     const { length } = address.endpoints
     const deadline = now() + timeoutMs
-    let fault: unknown
+    let fault: unknown = new Error('this store has been closed')
     for (let tries = 0; tries < length && !this.#closed; tries += 1) {
       const tryMs = Math.max(tryMinMs, (deadline - now()) / (length - tries))
       try {
@@ -115,10 +129,11 @@ export class Line {
     const endpoint = address.endpoints[this.#next % address.endpoints.length]
     if (endpoint === undefined) throw unsent('etcd', new Error('no node was named'))
     const session = await Session.open({ endpoint, tls }, timeoutMs)
+    this.#sessions = [...this.#sessions.filter(({ over }) => !over), session]
     try {
-      await this.#signIn(session, deadline - now())
+      await this.#signIn(session, deadline)
       // Only a node that the others listen to can answer this: and then its term is known.
-      const probed = await session.call(calls.range, rangeRequest({ key: probe }), Math.max(1, deadline - now()))
+      const probed = await session.call(calls.range, rangeRequest({ key: probe }), this.#leftMs(deadline))
       const { term, revision } = readRange(probed)
       session.term = term
       this.revision = revision
@@ -131,11 +146,14 @@ export class Line {
     }
   }
 
-  async #signIn(session: Session, timeoutMs: number): Promise<void> {
+  async #signIn(session: Session, deadline: number): Promise<void> {
     const { login } = this.#setup.address
     if (login === undefined) return
-    session.token = undefined
     const request = authenticateRequest(login.user, login.password)
-    session.token = readToken(await session.call(calls.authenticate, request, Math.max(1, timeoutMs)))
+    session.token = readToken(await session.call(calls.authenticate, request, this.#leftMs(deadline)))
+  }
+
+  #leftMs(deadline: number): number {
+    return Math.max(1, deadline - this.#setup.now())
   }
 }

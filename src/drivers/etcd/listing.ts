@@ -1,4 +1,4 @@
-import { listed } from '../../core/claim-record.ts'
+import { listed, type ClaimRecord } from '../../core/claim-record.ts'
 import type { KeyPage, ListedKey, ListQuery } from '../../core/driver.ts'
 import { decodeKey, type KeyDocument } from '../../core/key-document.ts'
 import { pageLimit } from '../../core/paging.ts'
@@ -8,6 +8,7 @@ import type { Keyspace } from './keyspace.ts'
 import type { LeasesForTests } from './leases-for-tests.ts'
 import type { Line } from './line.ts'
 import { calls, leaseRequest, range, rangeRequest, readLease, readRange, type KeyValue } from './messages.ts'
+import { withTimes } from './reading.ts'
 
 export interface ListingSetup {
   readonly line: Line
@@ -36,7 +37,12 @@ export async function listPage(setup: ListingSetup, query: ListQuery): Promise<K
   const times = setup.forTests === undefined ? await timesOf(setup, markers) : new Map<number, LeaseTimes>()
   const now = Math.floor(setup.wall())
   const keys = shown.map(({ key, document }, index): ListedKey => {
-    const timed = withTimes(setup, key, document, markers[index] ?? new Map(), times, now)
+    const timed = withTimes(document, {
+      now,
+      markers: markers[index] ?? new Map<string, number>(),
+      known: (id) => setup.forTests?.known(setup.keyspace.marker(key, id)),
+      living: (record, lease) => living(record, times.get(lease) ?? { leftMs: record.ttlMs, sinceMs: 0 }, now),
+    })
     const state = decodeKey(key, timed)
     return { key, claims: [...state.holders(), ...state.waiters()].map(listed) }
   })
@@ -104,32 +110,14 @@ async function timesOf(
   return new Map(asked.map((lease, index) => [lease, replies[index] as LeaseTimes]))
 }
 
-/** A claim without a marker is over; the lease of the others says when their process was last heard of. */
-function withTimes(
-  { keyspace, forTests }: ListingSetup,
-  key: string,
-  document: KeyDocument,
-  markers: ReadonlyMap<string, number>,
-  times: ReadonlyMap<number, LeaseTimes>,
-  now: number,
-): KeyDocument {
-  if (!Array.isArray(document.claims)) return document
-  const claims = (document.claims as KeyDocument['claims']).map((record) => {
-    if (record?.claim === undefined) return record
-    const { id } = record.claim
-    const lease = markers.get(id)
-    if (lease === undefined) return { ...record, expiresAt: now }
-    const known = forTests?.known(keyspace.marker(key, id))
-    if (known !== undefined) return { ...record, ...known }
-    const { leftMs, sinceMs } = times.get(lease) ?? { leftMs: record.ttlMs, sinceMs: 0 }
-    const lastHeartbeat = Math.max(record.lastHeartbeat, now - sinceMs)
-    return {
-      ...record,
-      enteredAt: Math.min(record.enteredAt, now),
-      acquiredAt: Math.min(record.acquiredAt, now),
-      lastHeartbeat: Math.min(lastHeartbeat, now),
-      expiresAt: now + Math.max(0, Math.min(leftMs, record.ttlMs)),
-    }
-  })
-  return { ...document, claims }
+/** The lease of a claim says when its process was last heard of. */
+function living(record: ClaimRecord, { leftMs, sinceMs }: LeaseTimes, now: number): ClaimRecord {
+  const lastHeartbeat = Math.max(record.lastHeartbeat, now - sinceMs)
+  return {
+    ...record,
+    enteredAt: Math.min(record.enteredAt, now),
+    acquiredAt: Math.min(record.acquiredAt, now),
+    lastHeartbeat: Math.min(lastHeartbeat, now),
+    expiresAt: now + Math.max(0, Math.min(leftMs, record.ttlMs)),
+  }
 }

@@ -22,7 +22,7 @@ export interface NewsWatchSetup {
 /** A key that claims of ours wait for. */
 interface Followed {
   readonly watch: number
-  /** The first change that has not been heard of; 0: whatever comes. */
+  /** The first change that has not been heard of. */
   from: number
   timer: NodeJS.Timeout | undefined
 }
@@ -155,56 +155,55 @@ export class NewsWatch {
       this.#stream?.close()
       return
     }
-    if (reply.canceled) this.#begin(reply)
+    if (reply.canceled) this.#restart(reply)
     else if (reply.watch === mailWatch) this.#readMail(reply)
     else this.#readEnds(reply)
   }
 
-  /** etcd has forgotten what came before: listens from now on, and whoever waits asks. */
-  #begin({ watch, compactRevision }: WatchReply): void {
+  /** A watch has ended, or was refused: all begin anew, since etcd does not take the number of one that has ended. */
+  #restart({ watch, compactRevision }: WatchReply): void {
+    // We have ended it ourselves. One that was refused has no number.
+    if (watch > mailWatch && !this.#keyOf.has(watch)) return
+    this.#stream?.close()
     if (compactRevision === 0) return
-    const key = this.#keyOf.get(watch)
-    if (watch === mailWatch) {
-      this.#mailFrom = 0
-      this.#stream?.close()
-    } else if (key !== undefined) {
-      const followed = this.#keys.get(key) as Followed
-      followed.from = 0
-      this.#ask(key, followed)
-    }
+    // etcd has forgotten what came before: whoever may have missed something asks.
+    this.#mailFrom = Math.max(this.#mailFrom, compactRevision)
+    for (const followed of this.#keys.values()) followed.from = Math.max(followed.from, compactRevision)
     for (const claim of this.#setup.claims) this.#setup.ask(claim.key, claim.id)
   }
 
-  #readMail({ created, revision, changes }: WatchReply): void {
+  #readMail({ created, changes }: WatchReply): void {
     if (created && this.#failures > 0) {
       this.#failures = 0
       for (const key of this.#keys.keys()) {
         for (const { id } of this.#setup.claims.waitingFor(key)) this.#setup.ask(key, id)
       }
     }
-    if (changes.length > 0) this.#mailFrom = revision + 1
+    this.#mailFrom = Math.max(this.#mailFrom, revisionAfter(changes))
     for (const change of changes) if (!change.removed) this.#deliver(change)
   }
 
   #deliver({ pair }: Change): void {
-    const { keyspace, channel, heard } = this.#setup
+    const { keyspace, channel, claims, heard } = this.#setup
     const key = keyspace.keyOfMail(channel, pair.key)
-    this.#mails.add(key)
-    for (const { id, standing } of lettersIn(pair.value)) heard(key, id, standing)
+    for (const { id, standing } of lettersIn(pair.value)) {
+      if (claims.find(id) !== undefined) this.#mails.add(key)
+      heard(key, id, standing)
+    }
   }
 
-  #readEnds({ watch, revision, changes }: WatchReply): void {
+  #readEnds({ watch, changes }: WatchReply): void {
     const key = this.#keyOf.get(watch)
     const followed = key === undefined ? undefined : this.#keys.get(key)
     if (key === undefined || followed === undefined || changes.length === 0) return
-    followed.from = revision + 1
+    followed.from = Math.max(followed.from, revisionAfter(changes))
     for (const { removed, pair } of changes) {
       const { id } = this.#setup.keyspace.claimOfMarker(pair.key)
       // One of ours: its owner may not know.
       if (removed && this.#setup.claims.find(id) !== undefined) this.#setup.ask(key, id)
     }
     const first = this.#firstOf(key)
-    if (first === undefined) return
+    if (first === undefined) return this.unfollow(key)
     first.ahead = Math.max(0, first.ahead - changes.length)
     followed.timer ??= setTimeout(
       () => this.#look(key, followed),
@@ -226,6 +225,11 @@ export class NewsWatch {
     }
     return first
   }
+}
+
+/** The first revision that has not been heard of. The one in the head of a reply may be ahead of what it brings. */
+function revisionAfter(changes: readonly Change[]): number {
+  return (changes.at(-1)?.pair.modRevision ?? -1) + 1
 }
 
 interface Letter {

@@ -1,14 +1,16 @@
 import type { BatchedTransactions } from './batched-transactions.ts'
-import { isRefused } from './faults.ts'
+import { isLeaseGone, isRefused } from './faults.ts'
+import type { GarbageLease } from './garbage-lease.ts'
 import type { Keyspace } from './keyspace.ts'
 import type { Leases } from './leases.ts'
-import { isOnLease, range, remove, unchangedSince } from './messages.ts'
+import { isOnLease, put, range, remove, unchangedSince } from './messages.ts'
 import type { OwnClaim } from './own-claims.ts'
 
 export interface OverdueSetup {
   readonly transactions: BatchedTransactions
   readonly keyspace: Keyspace
   readonly leases: Leases
+  readonly garbage: GarbageLease
   readonly timeoutMs: number
 }
 
@@ -17,7 +19,34 @@ export interface OverdueSetup {
  * that is on another's lease by now is in other hands, and one that was put anew meanwhile has been renewed after all.
  * `unknown`: it may yet be done. Never rejects.
  */
-export async function endOverdue(
+export async function endOverdue(setup: OverdueSetup, claims: readonly OwnClaim[]): Promise<'removed' | 'unknown'> {
+  // First: what is made before that has a marker by then, and nothing is made after it.
+  const isOver = await forbid(
+    setup,
+    claims.filter(({ state }) => state === 'asked'),
+  )
+  const outcome = await removeMarkers(setup, claims)
+  return isOver ? outcome : 'unknown'
+}
+
+/** Sees to it that claims which may be on their way are not made any more. False: that is not known. */
+async function forbid(
+  { transactions, keyspace, garbage, timeoutMs }: OverdueSetup,
+  claims: readonly OwnClaim[],
+): Promise<boolean> {
+  if (claims.length === 0) return true
+  const lease = await garbage.leaseFor(0, timeoutMs)
+  if (lease === 0) return false
+  const outcomes = await transactions.write(
+    claims.map(({ id }) => ({ compare: [], success: [put(keyspace.over(id), '', lease)] })),
+    timeoutMs,
+  )
+  const faults = outcomes.flatMap((outcome) => ('fault' in outcome ? [outcome.fault] : []))
+  if (faults.some(isLeaseGone)) garbage.forget()
+  return faults.length === 0
+}
+
+async function removeMarkers(
   { transactions, keyspace, leases, timeoutMs }: OverdueSetup,
   claims: readonly OwnClaim[],
 ): Promise<'removed' | 'unknown'> {

@@ -9,7 +9,8 @@ export class OwnClaim implements Sleeper {
   readonly key: string
   readonly id: string
   readonly replaces: string | undefined
-  state: 'held' | 'waiting' = 'waiting'
+  /** `asked`: it is not known whether it was made, and it may be made yet. */
+  state: 'held' | 'waiting' | 'asked' = 'asked'
   /** How many stood before it when it was last answered. */
   ahead = 0
   /** When it is over unless it is renewed, on the clock of this process. */
@@ -96,13 +97,14 @@ export class OwnClaims {
       const known = this.#byId.get(id)
       if (known !== undefined && known.requests > 0) known.requests -= 1
       const standing = standings?.[index]
-      if (standing?.state === 'absent') {
+      // One that may be made yet is ended all the same: etcd's lease would keep it alive with the others.
+      if (standing?.state === 'absent' && known?.state !== 'asked') {
         if (known !== undefined) this.#forget(known)
         continue
       }
       if (standing?.state === 'held' || standing?.state === 'waiting') {
         this.#put(request, id, standing, now).lease = leaseOf(request)
-      } else if (standing !== undefined) this.#doubt(request, known, now)
+      } else if (standing?.state === 'unknown') this.#doubt(request, known, now)
       const claim = this.#byId.get(id)
       if (claim?.requests === 0) this.#alarm.set(claim, claim.endAt)
     }

@@ -3,6 +3,7 @@ import type { KeyDocument } from '../../core/key-document.ts'
 import type { Found } from './batched-transactions.ts'
 import { decodeDocument } from './document.ts'
 import type { Keyspace } from './keyspace.ts'
+import type { KnownTimes } from './leases-for-tests.ts'
 import { range, type Operation } from './messages.ts'
 
 /** A key as it was read or written. */
@@ -54,4 +55,29 @@ export function foundReading(keyspace: Keyspace, { found, revision: seenAt }: Fo
 /** Claims by their ids. What is damaged has none. */
 export function recordsOf(claims: KeyDocument['claims']): ReadonlyMap<string, ClaimRecord> {
   return new Map(claims.flatMap((record) => (record?.claim === undefined ? [] : [[record.claim.id, record]])))
+}
+
+/** What tells the times of a key's claims, which are not in its document. */
+export interface ClaimTimes {
+  readonly now: number
+  /** The lease that the marker of each living claim is on. */
+  readonly markers: ReadonlyMap<string, number>
+  /** What a test that moves time has been told. */
+  readonly known: (id: string) => KnownTimes | undefined
+  /** A claim that lives, with its times. */
+  readonly living: (record: ClaimRecord, lease: number) => ClaimRecord
+}
+
+/** The document with the times of its claims: those without a marker are over. */
+export function withTimes(document: KeyDocument, { now, markers, known, living }: ClaimTimes): KeyDocument {
+  if (!Array.isArray(document.claims)) return document
+  const claims = (document.claims as KeyDocument['claims']).map((record) => {
+    if (record?.claim === undefined) return record
+    const { id } = record.claim
+    const lease = markers.get(id)
+    if (lease === undefined) return { ...record, expiresAt: now }
+    const times = known(id)
+    return times === undefined ? living(record, lease) : { ...record, ...times }
+  })
+  return { ...document, claims }
 }

@@ -1,5 +1,5 @@
 import { keyOf } from '../../core/batcher.ts'
-import type { Request } from '../../core/driver.ts'
+import type { Request, Standing } from '../../core/driver.ts'
 import { LeaseholdError } from '../../core/errors.ts'
 
 /** Requests for one key in one transaction: each may put a marker, and etcd does only so much at once. */
@@ -16,6 +16,23 @@ export function refuseUnsupported(requests: readonly Request[]): void {
       throw new LeaseholdError('UNSUPPORTED', `The etcd store has no ${what}: etcd has no clock to judge that by.`)
     }
   }
+}
+
+/** Sends requests slice by slice. What was answered counts, and after a failure nothing more is sent. */
+export async function sendInSlices(
+  requests: readonly Request[],
+  send: (slice: readonly Request[]) => Promise<readonly Standing[]>,
+): Promise<readonly Standing[]> {
+  const standings: Standing[] = []
+  for (const slice of slicesOf(requests)) {
+    try {
+      standings.push(...(await send(slice)))
+    } catch (error) {
+      if (standings.length === 0) throw error
+      return requests.map((_, index) => standings[index] ?? { state: 'unknown', error })
+    }
+  }
+  return standings
 }
 
 /** The requests in their order, cut where there would be too many of one key. */

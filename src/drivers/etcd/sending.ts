@@ -11,7 +11,7 @@ import type { BatchedTransactions, Found } from './batched-transactions.ts'
 import { faultOf, isLeaseGone, isRefused } from './faults.ts'
 import type { LeasesForTests } from './leases-for-tests.ts'
 import { idOf } from './own-claims.ts'
-import { foundReading, nobody, readingOf, recordsOf, type Reading } from './reading.ts'
+import { foundReading, nobody, readingOf, recordsOf, withTimes, type Reading } from './reading.ts'
 import type { RecentKeys } from './recent-keys.ts'
 import { Writing, type WritingSetup } from './writing.ts'
 
@@ -150,23 +150,20 @@ export class Sending implements DocumentSwapper<Reading> {
     for (const [index, key] of keys.entries()) this.#fresh.set(key, foundReading(keyspace, results[index] as Found))
   }
 
-  /** The document with the ends of its claims: those without a marker are over. */
   #timed(key: string, { document, markers }: Reading, now: number): KeyDocument | undefined {
-    if (document === undefined || !Array.isArray(document.claims)) return document
+    if (document === undefined) return undefined
     const { claims, leases, keyspace, forTests, ownTime } = this.#setup
-    const timed = (document.claims as KeyDocument['claims']).map((record) => {
-      if (record?.claim === undefined) return record
-      const { id } = record.claim
-      const lease = markers.get(id)
-      if (lease === undefined) return { ...record, expiresAt: now }
-      const known = forTests?.known(keyspace.marker(key, id))
-      if (known !== undefined) return { ...record, ...known }
-      const own = leases.leftMs(lease) === undefined ? undefined : claims.find(id)
-      const leftMs = own === undefined ? record.ttlMs : Math.floor(own.endAt - ownTime())
-      // Only a marker that is gone says that a claim is over: a renewal of it may be under way, and writes nothing.
-      return { ...record, expiresAt: now + Math.min(record.ttlMs, Math.max(1, leftMs)) }
+    return withTimes(document, {
+      now,
+      markers,
+      known: (id) => forTests?.known(keyspace.marker(key, id)),
+      living: (record, lease) => {
+        const own = leases.leftMs(lease) === undefined ? undefined : claims.find(record.claim.id)
+        const leftMs = own === undefined ? record.ttlMs : Math.floor(own.endAt - ownTime())
+        // Only a marker that is gone says that a claim is over: a renewal of it may be under way, and writes nothing.
+        return { ...record, expiresAt: now + Math.min(record.ttlMs, Math.max(1, leftMs)) }
+      },
     })
-    return { ...document, claims: timed }
   }
 
   // ---- writing

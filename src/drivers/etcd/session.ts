@@ -10,6 +10,7 @@ import type { ConnectionOptions } from 'node:tls'
 import { describeEndpoint, type Endpoint } from './address.ts'
 import { answeredNo, CallFault, unanswered, unsent } from './faults.ts'
 import { frame, FrameReader } from './frames.ts'
+import { calls } from './messages.ts'
 
 export interface SessionSetup {
   readonly endpoint: Endpoint
@@ -32,6 +33,8 @@ export class Session {
   term = 0
   /** For every call, once signed in. */
   token: string | undefined
+  /** Somebody is signing in. */
+  signingIn: Promise<void> | undefined
   readonly #http: ClientHttp2Session
   #callsUnderWay = 0
   #usable = true
@@ -40,7 +43,7 @@ export class Session {
     this.#http = http
     this.where = where
     http.on('close', () => (this.#usable = false))
-    http.on('goaway', () => (this.#usable = false))
+    http.on('goaway', () => this.retire())
     http.unref()
   }
 
@@ -69,13 +72,18 @@ export class Session {
   }
 
   get usable(): boolean {
-    return this.#usable
+    // It has ended before it says so.
+    return this.#usable && !this.#http.destroyed
+  }
+
+  get over(): boolean {
+    return this.#http.destroyed
   }
 
   /** Sends one message and resolves with the one that comes back. */
   call(path: string, message: Buffer, timeoutMs: number): Promise<Buffer> {
     return new Promise((resolve, reject) => {
-      if (!this.#usable) {
+      if (!this.usable) {
         reject(unsent(this.where, new Error('the connection has ended')))
         return
       }
@@ -129,7 +137,7 @@ export class Session {
   /** Whether the other side still answers. */
   ping(timeoutMs: number): Promise<boolean> {
     return new Promise((resolve) => {
-      if (!this.#usable) return resolve(false)
+      if (!this.usable) return resolve(false)
       const timer = setTimeout(() => resolve(false), timeoutMs).unref()
       const answered = (error: Error | null): void => {
         clearTimeout(timer)
@@ -139,16 +147,17 @@ export class Session {
     })
   }
 
-  /** Takes no more calls. Those under way end by themselves. */
+  /** Takes no more calls, and ends when those under way have: streams begin anew elsewhere. */
   retire(): void {
-    if (!this.#usable) return
     this.#usable = false
-    this.#http.close()
+    if (this.#callsUnderWay === 0) this.close()
   }
 
+  /** Ends it, with all that is under way, once this turn of the event loop is over. */
   close(): void {
     this.#usable = false
-    this.#http.destroy()
+    // Node falls over if a connection ends from within something that it has just read from it.
+    setImmediate(() => this.#http.destroy())
   }
 
   /** Undefined: the connection takes no more. */
@@ -156,7 +165,7 @@ export class Session {
     try {
       return this.#http.request(headers, { endStream: false })
     } catch {
-      this.#usable = false
+      this.retire()
       return undefined
     }
   }
@@ -169,7 +178,8 @@ export class Session {
       te: 'trailers',
       'user-agent': 'leasehold',
       ...(timeoutMs !== undefined && { 'grpc-timeout': `${Math.min(99_999_999, Math.max(1, Math.ceil(timeoutMs)))}m` }),
-      ...(this.token !== undefined && { token: this.token }),
+      // etcd does not let in who signs in with a token that has ended.
+      ...(this.token !== undefined && path !== calls.authenticate && { token: this.token }),
     }
   }
 
@@ -177,7 +187,8 @@ export class Session {
   #count(change: 1 | -1): void {
     this.#callsUnderWay += change
     if (this.#http.destroyed) return
-    if (this.#callsUnderWay === 0) this.#http.unref()
+    if (this.#callsUnderWay === 0 && !this.#usable) this.close()
+    else if (this.#callsUnderWay === 0) this.#http.unref()
     else if (change === 1 && this.#callsUnderWay === 1) this.#http.ref()
   }
 }

@@ -75,6 +75,6 @@ async function putOnGarbage(
 
 /** How many claims a document has; below 0: it is no document of ours. */
 function claimsIn(value: Buffer): number {
-  const { document } = decodeDocument(value)
-  return document?.version === 1 && Number.isSafeInteger(document.lastFence) ? document.claims.length : -1
+  const { version, lastFence, claims } = decodeDocument(value).document ?? {}
+  return version === 1 && Number.isSafeInteger(lastFence) && Array.isArray(claims) ? claims.length : -1
 }

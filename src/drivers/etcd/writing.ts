@@ -54,7 +54,7 @@ export class Writing {
 
   /** The transaction that brings a key from what was read to what the rule made of it. */
   async transaction(swap: Swap<Reading>): Promise<Written> {
-    const { keyspace, garbage, channel, hasMail, claims } = this.#setup
+    const { keyspace, garbage, channel, hasMail } = this.#setup
     const { key, document, revision: before } = swap
     const compare = [unchangedSince(keyspace.document(key), before.revision)]
     const markers = new Map<string, number>()
@@ -66,14 +66,15 @@ export class Writing {
       if (at === undefined && before.records.get(id)?.enteredAt === record.enteredAt) continue
       const wanted = await this.#leaseFor(swap, record)
       markers.set(id, wanted)
-      if (at === wanted && claims.find(id)?.isUncertain !== true) continue
+      if (!before.records.has(id)) compare.push(unchangedSince(keyspace.over(id), 0))
+      if (at === wanted && !this.mustMove(before, id, record.ttlMs)) continue
       success.push(put(keyspace.marker(key, id), '', wanted))
       if (at !== undefined) compare.push(exists(keyspace.marker(key, id)))
     }
     // Of very many, some go only with their lease: nobody speaks of them any more.
     const gone = Array.from(before.markers.keys()).filter((id) => !markers.has(id))
     for (const id of gone.slice(0, removalsMax)) success.push(remove(keyspace.marker(key, id)))
-    success.push(...this.#mail(swap).slice(0, mailsMax))
+    success.push(...(await this.#mail(swap)))
     if (hasMail(key)) success.push(remove(keyspace.mail(channel, key)))
     const lease = document.claims.length === 0 ? await garbage.leaseFor(document.lastFence, this.#leftMs()) : 0
     const text = encodeDocument(document, (id) => this.channelOf(id, before))
@@ -101,22 +102,23 @@ export class Writing {
     return leases.idFor(record.ttlMs)
   }
 
-  /** News for those that other drivers look after, on the lease of whoever it is for. */
-  #mail({ key, news, revision: before }: Swap<Reading>): Operation[] {
-    const { keyspace, channel } = this.#setup
-    const byChannel = new Map<string, { lease: number; letters: { id: string; standing: Standing }[] }>()
+  /** News for those that other drivers look after, where etcd forgets it: its reader need not come to remove it. */
+  async #mail({ key, news, revision: before }: Swap<Reading>): Promise<Operation[]> {
+    const { keyspace, channel, garbage } = this.#setup
+    const byChannel = new Map<string, { id: string; standing: Standing }[]>()
     for (const { record, standing } of news) {
       const { id } = record.claim
       const to = this.channelOf(id, before)
-      const lease = before.markers.get(id)
-      if (to === undefined || to === channel || lease === undefined) continue
-      const letters = byChannel.get(to)?.letters ?? []
-      letters.push({ id, standing })
-      byChannel.set(to, { lease, letters })
+      if (to === undefined || to === channel || !before.markers.has(id)) continue
+      const letters = byChannel.get(to)
+      if (letters === undefined) byChannel.set(to, [{ id, standing }])
+      else letters.push({ id, standing })
     }
-    return Array.from(byChannel, ([to, { lease, letters }]) =>
-      put(keyspace.mail(to, key), JSON.stringify(letters), lease),
-    )
+    const lease = byChannel.size === 0 ? 0 : await garbage.leaseFor(0, this.#leftMs())
+    // Without one it would lie around for ever, and it is only a hint.
+    if (lease === 0) return []
+    const mails = Array.from(byChannel, ([to, letters]) => put(keyspace.mail(to, key), JSON.stringify(letters), lease))
+    return mails.slice(0, mailsMax)
   }
 
   /** Whoever sends for a claim looks after it. */

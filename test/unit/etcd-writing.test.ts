@@ -1,0 +1,71 @@
+import { expect, test } from 'vitest'
+import type { ClaimRecord } from '../../src/core/claim-record.ts'
+import type { Claim, Request } from '../../src/core/driver.ts'
+import { GarbageLease } from '../../src/drivers/etcd/garbage-lease.ts'
+import { Keyspace } from '../../src/drivers/etcd/keyspace.ts'
+import { Leases } from '../../src/drivers/etcd/leases.ts'
+import { OwnClaims } from '../../src/drivers/etcd/own-claims.ts'
+import { recordsOf, type Reading } from '../../src/drivers/etcd/reading.ts'
+import { Writing } from '../../src/drivers/etcd/writing.ts'
+import { fakeTime } from '../../src/testing/index.ts'
+import { claimOf } from '../support/claims.ts'
+
+const ttlMs = 1000
+
+function waiter(claim: Claim, order: number): ClaimRecord {
+  const since = { enteredAt: 1, acquiredAt: 0, lastHeartbeat: 1, renewalCount: 0, expiresAt: ttlMs }
+  return { claim, state: 'waiting', order, fence: 0, ttlMs, detached: false, ...since }
+}
+
+test('what a renewal writes does not grow with those whose end was not answered: etcd does so much at once', async () => {
+  const time = fakeTime()
+  const { environment } = time
+  const node = { term: 1 }
+  const line = {
+    turns: 0,
+    session: async () => node,
+    call: async () => ({ data: Buffer.alloc(0), session: node, turn: 1 }),
+  }
+  const leases = new Leases({ line, now: () => environment.now(), secondsFor: () => 60 })
+  await leases.secure(ttlMs, ttlMs)
+  const lease = leases.idFor(ttlMs)
+  const claims = new OwnClaims(environment, () => Promise.resolve('unknown'))
+  const waiting = Array.from({ length: 200 }, () => claimOf('a', { ttlMs }))
+  for (const claim of waiting) {
+    const request: Request = { op: 'claim', claim }
+    await claims.begin([request])
+    claims.note([request], [{ state: 'waiting', ahead: 0, ttlMs, againMs: ttlMs }], () => lease)
+  }
+  await time.advance(ttlMs)
+  const [one] = waiting as [Claim]
+  expect(claims.find(one.id)?.isUncertain).toBe(true)
+  const document = { version: 1, lastFence: 1, claims: waiting.map(waiter) }
+  const before: Reading = {
+    revision: 5,
+    seenAt: 5,
+    document,
+    markers: new Map(waiting.map(({ id }) => [id, lease])),
+    records: recordsOf(document.claims),
+    channels: new Map(),
+  }
+  const writing = new Writing(
+    {
+      keyspace: new Keyspace('locks'),
+      leases,
+      garbage: new GarbageLease(
+        line as never,
+        () => 0,
+        () => 0,
+      ),
+      claims,
+      channel: 'ours',
+      hasMail: () => false,
+    },
+    new Map([[one.id, { op: 'renew', key: 'a', id: one.id, ttlMs }]]),
+    () => ttlMs,
+  )
+  const { transaction } = await writing.transaction({ key: 'a', document, revision: before, idle: false, news: [] })
+  // Its own marker, and the document.
+  expect(transaction.success).toHaveLength(2)
+  claims.clear()
+})
