@@ -176,12 +176,13 @@ export class Listener {
       ...(typeof body === 'string' && { 'content-length': Buffer.byteLength(body) }),
     })
     if (typeof body === 'string') return void response.end(body)
-    const stream = new EventStream(response, body, () => {
+    const stream = new EventStream(response, () => {
       this.#streams.delete(stream)
       this.#metrics.streamsUnderWay = this.#streams.size
     })
     this.#streams.add(stream)
     this.#metrics.streamsUnderWay = this.#streams.size
+    stream.start(body)
   }
 }
 
