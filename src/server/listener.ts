@@ -9,6 +9,7 @@ import { EventStream } from './event-stream.ts'
 import { carryOut, enter, type Door, type Entered } from './exchange.ts'
 import type { ServerMetrics } from './metrics.ts'
 import { internalFault, invalid, Refusal, refusalOf, tooMuch } from './refusal.ts'
+import { writeAnswer } from './write-answer.ts'
 
 /** Certificate and key, as PEM. */
 export interface TlsOptions {
@@ -175,7 +176,7 @@ export class Listener {
       ...(isLast && { connection: 'close' }),
       ...(typeof body === 'string' && { 'content-length': Buffer.byteLength(body) }),
     })
-    if (typeof body === 'string') return void response.end(body)
+    if (typeof body === 'string') return writeAnswer(response, body, this.door.limits.readWithinMs)
     const stream = new EventStream(response, () => {
       this.#streams.delete(stream)
       this.#metrics.streamsUnderWay = this.#streams.size

@@ -1,6 +1,8 @@
 /** Answers that go on, and answers that nobody reads. */
-import { expect, describe, test } from 'vitest'
-import { events, type EventSource, type Route } from '../../src/server/index.ts'
+import { once } from 'node:events'
+import { connect as connectSocket } from 'node:net'
+import { describe, expect, onTestFinished, test } from 'vitest'
+import { events, text, type EventSource, type Route } from '../../src/server/index.ts'
 import { get } from '../support/called.ts'
 import { eventually } from '../support/eventually.ts'
 import { startServer } from '../support/started-server.ts'
@@ -42,4 +44,25 @@ describe('a stream of a route of your own', () => {
     await eventually(async () => (await streamsUnderWay(url)) === '0', 'the end of the stream')
     expect(complaints.join()).toContain('the source is broken')
   })
+})
+
+test('an answer that is not read is not kept', async () => {
+  let gone = false
+  const long: Route = {
+    method: 'GET',
+    path: '/long',
+    right: 'look',
+    summary: 'A test.',
+    handle({ signal }) {
+      signal.addEventListener('abort', () => (gone = true))
+      return text('x'.repeat(50_000_000))
+    },
+  }
+  const { url } = await startServer({ routes: [long], limits: { readWithinMs: 50 } })
+  const socket = connectSocket(Number(new URL(url).port), '127.0.0.1')
+  onTestFinished(() => void socket.destroy())
+  socket.on('error', () => {})
+  socket.write('GET /long HTTP/1.1\r\nhost: localhost\r\n\r\n')
+  await once(socket, 'readable')
+  await eventually(() => gone, 'the end of the connection')
 })
