@@ -54,7 +54,9 @@ export class Listener {
       maxHeaderSize: Math.max(headBytesMax, 2 * door.limits.urlLengthMax),
     }
     const heard = (request: IncomingMessage, response: ServerResponse): void => void this.#hear(request, response)
-    this.#server = tls === undefined ? createHttp(options, heard) : secureServer({ ...options, ...tls }, heard)
+    // Node gives a handshake two minutes, and asks for no head before that.
+    const secured = tls && { ...options, ...tls, handshakeTimeout: headersWithinMs }
+    this.#server = secured === undefined ? createHttp(options, heard) : secureServer(secured, heard)
     this.#server.maxConnections = connectionsMax
     this.#server.on('clientError', (error, socket) => this.#clientFaults.answer(error, socket))
   }

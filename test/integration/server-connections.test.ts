@@ -1,10 +1,14 @@
-/** Answers that go on, and answers that nobody reads. */
+/** Connections that are kept: streams, and callers who do not read, say nothing or never close. */
 import { once } from 'node:events'
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { connect as connectSocket } from 'node:net'
+import { tmpdir } from 'node:os'
+import path from 'node:path'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { events, text, type EventSource, type Route } from '../../src/server/index.ts'
 import { get } from '../support/called.ts'
 import { eventually } from '../support/eventually.ts'
+import { makePrivateCa } from '../support/private-ca.ts'
 import { startServer } from '../support/started-server.ts'
 
 function streamRoute(path: string, attach: EventSource['attach']): Route {
@@ -65,4 +69,35 @@ test('an answer that is not read is not kept', async () => {
   socket.write('GET /long HTTP/1.1\r\nhost: localhost\r\n\r\n')
   await once(socket, 'readable')
   await eventually(() => gone, 'the end of the connection')
+})
+
+test('a TLS handshake that does not end is cut off, as a head that does not', async () => {
+  const folder = mkdtempSync(path.join(tmpdir(), 'leasehold-tls-'))
+  onTestFinished(() => rmSync(folder, { recursive: true }))
+  const { certificateFile, keyFile } = makePrivateCa(folder)
+  const tls = { cert: readFileSync(certificateFile), key: readFileSync(keyFile) }
+  const { url } = await startServer({ tls, limits: { headersWithinMs: 50 } })
+  for (const beginning of ['', '\x16\x03\x01']) {
+    const socket = connectSocket(Number(new URL(url).port), '127.0.0.1')
+    onTestFinished(() => void socket.destroy())
+    socket.write(beginning)
+    socket.resume()
+    await once(socket, 'close')
+  }
+})
+
+test.each([
+  ['is no HTTP', 'HELLO\r\n\r\n'],
+  ['is too long', `GET / HTTP/1.1\r\nlong: ${'x'.repeat(20_000)}`],
+  ['is too slow', 'GET / HT'],
+])('a connection whose head %s is closed, also if its caller does not close it', async (_, head) => {
+  const { url } = await startServer({ limits: { connectionsMax: 1, headersWithinMs: 50 } })
+  const socket = connectSocket({ port: Number(new URL(url).port), host: '127.0.0.1', allowHalfOpen: true })
+  onTestFinished(() => void socket.destroy())
+  socket.on('error', () => {})
+  socket.write(head)
+  socket.resume()
+  await once(socket, 'end')
+  const another = async (): Promise<boolean> => (await get(`${url}/healthz`)).status === 200
+  await eventually(() => another().catch(() => false), 'room for another')
 })
