@@ -11,8 +11,8 @@ import { eventually } from '../support/eventually.ts'
 import { makePrivateCa } from '../support/private-ca.ts'
 import { startServer } from '../support/started-server.ts'
 
-function streamRoute(path: string, attach: EventSource['attach']): Route {
-  return { method: 'GET', path, right: 'look', summary: 'A test.', handle: () => events({ attach }) }
+function streamRoute(place: string, attach: EventSource['attach']): Route {
+  return { method: 'GET', path: place, right: 'look', summary: 'A test.', handle: () => events({ attach }) }
 }
 
 async function streamsUnderWay(url: string): Promise<string | undefined> {
