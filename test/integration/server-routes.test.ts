@@ -6,7 +6,7 @@ import { describe, expect, onTestFinished, test } from 'vitest'
 import type { Claim, LockDriver, Request } from '../../src/core/driver.ts'
 import { http } from '../../src/drivers/http.ts'
 import { memory } from '../../src/drivers/memory.ts'
-import { createLocks } from '../../src/index.ts'
+import { createLocks, LeaseholdError } from '../../src/index.ts'
 import { json, serve, type Route } from '../../src/server/index.ts'
 import { Sessions } from '../../src/server/sessions.ts'
 import { fakeTime } from '../../src/testing/index.ts'
@@ -361,6 +361,26 @@ describe('operators see', () => {
       tokens: [{ name: 'a', token: 'a'.repeat(16), namespaces: '*', rights: ['look'] }],
     })
     expect(await get(`${url}/healthz`)).toMatchObject({ status: 503, value: { status: 'store-down' } })
+  })
+
+  test('in the log that the store fails, at once and then once a minute', async () => {
+    const complaints: string[] = []
+    const logger = { debug: () => {}, info: () => {}, warn: (message: string) => void complaints.push(message) }
+    const time = fakeTime()
+    const driver = memory()
+    const gone = new LeaseholdError('UNAVAILABLE', 'Nobody answers.', { reason: 'network' })
+    driver.send = () => Promise.reject(gone)
+    driver.list = () => Promise.reject(gone)
+    const { url } = await startServer({ driver, logger, environment: time.environment })
+    const releases = [1, 2, 3].map(() => ({ op: 'release', key, id: 'x' }) as const)
+    await postRequests(url, releases)
+    expect(await get(`${url}/v1/keys`)).toMatchObject({ status: 503 })
+    expect(complaints).toEqual(['the store failed: UNAVAILABLE: Nobody answers.'])
+    time.block(60_000)
+    expect(await get(`${url}/v1/keys`)).toMatchObject({ status: 503 })
+    expect(complaints.slice(1)).toEqual([
+      'the store failed: UNAVAILABLE: Nobody answers. (4 times since this was last told)',
+    ])
   })
 
   test('500 without inner detail where a route fails, and the detail in the log', async () => {
