@@ -10,6 +10,7 @@ import { createLocks, LeaseholdError } from '../../src/index.ts'
 import { json, serve, type Route } from '../../src/server/index.ts'
 import { Sessions } from '../../src/server/sessions.ts'
 import { fakeTime } from '../../src/testing/index.ts'
+import { around } from '../support/around.ts'
 import { get, post, postRequests } from '../support/called.ts'
 import { claimOf } from '../support/claims.ts'
 import { startServer } from '../support/started-server.ts'
@@ -320,6 +321,10 @@ describe('the OpenAPI document', () => {
     check('/v1/requests', 'post', '200', unknown.value)
     check('/v1/store', 'get', '200', (await get(`${url}/v1/store`)).value)
     check('/healthz', 'get', '200', (await get(`${url}/healthz`)).value)
+    const broken = await startServer({ driver: around(memory(), { list: () => Promise.reject(new Error('gone')) }) })
+    const down = await get(`${broken.url}/healthz`)
+    expect(down.status).toBe(503)
+    check('/healthz', 'get', 'default', down.value)
     check('/v1/requests', 'post', 'default', (await post(`${url}/v1/requests`, '{}')).value)
     expect(checkBody({ requests: [{ op: 'steal' }] })).toBe(false)
     expect(checkBody({ requests: [{ op: 'claim', claim: { ...whole, ttlMs: 0 } }] })).toBe(false)
@@ -360,7 +365,8 @@ describe('operators see', () => {
       driver,
       tokens: [{ name: 'a', token: 'a'.repeat(16), namespaces: '*', rights: ['look'] }],
     })
-    expect(await get(`${url}/healthz`)).toMatchObject({ status: 503, value: { status: 'store-down' } })
+    const answer = await get(`${url}/healthz`)
+    expect(answer).toMatchObject({ status: 503, value: { error: { code: 'UNAVAILABLE', reason: 'store' } } })
   })
 
   test('in the log that the store fails, at once and then once a minute', async () => {
