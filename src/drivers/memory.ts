@@ -7,7 +7,7 @@
 import { admit } from '../core/admission.ts'
 import { keyOf } from '../core/batcher.ts'
 import { listed, type ClaimRecord } from '../core/claim-record.ts'
-import type { Heard, KeyPage, ListQuery, LockDriver, Request, Standing, Supports } from '../core/driver.ts'
+import type { Heard, KeyPage, ListQuery, LockDriver, Request, Standing } from '../core/driver.ts'
 import { monotonicMs } from '../core/time/environment.ts'
 import { LeaseholdError } from '../core/errors.ts'
 import { fenceFloor } from '../core/fence.ts'
@@ -36,8 +36,6 @@ const memoryNames: OptionNames<MemoryOptions> = { name: true, clock: true }
 const keysKeptAnyway = 1000
 /** A holder that is over for so long will not be asked for: its process died under a name used once. */
 const abandonedAfterMs = 3_600_000
-
-const supports: Supports = { ...fullSupport, ttlMaxMs: Number.MAX_SAFE_INTEGER }
 
 const systemClock: MemoryClock = { now: monotonicMs, wall: () => Date.now() }
 
@@ -137,7 +135,7 @@ function isAbandoned(state: KeyState, now: number): boolean {
 
 class MemoryDriver implements LockDriver {
   readonly name = 'memory'
-  readonly supports = supports
+  readonly supports = fullSupport
   readonly store: unknown
   readonly #store: MemoryStore
   readonly #listening: Disposable[] = []

@@ -19,7 +19,8 @@ export class ClientFaults {
     const calls = [...(this.#unanswered.get(socket) ?? [])]
     // What comes behind a whole call would be answered in the place of that one, which is being carried out.
     const isBehind = calls.some(({ complete }) => complete)
-    if (!socket.writable || error.code === 'ECONNRESET' || isBehind) return void socket.destroy()
+    // What fails before there is HTTP, as a TLS handshake that never ends, cannot be written to: it would be kept for good.
+    if (!socket.writable || !isOfHttp(error) || isBehind) return void socket.destroy()
     const [status, message] =
       error.code === 'HPE_HEADER_OVERFLOW'
         ? ['431 Request Header Fields Too Large', 'The head of the request is too long.']
@@ -28,6 +29,12 @@ export class ClientFaults {
           : ['400 Bad Request', 'This is not HTTP.']
     const body = JSON.stringify({ error: { code: 'INVALID', message } })
     const head = `HTTP/1.1 ${status}\r\ncontent-type: application/json; charset=utf-8\r\nconnection: close`
-    socket.end(`${head}\r\ncontent-length: ${Buffer.byteLength(body)}\r\n\r\n${body}`)
+    // Not left to the caller, who may never close its side.
+    socket.end(`${head}\r\ncontent-length: ${Buffer.byteLength(body)}\r\n\r\n${body}`, () => socket.destroy())
   }
+}
+
+/** Whether Node's parser, or its time limit for a request, has complained. */
+function isOfHttp({ code = '' }: NodeJS.ErrnoException): boolean {
+  return code.startsWith('HPE_') || code === 'ERR_HTTP_REQUEST_TIMEOUT'
 }

@@ -15,15 +15,21 @@ export class EventStream {
   #open = true
 
   /** The head of the response has been written. `ended` is called once. */
-  constructor(response: ServerResponse, source: EventSource, ended: () => void) {
+  constructor(response: ServerResponse, ended: () => void) {
     this.#response = response
     this.#ended = ended
     this.#timer = setInterval(() => this.#write(':\n\n'), commentEveryMs).unref()
     response.on('close', () => this.#letGo())
+  }
+
+  /** Called once. Throws what the source throws; the response is to be destroyed then. */
+  start(source: EventSource): void {
     // Out at once: the caller sees that it is being told.
     this.#write(':\n\n')
-    this.#source = source.attach((event, data) => this.#write(`event: ${event}\ndata: ${JSON.stringify(data)}\n\n`))
-    if (!this.#open) this.#source[Symbol.dispose]()
+    const attached = source.attach((event, data) => this.#write(`event: ${event}\ndata: ${JSON.stringify(data)}\n\n`))
+    // It may have said more than anybody reads already.
+    if (this.#open) this.#source = attached
+    else attached[Symbol.dispose]()
   }
 
   end(): void {

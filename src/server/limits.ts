@@ -21,6 +21,8 @@ export interface Limits {
   readonly headersWithinMs: number
   /** How long its body may take. 10 s unless told. */
   readonly bodyWithinMs: number
+  /** How long a caller may leave off reading its answer. 30 s unless told. */
+  readonly readWithinMs: number
   /** How long calls under way may take to finish when the server closes. 10 s unless told. */
   readonly drainWithinMs: number
 }
@@ -35,6 +37,7 @@ const defaults: Limits = {
   urlLengthMax: 8192,
   headersWithinMs: 10_000,
   bodyWithinMs: 10_000,
+  readWithinMs: 30_000,
   drainWithinMs: 10_000,
 }
 

@@ -9,6 +9,7 @@ import { EventStream } from './event-stream.ts'
 import { carryOut, enter, type Door, type Entered } from './exchange.ts'
 import type { ServerMetrics } from './metrics.ts'
 import { internalFault, invalid, Refusal, refusalOf, tooMuch } from './refusal.ts'
+import { writeAnswer } from './write-answer.ts'
 
 /** Certificate and key, as PEM. */
 export interface TlsOptions {
@@ -53,7 +54,9 @@ export class Listener {
       maxHeaderSize: Math.max(headBytesMax, 2 * door.limits.urlLengthMax),
     }
     const heard = (request: IncomingMessage, response: ServerResponse): void => void this.#hear(request, response)
-    this.#server = tls === undefined ? createHttp(options, heard) : secureServer({ ...options, ...tls }, heard)
+    // Node gives a handshake two minutes, and asks for no head before that.
+    const secured = tls && { ...options, ...tls, handshakeTimeout: headersWithinMs }
+    this.#server = secured === undefined ? createHttp(options, heard) : secureServer(secured, heard)
     this.#server.maxConnections = connectionsMax
     this.#server.on('clientError', (error, socket) => this.#clientFaults.answer(error, socket))
   }
@@ -175,13 +178,14 @@ export class Listener {
       ...(isLast && { connection: 'close' }),
       ...(typeof body === 'string' && { 'content-length': Buffer.byteLength(body) }),
     })
-    if (typeof body === 'string') return void response.end(body)
-    const stream = new EventStream(response, body, () => {
+    if (typeof body === 'string') return writeAnswer(response, body, this.door.limits.readWithinMs)
+    const stream = new EventStream(response, () => {
       this.#streams.delete(stream)
       this.#metrics.streamsUnderWay = this.#streams.size
     })
     this.#streams.add(stream)
     this.#metrics.streamsUnderWay = this.#streams.size
+    stream.start(body)
   }
 }
 

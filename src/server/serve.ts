@@ -7,6 +7,7 @@ import { checkOptions, type OptionNames } from '../core/option-names.ts'
 import { toWireStanding } from '../core/wire/wire-standing.ts'
 import { version } from '../index.ts'
 import type { Route } from './call.ts'
+import { FaultLog } from './fault-log.ts'
 import { Health } from './health.ts'
 import { isLoopback } from './host-check.ts'
 import { resolveLimits, type Limits } from './limits.ts'
@@ -18,7 +19,7 @@ import { keysRoute } from './routes/keys.ts'
 import { metricsRoute } from './routes/metrics.ts'
 import { newsRoute } from './routes/news.ts'
 import { openapiRoute } from './routes/openapi.ts'
-import { faultDescriber, requestsRoute } from './routes/requests.ts'
+import { describeFault, requestsRoute } from './routes/requests.ts'
 import { storeRoute } from './routes/store.ts'
 import { Sessions } from './sessions.ts'
 import { StoreGate, type StoreAccess } from './store-gate.ts'
@@ -114,12 +115,12 @@ class OpenServer implements LeaseholdServer {
   ) {
     const { limits, book, logger, environment = systemEnvironment(), routes = [] } = options
     const metrics = new ServerMetrics()
-    const describe = faultDescriber(logger)
-    const sessions = new Sessions(environment, limits.claimsMax, (standing) => toWireStanding(standing, describe))
-    const gate = new StoreGate(driver, environment, sessions, metrics)
+    const sessions = new Sessions(environment, limits.claimsMax, (standing) => toWireStanding(standing, describeFault))
+    const faults = new FaultLog(logger, environment)
+    const gate = new StoreGate(driver, environment, { sessions, metrics, faults })
     const health = new Health(gate, metrics)
     const own: readonly Route[] = [
-      requestsRoute(gate, limits, describe, book !== undefined, environment),
+      requestsRoute(gate, limits, book !== undefined, environment),
       keysRoute(gate),
       storeRoute(gate, limits),
       newsRoute(sessions),

@@ -3,6 +3,7 @@ import type { KeyPage, ListQuery, LockDriver, Request, Standing, Supports } from
 import type { Environment } from '../core/time/environment.ts'
 import { LeaseholdError } from '../core/errors.ts'
 import type { Grant } from './call.ts'
+import type { FaultLog } from './fault-log.ts'
 import type { ServerMetrics } from './metrics.ts'
 import type { Sessions } from './sessions.ts'
 
@@ -25,21 +26,30 @@ export interface SeenEviction {
   readonly standing: Standing
 }
 
-/** The one way from routes to the store: everything passes here, and is counted. */
+/** Who takes part in what passes the gate. */
+export interface GateKeepers {
+  readonly sessions: Sessions
+  readonly metrics: ServerMetrics
+  readonly faults: FaultLog
+}
+
+/** The one way from routes to the store: everything passes here, is counted, and told to the log when it fails. */
 export class StoreGate implements StoreAccess {
   readonly #driver: LockDriver
   readonly #batcher: Batcher
   readonly #sessions: Sessions
   readonly #metrics: ServerMetrics
+  readonly #faults: FaultLog
   readonly #listening: Disposable | undefined
   readonly #evictionHeard: ((eviction: SeenEviction) => void)[] = []
 
-  constructor(driver: LockDriver, environment: Environment, sessions: Sessions, metrics: ServerMetrics) {
+  constructor(driver: LockDriver, environment: Environment, { sessions, metrics, faults }: GateKeepers) {
     this.#driver = driver
     // Calls arrive on many connections, each in a tick of its own: the turn is over when all of them have been read.
     this.#batcher = new Batcher(driver, { ...environment, defer: (action) => void setImmediate(action) })
     this.#sessions = sessions
     this.#metrics = metrics
+    this.#faults = faults
     this.#listening = driver.listen?.((key, id, news) => sessions.tell(key, id, news))
   }
 
@@ -51,8 +61,14 @@ export class StoreGate implements StoreAccess {
     return this.#driver.supports
   }
 
-  list(query: ListQuery): Promise<KeyPage> {
-    return this.#driver.list(query)
+  async list(query: ListQuery): Promise<KeyPage> {
+    try {
+      return await this.#driver.list(query)
+    } catch (error) {
+      // A place to go on from may make no sense: its caller is told so.
+      if (!(error instanceof LeaseholdError && error.code === 'INVALID')) this.#faults.note(error)
+      throw error
+    }
   }
 
   onEviction(heard: (eviction: SeenEviction) => void): void {
@@ -71,6 +87,7 @@ export class StoreGate implements StoreAccess {
     } catch (error) {
       // Another server, whose store does not say.
       if (error instanceof LeaseholdError && error.code === 'UNSUPPORTED') return undefined
+      this.#faults.note(error)
       throw error
     }
   }
@@ -87,6 +104,7 @@ export class StoreGate implements StoreAccess {
           answered: (_, standing) => {
             this.#sessions.answered(session, request, standing)
             this.#metrics.requestAnswered(request.op, standing.state)
+            if (standing.state === 'unknown') this.#faults.note(standing.error)
             standings[index] = standing
             missing -= 1
             if (missing === 0) resolve(standings)

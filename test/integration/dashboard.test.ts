@@ -9,7 +9,7 @@ import { createLocks } from '../../src/index.ts'
 import { serve, type ServeOptions, type TokenOptions } from '../../src/server/index.ts'
 import { dashboard } from '../../src/server/operators.ts'
 import { fakeTime } from '../../src/testing/fake-time.ts'
-import { get, post, type Called } from '../support/called.ts'
+import { get, post, postRequests, type Called } from '../support/called.ts'
 import { claim, claimOf, release } from '../support/claims.ts'
 import { eventually } from '../support/eventually.ts'
 
@@ -120,6 +120,14 @@ test('locks are listed page by page, and no answer has the id of a claim', async
     expect(status).toBe(200)
     for (const { id } of claims) expect(text).not.toContain(id)
   }
+})
+
+test('a claim that would outlast every calendar is refused, and hides no other', async () => {
+  const { url } = await start()
+  const longest = claimOf('other/named:for-ever', { ttlMs: Number.MAX_SAFE_INTEGER })
+  const answer = await postRequests(url, [{ op: 'claim', claim: longest }], tokenOf('worker'))
+  expect(answer).toMatchObject({ status: 400, value: message(/ttlMs must be from 1 to 31536000000/) })
+  expect(await get(`${url}/v1/locks`, tokenOf('viewer'))).toMatchObject({ status: 200, value: { locks: [{ key }] } })
 })
 
 describe('an eviction', () => {

@@ -8,7 +8,7 @@ import type { LockDriver, Request, Standing } from '../../src/core/driver.ts'
 import { http, type HttpOptions } from '../../src/drivers/http.ts'
 import { memory } from '../../src/drivers/memory.ts'
 import { quorum } from '../../src/drivers/quorum.ts'
-import { connect, createLocks, type Locks } from '../../src/index.ts'
+import { connect, createLocks, type LeaseholdError, type Locks } from '../../src/index.ts'
 import { serve, type LeaseholdServer, type ServeOptions } from '../../src/server/index.ts'
 import { claim, claimOf, release, renew } from '../support/claims.ts'
 import { eventually } from '../support/eventually.ts'
@@ -347,6 +347,27 @@ test('what is under way when a driver is closed is not asked again over another 
   await eventually(() => proxy.connections === 0, 'the end of the connections')
   expect(asked.length).toBe(1)
   for (const answer of asked) answer()
+})
+
+test('what still waits for a connection when a driver is closed is never sent', async () => {
+  const driver = memory()
+  let asked = 0
+  // Never answers: all connections are in use.
+  driver.send = (requests) => new Promise(() => (asked += requests.length))
+  const server = await start({ driver, limits: { drainWithinMs: 1 } })
+  const client = await open({ url: server.url, answerWithinMs: 600_000 })
+  const outcomes = Array.from({ length: 100 }, (_, index) =>
+    client.send([{ op: 'release', key: `default/named:${index}`, id: 'mine' }]).then(
+      ([standing]) => standing?.state,
+      (error: LeaseholdError) => error.code,
+    ),
+  )
+  await eventually(() => asked === 64, 'the calls')
+  await client.close()
+  const settled = await Promise.all(outcomes)
+  expect(settled.filter((outcome) => outcome === 'unknown')).toHaveLength(64)
+  expect(settled.filter((outcome) => outcome === 'CLOSED')).toHaveLength(36)
+  expect(asked).toBe(64)
 })
 
 test('a server that takes less than the one before it is asked what it takes', async () => {

@@ -6,10 +6,11 @@ import { describe, expect, onTestFinished, test } from 'vitest'
 import type { Claim, LockDriver, Request } from '../../src/core/driver.ts'
 import { http } from '../../src/drivers/http.ts'
 import { memory } from '../../src/drivers/memory.ts'
-import { createLocks } from '../../src/index.ts'
+import { createLocks, LeaseholdError } from '../../src/index.ts'
 import { json, serve, type Route } from '../../src/server/index.ts'
 import { Sessions } from '../../src/server/sessions.ts'
 import { fakeTime } from '../../src/testing/index.ts'
+import { around } from '../support/around.ts'
 import { get, post, postRequests } from '../support/called.ts'
 import { claimOf } from '../support/claims.ts'
 import { startServer } from '../support/started-server.ts'
@@ -320,6 +321,10 @@ describe('the OpenAPI document', () => {
     check('/v1/requests', 'post', '200', unknown.value)
     check('/v1/store', 'get', '200', (await get(`${url}/v1/store`)).value)
     check('/healthz', 'get', '200', (await get(`${url}/healthz`)).value)
+    const broken = await startServer({ driver: around(memory(), { list: () => Promise.reject(new Error('gone')) }) })
+    const down = await get(`${broken.url}/healthz`)
+    expect(down.status).toBe(503)
+    check('/healthz', 'get', 'default', down.value)
     check('/v1/requests', 'post', 'default', (await post(`${url}/v1/requests`, '{}')).value)
     expect(checkBody({ requests: [{ op: 'steal' }] })).toBe(false)
     expect(checkBody({ requests: [{ op: 'claim', claim: { ...whole, ttlMs: 0 } }] })).toBe(false)
@@ -360,7 +365,28 @@ describe('operators see', () => {
       driver,
       tokens: [{ name: 'a', token: 'a'.repeat(16), namespaces: '*', rights: ['look'] }],
     })
-    expect(await get(`${url}/healthz`)).toMatchObject({ status: 503, value: { status: 'store-down' } })
+    const answer = await get(`${url}/healthz`)
+    expect(answer).toMatchObject({ status: 503, value: { error: { code: 'UNAVAILABLE', reason: 'store' } } })
+  })
+
+  test('in the log that the store fails, at once and then once a minute', async () => {
+    const complaints: string[] = []
+    const logger = { debug: () => {}, info: () => {}, warn: (message: string) => void complaints.push(message) }
+    const time = fakeTime()
+    const driver = memory()
+    const gone = new LeaseholdError('UNAVAILABLE', 'Nobody answers.', { reason: 'network' })
+    driver.send = () => Promise.reject(gone)
+    driver.list = () => Promise.reject(gone)
+    const { url } = await startServer({ driver, logger, environment: time.environment })
+    const releases = [1, 2, 3].map(() => ({ op: 'release', key, id: 'x' }) as const)
+    await postRequests(url, releases)
+    expect(await get(`${url}/v1/keys`)).toMatchObject({ status: 503 })
+    expect(complaints).toEqual(['the store failed: UNAVAILABLE: Nobody answers.'])
+    time.block(60_000)
+    expect(await get(`${url}/v1/keys`)).toMatchObject({ status: 503 })
+    expect(complaints.slice(1)).toEqual([
+      'the store failed: UNAVAILABLE: Nobody answers. (4 times since this was last told)',
+    ])
   })
 
   test('500 without inner detail where a route fails, and the detail in the log', async () => {

@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import type { LockDriver } from '../../src/core/driver.ts'
 import { memory } from '../../src/drivers/memory.ts'
+import type { Grant } from '../../src/server/call.ts'
 import { ChangeWatch } from '../../src/server/operators/change-watch.ts'
 import { changesBetween } from '../../src/server/operators/changes.ts'
 import { lookAt } from '../../src/server/operators/reading.ts'
@@ -172,6 +173,21 @@ describe('the watch', () => {
     expect(own.events()).toEqual(['change', 'totals', 'change', 'totals'])
     all.stop()
     own.stop()
+  })
+
+  test('goes through what a token may see once a look, however many watch with it', async () => {
+    const { time, driver } = bench()
+    await claim(driver, claimOf(key))
+    let asked = 0
+    const grant = grantFor(['default'])
+    const counting: Grant = { ...grant, covers: (namespace) => (asked += 1) > 0 && grant.covers(namespace) }
+    const watch = new ChangeWatch({ store: driver, environment: time.environment, evicted: () => undefined })
+    const stops = Array.from({ length: 50 }, () => watch.source(counting).attach(() => {}))
+    await time.advance(0)
+    expect(asked).toBe(1)
+    await time.advance(1000)
+    expect(asked).toBe(2)
+    for (const stop of stops) stop[Symbol.dispose]()
   })
 
   test('says when the store does not answer, and what has changed when it does again', async () => {

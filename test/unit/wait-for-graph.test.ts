@@ -1,5 +1,9 @@
 import { expect, test } from 'vitest'
+import type { Request } from '../../src/core/driver.ts'
 import { findDeadlocks, standingInBoth } from '../../src/core/parties/wait-for-graph.ts'
+import { memory } from '../../src/drivers/memory.ts'
+import { lookAt } from '../../src/server/operators/reading.ts'
+import { claimOf } from '../support/claims.ts'
 import { Crowd } from './wait-for/crowd.ts'
 
 const runs = 10_000
@@ -36,4 +40,25 @@ test(`in ${runs} random runs nobody is told of a deadlock who would have got on,
   expect(deadlocked).toBeGreaterThan(runs / 10)
   expect(free).toBeGreaterThan(runs / 10)
   expect(alarms).toBeGreaterThan(runs / 50)
+})
+
+test('a circle of ten thousand is found, and in a line of ten thousand nobody is stuck', async () => {
+  const count = 10_000
+  const keyOf = (place: number): string => `default/named:${place}`
+  const ring = memory()
+  const line = memory()
+  for (let place = 0; place < count; place += 1) {
+    const runner = { ...claimOf('').runner, party: `p${place}` }
+    const hold: Request = { op: 'claim', claim: claimOf(keyOf(place), { runner }) }
+    await Promise.all([ring.send([hold]), line.send([hold])])
+  }
+  for (let place = 0; place < count; place += 1) {
+    const runner = { ...claimOf('').runner, party: `p${place}` }
+    const wait: Request = { op: 'claim', claim: claimOf(keyOf((place + 1) % count), { runner }) }
+    await ring.send([wait])
+    if (place < count - 1) await line.send([wait])
+  }
+  const found = findDeadlocks(await lookAt(ring))
+  expect(found.map(({ candidates, cycle }) => [candidates.length, cycle.length])).toEqual([[count, count]])
+  expect(findDeadlocks(await lookAt(line))).toEqual([])
 })

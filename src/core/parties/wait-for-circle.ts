@@ -1,67 +1,55 @@
+import { knots } from './knots.ts'
 import type { Deadlock, WaitingClaim } from './wait-for-graph.ts'
 
-type Next = (claim: WaitingClaim) => readonly WaitingClaim[]
+/** A claim, or a party by its claims that are stuck: so many may wait for so many that pairs of them are not counted. */
+export type Awaited = WaitingClaim | ReadonlySet<WaitingClaim>
+
+type Next = (claim: WaitingClaim) => readonly Awaited[]
 
 /** The knots among claims that are stuck. Those that only wait behind a knot are in none. */
 export function circles(stuck: readonly WaitingClaim[], next: Next): readonly Deadlock[] {
-  const left = new Map(stuck.map((claim) => [claim, next(claim)]))
-  peel(left)
-  const reach = new Map([...left.keys()].map((claim) => [claim, reachableFrom(claim, left)]))
-  const knots: Deadlock[] = []
-  const seen = new Set<WaitingClaim>()
-  for (const [claim, reached] of reach) {
-    if (seen.has(claim) || !reached.has(claim)) continue
-    const members = [...reached].filter((other) => reach.get(other)?.has(claim) === true)
-    for (const member of members) seen.add(member)
+  const memo = new Map<WaitingClaim, readonly Awaited[]>()
+  const waysFrom: Next = (claim) => {
+    let ways = memo.get(claim)
+    if (ways === undefined) memo.set(claim, (ways = next(claim)))
+    return ways
+  }
+  const knotOf = knots<Awaited>(stuck, (node) => (isParty(node) ? node : waysFrom(node)))
+  const deadlocks: Deadlock[] = []
+  const seen = new Set<readonly Awaited[]>()
+  for (const claim of stuck) {
+    const knot = knotOf.get(claim) ?? []
+    if (knot.length < 2 || seen.has(knot)) continue
+    seen.add(knot)
     // Without a party a claim is not watched, so nobody would tell it.
-    const candidates = members.filter(({ parties }) => parties.length > 0).toSorted(givesWayFirst)
+    const watched = knot.filter((node): node is WaitingClaim => !isParty(node) && node.parties.length > 0)
+    const candidates = watched.toSorted(givesWayFirst)
     const [victim] = candidates
-    if (victim !== undefined) knots.push({ candidates, cycle: shortestCircle(victim, left) })
+    if (victim !== undefined) deadlocks.push({ candidates, cycle: shortestCircle(victim, waysFrom) })
   }
-  return knots
+  return deadlocks
 }
 
-/** Takes away, again and again, those for whom nobody waits: a circle has none of them. */
-function peel(left: Map<WaitingClaim, readonly WaitingClaim[]>): void {
-  const awaited = new Map<WaitingClaim, number>()
-  for (const others of left.values()) for (const other of others) awaited.set(other, (awaited.get(other) ?? 0) + 1)
-  const loose = [...left.keys()].filter((claim) => !awaited.has(claim))
-  for (let claim = loose.pop(); claim !== undefined; claim = loose.pop()) {
-    for (const other of left.get(claim) ?? []) {
-      const count = (awaited.get(other) ?? 0) - 1
-      awaited.set(other, count)
-      if (count === 0) loose.push(other)
-    }
-    left.delete(claim)
-  }
+function isParty(node: Awaited): node is ReadonlySet<WaitingClaim> {
+  return node instanceof Set
 }
 
-function reachableFrom(
-  from: WaitingClaim,
-  edges: ReadonlyMap<WaitingClaim, readonly WaitingClaim[]>,
-): ReadonlySet<WaitingClaim> {
-  const reached = new Set<WaitingClaim>()
-  const ahead = [...(edges.get(from) ?? [])]
-  for (let claim = ahead.pop(); claim !== undefined; claim = ahead.pop()) {
-    if (reached.has(claim)) continue
-    reached.add(claim)
-    ahead.push(...(edges.get(claim) ?? []))
-  }
-  return reached
-}
-
-function shortestCircle(
-  from: WaitingClaim,
-  edges: ReadonlyMap<WaitingClaim, readonly WaitingClaim[]>,
-): readonly WaitingClaim[] {
+function shortestCircle(from: WaitingClaim, next: Next): readonly WaitingClaim[] {
   const cameFrom = new Map<WaitingClaim, WaitingClaim>()
+  const parties = new Set<Awaited>()
   const ahead = [from]
-  for (let claim = ahead.shift(); claim !== undefined; claim = ahead.shift()) {
-    for (const other of edges.get(claim) ?? []) {
-      if (other === from) return wayBack(claim, from, cameFrom)
-      if (cameFrom.has(other)) continue
-      cameFrom.set(other, claim)
-      ahead.push(other)
+  // The list grows as it is gone through.
+  for (const claim of ahead) {
+    for (const node of next(claim)) {
+      // Whoever was reached through a party before was reached on a way as short.
+      if (parties.has(node)) continue
+      if (isParty(node)) parties.add(node)
+      for (const other of isParty(node) ? node : [node]) {
+        if (other === from) return wayBack(claim, from, cameFrom)
+        if (cameFrom.has(other)) continue
+        cameFrom.set(other, claim)
+        ahead.push(other)
+      }
     }
   }
   return [from]
@@ -75,9 +63,9 @@ function wayBack(
   const way = [last]
   for (let claim = last; claim !== from;) {
     claim = cameFrom.get(claim) as WaitingClaim
-    way.unshift(claim)
+    way.push(claim)
   }
-  return way
+  return way.toReversed()
 }
 
 /** Negative: `one` gives way before `other`. The last two only make it the same for everybody. */

@@ -8,7 +8,7 @@
 import { excludes, holdsUpEverybody, overlaps, standsInTheWay } from '../conflict.ts'
 import type { KeyPage, ListedClaim, ListedKey } from '../driver.ts'
 import { ownerOf, partiesOf } from './party-name.ts'
-import { circles } from './wait-for-circle.ts'
+import { circles, type Awaited } from './wait-for-circle.ts'
 
 /** A claim that waits, and for whom. */
 export interface WaitingClaim {
@@ -107,6 +107,12 @@ function partyOf(claim: ListedClaim, name: string): string {
   return `${claim.runner.client} ${name}`
 }
 
+/** What a claim still waits for: so many waiters and owners, and so many in use of its permits. */
+interface Need {
+  blockers: number
+  permits: number
+}
+
 /** Claims that have not been found to get on, and the parties that stand still because of them. */
 class Stuck {
   readonly claims: Set<WaitingClaim>
@@ -121,19 +127,15 @@ class Stuck {
         claims.add(claim)
       }
     }
-    // Takes out whatever can get on, until nothing can.
-    for (let before = Infinity; this.claims.size < before;) {
-      before = this.claims.size
-      for (const claim of this.claims) if (this.waitsFor(claim).length === 0) this.#strikeOut(claim)
-    }
+    this.#strikeOutAll(waiting)
   }
 
-  /** The stuck claims without which this one could get on. */
-  waitsFor({ behind, owners, permits }: WaitingClaim): readonly WaitingClaim[] {
+  /** The stuck claims, and parties that stand still, without which this one could get on. */
+  waitsFor({ behind, owners, permits }: WaitingClaim): readonly Awaited[] {
     const standing = owners.filter((party) => this.#standsStill(party))
     const users = permits?.owners.filter((party) => this.#standsStill(party)) ?? []
     if (permits !== undefined && users.length >= permits.limit) standing.push(...users)
-    const theirs = [...new Set(standing)].flatMap((party) => [...(this.#byParty.get(party) ?? [])])
+    const theirs = [...new Set(standing)].flatMap((party) => this.#byParty.get(party) ?? [])
     return [...behind.filter((other) => this.claims.has(other)), ...theirs]
   }
 
@@ -141,8 +143,45 @@ class Stuck {
     return (this.#byParty.get(party)?.size ?? 0) > 0
   }
 
-  #strikeOut(claim: WaitingClaim): void {
-    this.claims.delete(claim)
-    for (const party of claim.parties) this.#byParty.get(party)?.delete(claim)
+  /** Takes out whatever can get on, and whatever can then, until nothing can. */
+  #strikeOutAll(waiting: readonly WaitingClaim[]): void {
+    const needs = new Map<WaitingClaim, Need>()
+    /** Who needs a claim to go first, or a party to let go, and for which of the two counts. */
+    const awaiting = new Map<WaitingClaim | string, (readonly [WaitingClaim, keyof Need])[]>()
+    for (const claim of waiting) {
+      const need: Need = { blockers: 0, permits: 0 }
+      needs.set(claim, need)
+      const note = (what: WaitingClaim | string, count: keyof Need): void => {
+        need[count] += 1
+        const others = awaiting.get(what)
+        if (others === undefined) awaiting.set(what, [[claim, count]])
+        else others.push([claim, count])
+      }
+      for (const other of claim.behind) note(other, 'blockers')
+      for (const party of claim.owners) if (this.#standsStill(party)) note(party, 'blockers')
+      for (const party of claim.permits?.owners ?? []) if (this.#standsStill(party)) note(party, 'permits')
+    }
+    const canGetOn = (claim: WaitingClaim): boolean => {
+      const { blockers, permits } = needs.get(claim) as Need
+      return blockers === 0 && (claim.permits === undefined || permits < claim.permits.limit)
+    }
+    const free = waiting.filter(canGetOn)
+    for (let claim = free.pop(); claim !== undefined; claim = free.pop()) {
+      for (const gone of this.#strikeOut(claim)) {
+        for (const [other, count] of awaiting.get(gone) ?? []) {
+          ;(needs.get(other) as Need)[count] -= 1
+          if (canGetOn(other)) free.push(other)
+        }
+      }
+    }
+  }
+
+  /** The claim, unless it was out, and the parties that stand still no more. */
+  #strikeOut(claim: WaitingClaim): readonly (WaitingClaim | string)[] {
+    if (!this.claims.delete(claim)) return []
+    // Once each: a claim may name a party twice.
+    const parties = [...new Set(claim.parties)]
+    for (const party of parties) this.#byParty.get(party)?.delete(claim)
+    return [claim, ...parties.filter((party) => !this.#standsStill(party))]
   }
 }

@@ -3,6 +3,7 @@ import { Agent as HttpsAgent, request as httpsRequest, type RequestOptions } fro
 import { LeaseholdError } from '../../core/errors.ts'
 import { describeAddress, type Address } from './address.ts'
 import { closed, overdue, senseless, unreachable, Unsent } from './faults.ts'
+import { Places } from './places.ts'
 
 /** What came back. */
 export interface Reply {
@@ -42,50 +43,29 @@ export class Line {
   readonly #agent: HttpAgent
   readonly #tls: { readonly ca?: string | Buffer }
   readonly #streams = new Set<ClientRequest>()
+  /** Not left to the agent, which would still open connections for those who wait after it is destroyed. */
+  readonly #places = new Places(connectionsMax)
   #closed = false
 
   constructor(address: Address, ca: string | Buffer | undefined) {
     this.where = describeAddress(address)
     this.#address = address
     this.#tls = ca === undefined ? {} : { ca }
-    const options = { keepAlive: true, noDelay: true, maxSockets: connectionsMax, timeout: unusedMaxMs }
+    const options = { keepAlive: true, noDelay: true, timeout: unusedMaxMs }
     this.#agent = address.secure ? new HttpsAgent({ ...options, ...this.#tls }) : new HttpAgent(options)
   }
 
   /** One call. Rejects with {@link Unsent} if nothing can have reached the server, else with why there is no reply. */
-  call(method: 'GET' | 'POST', path: string, options: CallOptions): Promise<Reply> {
-    const { headers = {}, body, withinMs } = options
-    // Also whoever is about to ask again: it would open a connection that nobody closes.
-    if (this.#closed) return Promise.reject(new Unsent(closed(this.where)))
-    return new Promise((resolve, reject) => {
-      let isSent = false
-      const request = this.#begin(method, path, this.#agent, {
-        ...headers,
-        ...(body !== undefined && {
-          'content-type': 'application/json',
-          'content-length': String(Buffer.byteLength(body)),
-        }),
-      })
-      const timer = setTimeout(() => request.destroy(overdue(this.where, withinMs)), withinMs)
-      const fail = (error: unknown): void => {
-        clearTimeout(timer)
-        // The server closed a connection that was kept. What changes nothing may be asked again, over another.
-        if (method === 'GET' && request.reusedSocket && isReset(error)) return resolve(this.call(method, path, options))
-        const fault = unreachable(this.where, error)
-        reject(isSent ? fault : new Unsent(fault))
-      }
-      request.on('socket', (socket) => {
-        if (request.reusedSocket || !socket.connecting) isSent = true
-        else socket.once(this.#address.secure ? 'secureConnect' : 'connect', () => (isSent = true))
-      })
-      request.on('error', fail)
-      request.on('response', (response) => {
-        void readReply(response, this.where)
-          .finally(() => clearTimeout(timer))
-          .then(resolve, fail)
-      })
-      request.end(body)
-    })
+  async call(method: 'GET' | 'POST', path: string, options: CallOptions): Promise<Reply> {
+    const { withinMs } = options
+    const deadline = performance.now() + withinMs
+    const isTurn = await this.#places.take(withinMs)
+    try {
+      if (!isTurn && !this.#closed) throw new Unsent(overdue(this.where, withinMs))
+      return await this.#exchange(method, path, options, deadline)
+    } finally {
+      if (isTurn) this.#places.giveBack()
+    }
   }
 
   /**
@@ -116,8 +96,46 @@ export class Line {
 
   close(): void {
     this.#closed = true
+    this.#places.close()
     for (const request of this.#streams) request.destroy()
     this.#agent.destroy()
+  }
+
+  #exchange(method: 'GET' | 'POST', path: string, options: CallOptions, deadline: number): Promise<Reply> {
+    const { headers = {}, body, withinMs } = options
+    // Also whoever is about to ask again: it would open a connection that nobody closes.
+    if (this.#closed) return Promise.reject(new Unsent(closed(this.where)))
+    return new Promise((resolve, reject) => {
+      let isSent = false
+      const request = this.#begin(method, path, this.#agent, {
+        ...headers,
+        ...(body !== undefined && {
+          'content-type': 'application/json',
+          'content-length': String(Buffer.byteLength(body)),
+        }),
+      })
+      const leftMs = Math.max(0, deadline - performance.now())
+      const timer = setTimeout(() => request.destroy(overdue(this.where, withinMs)), leftMs)
+      const fail = (error: unknown): void => {
+        clearTimeout(timer)
+        // The server closed a connection that was kept. What changes nothing may be asked again, over another.
+        if (method === 'GET' && request.reusedSocket && isReset(error))
+          return resolve(this.#exchange(method, path, options, deadline))
+        const fault = unreachable(this.where, error)
+        reject(isSent ? fault : new Unsent(fault))
+      }
+      request.on('socket', (socket) => {
+        if (request.reusedSocket || !socket.connecting) isSent = true
+        else socket.once(this.#address.secure ? 'secureConnect' : 'connect', () => (isSent = true))
+      })
+      request.on('error', fail)
+      request.on('response', (response) => {
+        void readReply(response, this.where)
+          .finally(() => clearTimeout(timer))
+          .then(resolve, fail)
+      })
+      request.end(body)
+    })
   }
 
   #begin(

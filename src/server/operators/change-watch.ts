@@ -1,5 +1,5 @@
 import type { Environment, Timer } from '../../core/time/environment.ts'
-import type { AuditEntry, ChangeDocument } from '../../dashboard/documents.ts'
+import type { AuditEntry, ChangeDocument, TotalsDocument } from '../../dashboard/documents.ts'
 import type { EventSource, Grant } from '../call.ts'
 import { namespaceOf } from '../rights.ts'
 import type { StoreAccess } from '../store-gate.ts'
@@ -14,6 +14,14 @@ interface Watcher {
   /** What it was last told, so that nothing is told twice. */
   totals: string
   isStoreUp: boolean | undefined
+}
+
+/** What there is of a look for all who watch with one token. */
+interface View {
+  readonly changes: readonly ChangeDocument[]
+  readonly totals: TotalsDocument
+  /** The totals as text, to compare them. */
+  readonly text: string
 }
 
 /** What looks are made with. */
@@ -59,7 +67,7 @@ export class ChangeWatch {
     this.#watchers.add(watcher)
     // Who comes later is told what was seen last: however many come, the store is asked no more often.
     if (this.#before === undefined) this.#wakeIn(0)
-    else tellWatcher(watcher, this.#isStoreUp ? this.#before : undefined, [])
+    else tellWatcher(watcher, this.#isStoreUp ? viewOf(this.#before, watcher.grant, []) : undefined)
     return { [Symbol.dispose]: () => this.#detach(watcher) }
   }
 
@@ -93,7 +101,13 @@ export class ChangeWatch {
     this.#before = look ?? this.#before
     this.#isStoreUp = look !== undefined
     const told = changes.map((change) => this.#withEviction(change))
-    for (const watcher of this.#watchers) tellWatcher(watcher, look, told)
+    // Once a token, however many watch with it: nobody is served meanwhile.
+    const views = new Map<Grant, View | undefined>()
+    for (const watcher of this.#watchers) {
+      const { grant } = watcher
+      if (!views.has(grant)) views.set(grant, look && viewOf(look, grant, told))
+      tellWatcher(watcher, views.get(grant))
+    }
   }
 
   /** What was evicted here was not released, although it looks so. */
@@ -109,17 +123,25 @@ export function dearStoreMs({ supports }: Pick<StoreAccess, 'supports'>): number
   return supports.pollingDefault?.maxMs ?? 0
 }
 
-function tellWatcher(watcher: Watcher, look: Look | undefined, changes: readonly ChangeDocument[]): void {
-  const { grant, send } = watcher
-  const isStoreUp = look !== undefined
+function viewOf(look: Look, grant: Grant, changes: readonly ChangeDocument[]): View {
+  const totals = totalsOf(look, (key) => grant.covers(namespaceOf(key)))
+  return {
+    changes: changes.filter(({ namespace }) => grant.covers(namespace)),
+    totals,
+    text: JSON.stringify(totals),
+  }
+}
+
+/** Undefined: the store did not answer. */
+function tellWatcher(watcher: Watcher, view: View | undefined): void {
+  const { send } = watcher
+  const isStoreUp = view !== undefined
   if (watcher.isStoreUp !== isStoreUp) send('store', { up: isStoreUp })
   watcher.isStoreUp = isStoreUp
-  if (look === undefined) return
-  const seen = changes.filter(({ namespace }) => grant.covers(namespace))
-  for (const change of seen.slice(0, changesToldMax)) send('change', change)
-  if (seen.length > changesToldMax) send('more', { changes: seen.length - changesToldMax })
-  const totals = totalsOf(look, (key) => grant.covers(namespaceOf(key)))
-  const text = JSON.stringify(totals)
+  if (view === undefined) return
+  const { changes, totals, text } = view
+  for (const change of changes.slice(0, changesToldMax)) send('change', change)
+  if (changes.length > changesToldMax) send('more', { changes: changes.length - changesToldMax })
   if (text !== watcher.totals) send('totals', totals)
   watcher.totals = text
 }

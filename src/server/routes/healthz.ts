@@ -1,6 +1,8 @@
+import { LeaseholdError } from '../../core/errors.ts'
 import { json } from '../answer.ts'
 import type { Route } from '../call.ts'
 import type { Health } from '../health.ts'
+import { Refusal } from '../refusal.ts'
 
 /** `GET /healthz`: for whoever decides where to send calls. A draining server refuses all calls, this one too. */
 export function healthzRoute(health: Health): Route {
@@ -13,11 +15,14 @@ export function healthzRoute(health: Health): Route {
       answer: {
         type: 'object',
         required: ['status'],
-        properties: { status: { type: 'string', enum: ['ok', 'store-down'] } },
+        properties: { status: { const: 'ok' } },
+        additionalProperties: false,
       },
     },
     async handle() {
-      return (await health.isUp()) ? json({ status: 'ok' }) : json({ status: 'store-down' }, 503)
+      if (await health.isUp()) return json({ status: 'ok' })
+      const error = new LeaseholdError('UNAVAILABLE', 'The store does not answer.', { reason: 'store' })
+      throw new Refusal(503, 'store', error)
     },
   }
 }

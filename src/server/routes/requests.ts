@@ -1,8 +1,7 @@
 import type { Request, Standing } from '../../core/driver.ts'
-import { LeaseholdError, messageOf } from '../../core/errors.ts'
+import { LeaseholdError } from '../../core/errors.ts'
 import type { Environment } from '../../core/time/environment.ts'
 import { toWireStanding, type WireStanding } from '../../core/wire/wire-standing.ts'
-import type { Logger } from '../../api/logger.ts'
 import { json } from '../answer.ts'
 import type { Grant, Route } from '../call.ts'
 import type { Limits } from '../limits.ts'
@@ -19,7 +18,6 @@ import { checkSupported } from '../supported.ts'
 export function requestsRoute(
   store: StoreGate,
   limits: Limits,
-  describe: DescribeFault,
   marksClaims: boolean,
   environment: Pick<Environment, 'wall'>,
 ): Route {
@@ -52,7 +50,7 @@ export function requestsRoute(
         standings: lacks.map((lack): WireStanding =>
           toWireStanding(
             lack === undefined ? (standings.shift() as Standing) : { state: 'unknown', error: lack },
-            describe,
+            describeFault,
           ),
         ),
       })
@@ -60,15 +58,9 @@ export function requestsRoute(
   }
 }
 
-/** Makes an error that may leave the process out of any. */
-export type DescribeFault = (error: unknown) => LeaseholdError
-
 /** Says only that the store failed: the log has the rest. */
-export function faultDescriber(logger: Logger | undefined): DescribeFault {
-  return (error) => {
-    logger?.warn(`the store failed: ${messageOf(error)}`)
-    return new LeaseholdError('UNAVAILABLE', "The store failed. The server's log says how.", { reason: 'store' })
-  }
+export function describeFault(): LeaseholdError {
+  return new LeaseholdError('UNAVAILABLE', "The store failed. The server's log says how.", { reason: 'store' })
 }
 
 /** Operators see by whose token a claim was made: what a runner says of itself proves nothing. */
