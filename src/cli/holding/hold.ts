@@ -92,6 +92,7 @@ async function follow(command: CommandProcess, lease: Lease, locks: Locks, holdi
   })
   const listeners = reportDanger(locks, watch, request.label, isLongest, say)
   interruption.receiver = (signal) => command.forward(signal)
+  interruption.teller = (signal) => command.tell(signal)
   if (interruption.by !== undefined) command.forward(interruption.by)
   command.resumed = () => watch.look()
   try {
@@ -104,6 +105,7 @@ async function follow(command: CommandProcess, lease: Lease, locks: Locks, holdi
     return { exitCode: exitCodeOfEnding(ending), isLost }
   } finally {
     interruption.receiver = undefined
+    interruption.teller = undefined
     watch[Symbol.dispose]()
     command[Symbol.dispose]()
     for (const listener of listeners) listener[Symbol.dispose]()
