@@ -8,6 +8,7 @@ export const exitCodes = {
   usage: 64,
   unavailable: 69,
   internal: 70,
+  outputLost: 74,
   contention: 75,
   leaseLost: 76,
   notExecutable: 126,
