@@ -329,9 +329,11 @@ describe('acquire, renew and release', () => {
     await using locks = await connect(store)
     writeFileSync(proof(), '')
     expect(await leasehold('acquire', 'a', '--ttl', '10m', '--proof', proof())).toBe(64)
-    expect(await leasehold('acquire', 'a', '--ttl', '10m', '--proof', path.join(folder, 'no', 'such'))).toBe(70)
     expect(await locks.inspect('a')).toBeNull()
     await locks.acquire('a')
+    // Found out before it waits.
+    expect(await leasehold('acquire', 'a', '--ttl', '10m', '--proof', path.join(folder, 'no', 'such'))).toBe(64)
+    expect(shown.errors).toContain('such" cannot be written there (ENOENT). Choose another FILE.')
     expect(await leasehold('acquire', 'a', '--ttl', '10m', '--proof', `${proof()}2`, '--no-wait')).toBe(75)
     expect(existsSync(`${proof()}2`)).toBe(false)
     expect(shown.output).toBe('')

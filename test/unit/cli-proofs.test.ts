@@ -31,9 +31,9 @@ test('a proof that does not fit on the disk leaves neither a file nor a lock', a
   const { store, leasehold, shown } = desk()
   await using locks = await connect(store)
   disk.isFull = true
-  expect(await leasehold('acquire', 'a', '--ttl', '10m', '--proof', file)).not.toBe(0)
+  expect(await leasehold('acquire', 'a', '--ttl', '10m', '--proof', file)).toBe(74)
   disk.isFull = false
-  expect(shown.errors).toContain('no space left')
+  expect(shown.errors).toContain('The proof could not be written: ENOSPC: no space left')
   expect(existsSync(file)).toBe(false)
   expect(await locks.inspect('a')).toBeNull()
 })

@@ -5,7 +5,7 @@ import type { Command, Surroundings } from '../command.ts'
 import { clockTime } from '../speaking/holder-text.ts'
 import { interruptibly, type Interruption } from '../interruption.ts'
 import { kindHelp, kindOption } from '../speaking/lock-name.ts'
-import { proofFile, refuseExisting, writeProof } from '../stores/proof-file.ts'
+import { proofFile, refuseUnwritable, writeProof } from '../stores/proof-file.ts'
 import { conflictHelp, readWanted, runOptions, type Wanted } from '../holding/run-request.ts'
 import { chooseSharedStore, storeHelp } from '../stores/store.ts'
 import { takeVisibly, userName } from '../holding/taking.ts'
@@ -34,7 +34,7 @@ ${conflictHelp}
 ${storeHelp}
   -q, --quiet         say nothing about waiting
 
-Exit codes: 0 it is yours, 64 wrong use, 69 the store cannot be reached, 75 not granted
+Exit codes: 0 it is yours, 64 wrong use, 69 the store cannot be reached, 74 FILE could not be written, 75 not granted
 
 Examples:
   leasehold acquire deploy --ttl 10m --proof deploy.proof --wait 5m
@@ -70,7 +70,7 @@ export const acquire: Command = {
     if (wanted.acquire.ttl === undefined)
       throw new UsageError('acquire needs --ttl DURATION: nobody renews the lock by itself.')
     const file = proofFile(given, 'acquire')
-    refuseExisting(file)
+    refuseUnwritable(file)
     return interruptibly(surroundings.messages, `${wanted.label} was not taken`, (interruption) =>
       takeAndLeave(wanted, file, given, surroundings, interruption),
     )
