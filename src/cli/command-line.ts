@@ -1,5 +1,5 @@
-import { LeaseholdError, version } from '../index.ts'
-import { messageOf } from '../core/errors.ts'
+import { version } from '../index.ts'
+import { plainMessageOf } from '../core/errors.ts'
 import { parseArguments } from './arguments.ts'
 import type { Command, Surroundings } from './command.ts'
 import { acquire } from './commands/acquire.ts'
@@ -59,17 +59,12 @@ export async function runCommandLine(args: readonly string[], surroundings: Surr
     if (word === '--help' || word === '-h' || word === 'help') return helpFor(rest, surroundings)
     return await runCommand(findCommand(word), rest, surroundings)
   } catch (error) {
-    surroundings.messages.say(printable(describeError(error)))
+    // The code of an error is for programs, and they have the exit code.
+    surroundings.messages.say(printable(plainMessageOf(error)))
     const about = commands.some(({ name }) => name === word) ? `${word} ` : ''
     if (error instanceof UsageError) surroundings.messages.say(`see leasehold ${about}--help`)
     return exitCodeOf(error)
   }
-}
-
-/** The message alone: the code of an error is for programs, and they have the exit code. */
-function describeError(error: unknown): string {
-  const message = messageOf(error)
-  return error instanceof LeaseholdError ? message.replace(`${error.code}: `, '') : message
 }
 
 async function runCommand(command: Command, args: readonly string[], surroundings: Surroundings): Promise<number> {

@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs'
-import { messageOf } from '../../core/errors.ts'
+import { messageOf, plainMessageOf } from '../../core/errors.ts'
 import { LeaseholdError, type Logger } from '../../index.ts'
 import { isLoopback } from '../../server/host-check.ts'
 import type { LeaseholdServer, TlsOptions, TokenOptions } from '../../server/index.ts'
@@ -119,7 +119,7 @@ function readAgain(server: LeaseholdServer, file: string | undefined, messages: 
     server.replaceTokens(tokens)
     messages.say(`${tokens.length} tokens read again`)
   } catch (error) {
-    messages.say(`the tokens stay as they were: ${printable(messageOf(error))}`)
+    messages.say(`the tokens stay as they were: ${printable(plainMessageOf(error))}`)
   }
 }
 
