@@ -2,6 +2,7 @@ import { existsSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync 
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { messagesTo } from '../../src/cli/speaking/messages.ts'
 import { connect } from '../../src/index.ts'
 import { desk } from './support/desk.ts'
 
@@ -258,6 +259,15 @@ describe('bench', () => {
     const { leasehold, shown } = desk()
     expect(await leasehold('bench', '--for', '5ms', '--locks', '2', '--clients', '2')).toBe(0)
     expect(shown.output).toMatch(/a second +median +99 %\none lock, .*\n2 locks at once, .*\n2 leases .*\n2 clients /)
+  })
+
+  test('shows the table at a terminal in lines of its own', async () => {
+    const { leasehold, surroundings } = desk()
+    let screen = ''
+    surroundings.messages = messagesTo((text) => (screen += text), { columns: 80 })
+    surroundings.print = (text) => (screen += text)
+    expect(await leasehold('bench', '--for', '5ms', '--locks', '2', '--clients', '2')).toBe(0)
+    expect(screen).toMatch(/: done\r\u001b\[2K +a second +median +99 %\n/)
   })
 
   test.each([

@@ -6,6 +6,8 @@ export interface Messages {
   readonly say: (line: string) => void
   /** A line that the next one replaces. Only where lines can be replaced. */
   readonly status: (line: string) => void
+  /** Takes such a line away: something else is printed there. */
+  readonly clearStatus: () => void
   /** Whether they can. */
   readonly rewrites: boolean
 }
@@ -16,12 +18,15 @@ const eraseLine = '\r\u001b[2K'
 /** Text that is already safe to print, with our name before it. */
 export function messagesTo(write: (text: string) => void, terminal: { columns: number } | undefined): Messages {
   let isStatusShown = false
+  const erasing = (): string => {
+    const erase = isStatusShown ? eraseLine : ''
+    isStatusShown = false
+    return erase
+  }
   return {
     rewrites: terminal !== undefined,
-    say(line) {
-      write(`${isStatusShown ? eraseLine : ''}${prefix}${line}\n`)
-      isStatusShown = false
-    },
+    say: (line) => write(`${erasing()}${prefix}${line}\n`),
+    clearStatus: () => write(erasing()),
     status(line) {
       if (terminal === undefined) return
       // A line that wraps cannot be erased.
