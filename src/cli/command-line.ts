@@ -1,6 +1,6 @@
 import { version } from '../index.ts'
 import { plainMessageOf } from '../core/errors.ts'
-import { parseArguments } from './arguments.ts'
+import { parseArguments, secondWordAt, shellWords } from './arguments.ts'
 import type { Command, Surroundings } from './command.ts'
 import { acquire } from './commands/acquire.ts'
 import { bench } from './commands/bench.ts'
@@ -68,10 +68,16 @@ export async function runCommandLine(args: readonly string[], surroundings: Surr
 }
 
 async function runCommand(command: Command, args: readonly string[], surroundings: Surroundings): Promise<number> {
-  const end = command.takesCommand === true ? args.indexOf('--') : -1
-  const own = end < 0 ? args : args.slice(0, end)
-  const given = parseArguments(own, command.options)
+  const { name, options, takesCommand = false } = command
+  const end = takesCommand ? args.indexOf('--') : -1
+  const forgotAt = takesCommand && end < 0 ? secondWordAt(args, options) : undefined
+  const own = args.slice(0, end < 0 ? forgotAt : end)
+  const given = parseArguments(own, options)
   if (given.flags.has('help')) return show(command.help, surroundings)
+  if (forgotAt !== undefined) {
+    const instead = `${shellWords(own)} -- ${shellWords(args.slice(forgotAt))}`
+    throw new UsageError(`${name} needs -- before the COMMAND: leasehold ${name} ${instead}`)
+  }
   return command.run({ ...given, command: end < 0 ? [] : args.slice(end + 1) }, surroundings)
 }
 

@@ -68,7 +68,7 @@ describe('bad input', () => {
     ['a control character', ['explain', 'a\u001b[31m'], 'control character'],
     ['an unknown store', ['ls', '--store', 'nonsense:x'], 'no store for'],
     ['a namespace with a slash', ['ls', '--namespace', 'a/b'], 'not usable'],
-    ['an impossible ttl', ['run', 'a', '--ttl', '-5s', '--', 'true'], 'ttl is "-5s"'],
+    ['an impossible ttl', ['run', 'a', '--ttl', '-5s', '--', 'true'], '--ttl is "-5s"'],
     ['an unknown strategy', ['run', 'a', '--on-conflict', 'x', '--', 'true'], 'Use one of wait, fail'],
     ['watching nothing', ['watch'], 'watch needs the NAME of a lock, or --all'],
     ['an eviction without a reason', ['evict', 'a', '--yes'], 'needs --reason'],
