@@ -15,4 +15,5 @@ const exitCode = await runCommandLine(process.argv.slice(2), {
   connect,
   ask: isatty(0) && isatty(2) ? askAtTerminal : undefined,
 })
+await messages.written()
 finish(exitCode)

@@ -23,6 +23,11 @@ export class Workshop {
     return this.#start('script', ['--quiet', '--return', '--command', `exec ${words.join(' ')}`, '/dev/null'])
   }
 
+  /** A script that may say `leasehold`. */
+  inShell(script: string): CommandLine {
+    return this.#start('sh', ['-c', `leasehold() { '${process.execPath}' '${cli}' "$@"; }; ${script}`])
+  }
+
   #start(command: string, args: readonly string[]): CommandLine {
     const started = new CommandLine(command, args, {
       cwd: this.directory,

@@ -1,5 +1,7 @@
+import { writeFileSync } from 'node:fs'
+import path from 'node:path'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
-import { Workshop } from './cli-process.ts'
+import { gone, Workshop } from './cli-process.ts'
 
 let workshop: Workshop
 beforeEach(() => {
@@ -33,4 +35,19 @@ describe.each(['SIGUSR1', 'SIGUSR2'] as const)('%s', (signal) => {
     expect({ code, output }).toEqual({ code: 0, output: 'my turn\n' })
     expect(errors).not.toMatch(/debugger/i)
   })
+})
+
+test('a command is stopped although nobody reads what is said about it', async () => {
+  const stubborn = 'trap "" TERM; head -c 1000000 /dev/zero >&2 & echo $$ > holder; while :; do sleep 0.05; done'
+  const run = workshop.inShell(
+    `{ leasehold run demo --kill-after 100ms -- sh -c '${stubborn}'; echo $? > code; } 2>&1 |
+      { until [ -e enough ]; do sleep 0.02; done; tr -d '\\0' > said; }`,
+  )
+  const pid = Number(await workshop.written('holder'))
+  expect((await leasehold('evict', 'demo', '--reason', 'stuck', '--yes').ended()).code).toBe(0)
+  await gone(pid)
+  writeFileSync(path.join(workshop.directory, 'enough'), '')
+  await run.ended()
+  expect(workshop.read('code')).toBe('76\n')
+  expect(workshop.read('said')).toMatch(/stopping the command.*\n.*killing it\n.*was lost: evicted: stuck/)
 })
