@@ -1,7 +1,8 @@
-import { writeFileSync } from 'node:fs'
+import { constants, readFileSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
-import { afterEach, beforeEach, describe, expect, test } from 'vitest'
-import { gone, Workshop } from './cli-process.ts'
+import { afterEach, beforeEach, describe, expect, onTestFinished, test } from 'vitest'
+import { freePort } from '../support/free-port.ts'
+import { gone, isRunning, Workshop, type CommandLine } from './cli-process.ts'
 
 let workshop: Workshop
 beforeEach(() => {
@@ -37,17 +38,52 @@ describe.each(['SIGUSR1', 'SIGUSR2'] as const)('%s', (signal) => {
   })
 })
 
-test('a command is stopped although nobody reads what is said about it', async () => {
-  const stubborn = 'trap "" TERM; head -c 1000000 /dev/zero >&2 & echo $$ > holder; while :; do sleep 0.05; done'
-  const run = workshop.inShell(
-    `{ leasehold run demo --kill-after 100ms -- sh -c '${stubborn}'; echo $? > code; } 2>&1 |
-      { until [ -e enough ]; do sleep 0.02; done; tr -d '\\0' > said; }`,
-  )
-  const pid = Number(await workshop.written('holder'))
-  expect((await leasehold('evict', 'demo', '--reason', 'stuck', '--yes').ended()).code).toBe(0)
-  await gone(pid)
-  writeFileSync(path.join(workshop.directory, 'enough'), '')
-  await run.ended()
-  expect(workshop.read('code')).toBe('76\n')
-  expect(workshop.read('said')).toMatch(/stopping the command.*\n.*killing it\n.*was lost: evicted: stuck/)
+describe('where nobody reads what leasehold says', () => {
+  /** Starts it with an output that is full, and read only once there is a file called enough, into one called said. */
+  async function startUnread(words: string): Promise<CommandLine> {
+    const shell = workshop.inShell(
+      `{ head -c 1000000 /dev/zero >&2 & leasehold ${words} & echo $! > pid; wait $!; echo $? > code; } 2>&1 |
+        { while [ -e leasehold -a ! -e enough ]; do sleep 0.02; done; tr -d '\\0' > said; }`,
+    )
+    const pid = Number(await workshop.written('pid'))
+    onTestFinished(() => void (isRunning(pid) && process.kill(pid, 'SIGKILL')))
+    return shell
+  }
+
+  /** Whether its standard error refuses what nobody reads. Only Linux tells. */
+  function isNonBlocking(pid: number): boolean {
+    if (process.platform !== 'linux') return false
+    const [, flags = ''] = /^flags:\s+(\d+)$/m.exec(readFileSync(`/proc/${pid}/fdinfo/2`, 'utf8')) ?? []
+    return (Number.parseInt(flags, 8) & constants.O_NONBLOCK) !== 0
+  }
+
+  const readOn = () => writeFileSync(path.join(workshop.directory, 'enough'), '')
+
+  test('a command is stopped all the same', async () => {
+    const stubborn = 'trap "" TERM; echo $$ > holder; while :; do sleep 0.05; done'
+    const run = await startUnread(`run demo --kill-after 100ms -- sh -c '${stubborn}'`)
+    const pid = Number(await workshop.written('holder'))
+    expect((await leasehold('evict', 'demo', '--reason', 'stuck', '--yes').ended()).code).toBe(0)
+    await gone(pid)
+    readOn()
+    await run.ended()
+    expect(workshop.read('code')).toBe('76\n')
+    expect(workshop.read('said')).toMatch(/stopping the command.*\n.*killing it\n.*was lost: evicted: stuck/)
+  })
+
+  test('a server answers all the same', async () => {
+    const port = await freePort()
+    const server = await startUnread(`serve --port ${port}`)
+    const look = () => leasehold('ls', '--store', `http://127.0.0.1:${port}`).ended()
+    await expect.poll(async () => (await look()).code, { timeout: 20_000 }).toBe(0)
+    const pid = Number(workshop.read('pid'))
+    expect((await look()).code).toBe(0)
+    // Node touches process.stderr when a connection ends. What else prints to the same pipe must be able to wait.
+    expect(isNonBlocking(pid)).toBe(false)
+    readOn()
+    process.kill(pid, 'SIGTERM')
+    await server.ended()
+    expect(workshop.read('code')).toBe('0\n')
+    expect(workshop.read('said')).toMatch(/serving .*\n.*closing on SIGTERM.*\n.*closed\n$/)
+  })
 })

@@ -1,5 +1,6 @@
-import { write, writeSync } from 'node:fs'
+import { write } from 'node:fs'
 import { isatty } from 'node:tty'
+import { replaceStandardError, writeError } from './standard-error.ts'
 
 /** How Leasehold itself speaks: on standard error, a line each. */
 export interface Messages {
@@ -54,13 +55,12 @@ export function messagesTo(
   }
 }
 
-/**
- * Messages on our standard error. Written without `process.stderr`, which would make a pipe that the command shares with us
- * non-blocking.
- */
+/** Messages on our standard error, which the command shares with us. */
 export function standardErrorMessages(): Messages {
   const errors = new StandardError()
-  return messagesTo(errors.write, isatty(2) ? { columns: process.stderr.columns || 80 } : undefined, errors)
+  if (isatty(2)) return messagesTo(errors.write, { columns: process.stderr.columns || 80 }, errors)
+  replaceStandardError()
+  return messagesTo(errors.write, undefined, errors)
 }
 
 class StandardError {
@@ -69,7 +69,7 @@ class StandardError {
   #written = Promise.resolve()
 
   readonly write = (text: string): void => {
-    if (this.#mayWait && this.#unwritten === 0) return writeNow(text)
+    if (this.#mayWait && this.#unwritten === 0) return writeError(text)
     this.#unwritten += 1
     this.#written = this.#written.then(() => writeAside(text)).then(() => void (this.#unwritten -= 1))
   }
@@ -86,16 +86,7 @@ class StandardError {
   readonly written = (): Promise<void> => this.#written
 }
 
-/** Nobody may be listening any more: that is no reason to fail. */
-function writeNow(text: string): void {
-  try {
-    writeSync(2, text)
-  } catch {
-    // Closed, or full and not being read.
-  }
-}
-
-/** The same in another thread, which may wait. */
+/** Writes in another thread, which may wait. */
 function writeAside(text: string): Promise<void> {
   return new Promise((resolve) => write(2, text, () => resolve()))
 }
