@@ -1,5 +1,5 @@
 import { parseArgs } from 'node:util'
-import type { Duration } from '../index.ts'
+import { isDuration, type Duration } from '../core/time/duration.ts'
 import { nearest } from '../core/suggestion.ts'
 import { quoted } from './speaking/terminal-text.ts'
 import { UsageError } from './usage-error.ts'
@@ -23,12 +23,10 @@ export const commonOptions = {
 
 /** Sorts arguments into options and the rest. What follows `--` is never an option. */
 export function parseArguments(args: readonly string[], options: OptionTable): Given {
-  // Not strict: a value may begin with a dash (`--priority -5`), and the complaints below can suggest something.
-  const { tokens } = parseArgs({ args: [...args], options, strict: false, tokens: true, allowPositionals: true })
   const texts = new Map<string, string>()
   const flags = new Set<string>()
   const positionals: string[] = []
-  for (const token of tokens) {
+  for (const token of tokensOf(args, options)) {
     if (token.kind === 'positional') positionals.push(token.value)
     if (token.kind !== 'option') continue
     const { name, rawName, value } = token
@@ -43,6 +41,21 @@ export function parseArguments(args: readonly string[], options: OptionTable): G
     }
   }
   return { texts, flags, positionals }
+}
+
+// Not strict: a value may begin with a dash (`--priority -5`), and our complaints can suggest something.
+function tokensOf(args: readonly string[], options: OptionTable) {
+  return parseArgs({ args: [...args], options, strict: false, tokens: true, allowPositionals: true }).tokens
+}
+
+/** Where the second word begins that is no option, if there is one: who forgot the `--` means a command by it. */
+export function secondWordAt(args: readonly string[], options: OptionTable): number | undefined {
+  return tokensOf(args, options).filter(({ kind }) => kind === 'positional')[1]?.index
+}
+
+/** Words as a shell would have to be given them. */
+export function shellWords(words: readonly string[]): string {
+  return words.map((word) => (/^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`)).join(' ')
 }
 
 function unknownOption(rawName: string, options: OptionTable): UsageError {
@@ -66,7 +79,9 @@ export function durationOption(given: Given, name: string): Duration | undefined
   if (/^0+$/.test(text)) return 0
   if (/^\d+(\.\d+)?$/.test(text))
     throw new UsageError(`--${name} ${text} needs a unit: ${text}s, ${text}ms, ${text}m …`)
-  return text as Duration
+  if (!isDuration(text))
+    throw new UsageError(`--${name} is ${quoted(text)}, not a duration such as 500ms, 30s, 5m, 1h or 1m30s.`)
+  return text
 }
 
 /** A whole number. */

@@ -1,6 +1,6 @@
-import { LeaseholdError, version } from '../index.ts'
-import { messageOf } from '../core/errors.ts'
-import { parseArguments } from './arguments.ts'
+import { version } from '../index.ts'
+import { plainMessageOf } from '../core/errors.ts'
+import { parseArguments, secondWordAt, shellWords } from './arguments.ts'
 import type { Command, Surroundings } from './command.ts'
 import { acquire } from './commands/acquire.ts'
 import { bench } from './commands/bench.ts'
@@ -59,24 +59,25 @@ export async function runCommandLine(args: readonly string[], surroundings: Surr
     if (word === '--help' || word === '-h' || word === 'help') return helpFor(rest, surroundings)
     return await runCommand(findCommand(word), rest, surroundings)
   } catch (error) {
-    surroundings.messages.say(printable(describeError(error)))
+    // The code of an error is for programs, and they have the exit code.
+    surroundings.messages.say(printable(plainMessageOf(error)))
     const about = commands.some(({ name }) => name === word) ? `${word} ` : ''
     if (error instanceof UsageError) surroundings.messages.say(`see leasehold ${about}--help`)
     return exitCodeOf(error)
   }
 }
 
-/** The message alone: the code of an error is for programs, and they have the exit code. */
-function describeError(error: unknown): string {
-  const message = messageOf(error)
-  return error instanceof LeaseholdError ? message.replace(`${error.code}: `, '') : message
-}
-
 async function runCommand(command: Command, args: readonly string[], surroundings: Surroundings): Promise<number> {
-  const end = command.takesCommand === true ? args.indexOf('--') : -1
-  const own = end < 0 ? args : args.slice(0, end)
-  const given = parseArguments(own, command.options)
+  const { name, options, takesCommand = false } = command
+  const end = takesCommand ? args.indexOf('--') : -1
+  const forgotAt = takesCommand && end < 0 ? secondWordAt(args, options) : undefined
+  const own = args.slice(0, end < 0 ? forgotAt : end)
+  const given = parseArguments(own, options)
   if (given.flags.has('help')) return show(command.help, surroundings)
+  if (forgotAt !== undefined) {
+    const instead = `${shellWords(own)} -- ${shellWords(args.slice(forgotAt))}`
+    throw new UsageError(`${name} needs -- before the COMMAND: leasehold ${name} ${instead}`)
+  }
   return command.run({ ...given, command: end < 0 ? [] : args.slice(end + 1) }, surroundings)
 }
 

@@ -1,5 +1,6 @@
 import { constants } from 'node:os'
 import { LeaseholdError, type ErrorCode } from '../index.ts'
+import { OutputError } from './output-error.ts'
 import { UsageError } from './usage-error.ts'
 
 /** What the command line exits with when it is not the command's own code that comes through. */
@@ -8,6 +9,7 @@ export const exitCodes = {
   usage: 64,
   unavailable: 69,
   internal: 70,
+  outputLost: 74,
   contention: 75,
   leaseLost: 76,
   notExecutable: 126,
@@ -22,6 +24,7 @@ export function signalExitCode(signal: NodeJS.Signals): number {
 /** The code for an error that ended a command before, or instead of, its work. */
 export function exitCodeOf(error: unknown): number {
   if (error instanceof UsageError) return exitCodes.usage
+  if (error instanceof OutputError) return exitCodes.outputLost
   return error instanceof LeaseholdError ? codeOf(error.code) : exitCodes.internal
 }
 

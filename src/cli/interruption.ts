@@ -6,6 +6,11 @@ const forwarded = ['SIGINT', 'SIGTERM', 'SIGHUP', 'SIGQUIT'] as const
 /** A signal by which somebody wants this process to end. */
 export type EndingSignal = (typeof forwarded)[number]
 
+const telling = ['SIGUSR1', 'SIGUSR2'] as const
+
+/** A signal by which somebody tells a command something: to read its configuration again, say. */
+export type TellingSignal = (typeof telling)[number]
+
 /**
  * What people and supervisors tell this process by signals. Until a command runs, a signal aborts `signal`; then it is
  * the command's business, and `receiver` passes it on.
@@ -16,10 +21,13 @@ export class Interruption implements Disposable {
   /** Whether anybody has wanted this process to end, and be it that the command was told. */
   isWanted = false
   receiver: ((signal: EndingSignal) => void) | undefined
+  /** Passes on what is for a command alone. Where none runs it is for nobody; Node would start a debugger, or end. */
+  teller: ((signal: TellingSignal) => void) | undefined
   readonly #controller = new AbortController()
 
   constructor() {
     for (const name of forwarded) process.on(name, this.#hear)
+    for (const name of telling) process.on(name, this.#tell)
   }
 
   get signal(): AbortSignal {
@@ -39,7 +47,10 @@ export class Interruption implements Disposable {
 
   [Symbol.dispose](): void {
     for (const name of forwarded) process.off(name, this.#hear)
+    for (const name of telling) process.off(name, this.#tell)
   }
+
+  readonly #tell = (name: NodeJS.Signals): void => this.teller?.(name as TellingSignal)
 
   readonly #hear = (name: NodeJS.Signals): void => {
     this.isWanted = true

@@ -4,13 +4,16 @@ import { connect } from '../index.ts'
 import { runCommandLine } from './command-line.ts'
 import { standardErrorMessages } from './speaking/messages.ts'
 import { askAtTerminal } from './speaking/question.ts'
-import { finish, print } from './speaking/standard-output.ts'
+import { standardOutput } from './speaking/standard-output.ts'
 
+const messages = standardErrorMessages()
+const { print, finish } = standardOutput(messages)
 const exitCode = await runCommandLine(process.argv.slice(2), {
   variables: process.env,
-  messages: standardErrorMessages(),
+  messages,
   print,
   connect,
   ask: isatty(0) && isatty(2) ? askAtTerminal : undefined,
 })
+await messages.written()
 finish(exitCode)

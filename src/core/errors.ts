@@ -107,3 +107,9 @@ export function worthRetrying(error: unknown): boolean {
 export function messageOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error)
 }
+
+/** The same without the code: for people, or inside another message. */
+export function plainMessageOf(error: unknown): string {
+  const message = messageOf(error)
+  return error instanceof LeaseholdError ? message.slice(error.code.length + 2) : message
+}

@@ -1,5 +1,5 @@
 import { spawn, type ChildProcess } from 'node:child_process'
-import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { expect } from 'vitest'
@@ -20,6 +20,13 @@ export class Workshop {
   atTerminal(...args: string[]): CommandLine {
     const words = [process.execPath, cli, ...args].map((word) => `'${word}'`)
     return this.#start('script', ['--quiet', '--return', '--command', `exec ${words.join(' ')}`, '/dev/null'])
+  }
+
+  /** A script that may say `leasehold`. */
+  inShell(script: string): CommandLine {
+    const command = path.join(this.directory, 'leasehold')
+    writeFileSync(command, `#!/bin/sh\nexec '${process.execPath}' '${cli}' "$@"\n`, { mode: 0o755 })
+    return this.#start('sh', ['-c', `PATH="$PWD:$PATH"; ${script}`])
   }
 
   #start(command: string, args: readonly string[]): CommandLine {

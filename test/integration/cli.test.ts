@@ -280,6 +280,20 @@ describe.skipIf(!hasTerminals)('at a terminal', () => {
     expect((await evict.ended()).code).toBe(0)
     expect((await holder.ended()).code).toBe(76)
   })
+
+  test.each([
+    ['Ctrl-C', '\u0003', 130, /\[y\/N\] .*\r?\nleasehold: interrupted: nothing was taken away\r?\n$/],
+    ['Ctrl-D', '\u0004', 1, /\[y\/N\] .*\r?\n$/],
+  ])('evict is told no by %s, and leaves the line', async (_, key, exitCode, shown) => {
+    const { holder } = await startHolder('demo')
+    const evict = workshop.atTerminal('evict', 'demo', '--reason', 'stuck')
+    await expect.poll(() => evict.output, { timeout: 10_000 }).toContain('[y/N] ')
+    evict.type(key)
+    expect((await evict.ended()).code).toBe(exitCode)
+    await expect.poll(() => evict.output).toMatch(shown)
+    holder.kill('SIGTERM')
+    expect((await holder.ended()).code).toBe(143)
+  })
 })
 
 describe('what is left behind', () => {

@@ -2,6 +2,7 @@ import { describe, expect, test } from 'vitest'
 import { commonOptions, durationOption, numberOption, onlyName, parseArguments } from '../../src/cli/arguments.ts'
 import { readRunRequest, runOptions } from '../../src/cli/holding/run-request.ts'
 import { nearest } from '../../src/core/suggestion.ts'
+import { desk } from './support/desk.ts'
 
 const options = { ...commonOptions, json: { type: 'boolean' }, fence: { type: 'string' } } as const
 const parse = (...args: string[]) => parseArguments(args, options)
@@ -48,6 +49,9 @@ describe('options', () => {
     expect(wait('0')).toBe(0)
     expect(wait('1m30s')).toBe('1m30s')
     expect(() => wait('5')).toThrow('needs a unit: 5s')
+    for (const text of ['5x', '-5s', '', '5 s']) {
+      expect(() => wait(text)).toThrow(`--wait is "${text}", not a duration such as 500ms`)
+    }
   })
 
   test('a number is a whole number', () => {
@@ -83,9 +87,32 @@ describe('run', () => {
 
   test('says how to write what is missing', () => {
     expect(() => readRun([], ['make', 'test'])).toThrow('leasehold run NAME -- COMMAND')
-    expect(() => readRun(['demo', 'echo', 'hi'], [])).toThrow('leasehold run demo -- echo hi')
+    expect(() => readRun(['demo', 'other'])).toThrow('run takes one NAME; "other" is one too many')
     expect(() => readRun(['demo'], [])).toThrow('COMMAND after --')
   })
+})
+
+test.each([
+  [['nightly', 'sh', '-c', 'echo hi'], `leasehold run nightly -- sh -c 'echo hi'\n`],
+  [
+    ['nightly', '--wait', '5s', 'make', '--quiet', '--help'],
+    'leasehold run nightly --wait 5s -- make --quiet --help\n',
+  ],
+  [['--tll', '5s', 'nightly', 'make'], 'There is no option "--tll". Did you mean --ttl?\n'],
+])('run %j without -- is told what was meant', async (words, meant) => {
+  const { leasehold, shown } = desk()
+  expect(await leasehold('run', ...words)).toBe(64)
+  expect(shown.errors).toContain(meant)
+})
+
+test('a wrong option is told before the store is asked', async () => {
+  const { leasehold, surroundings } = desk()
+  let connections = 0
+  surroundings.connect = () => Promise.reject(new Error(`connection ${(connections += 1)}`))
+  for (const option of ['--ttl', '--wait', '--max-hold', '--kill-after', '--on-conflict']) {
+    expect(await leasehold('run', 'a', option, 'wrong', '--', 'true')).toBe(64)
+  }
+  expect(connections).toBe(0)
 })
 
 test('a word is suggested for a slip, not for something else', () => {

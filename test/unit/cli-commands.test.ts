@@ -2,6 +2,7 @@ import { existsSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync 
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { messagesTo } from '../../src/cli/speaking/messages.ts'
 import { connect } from '../../src/index.ts'
 import { desk } from './support/desk.ts'
 
@@ -67,7 +68,7 @@ describe('bad input', () => {
     ['a control character', ['explain', 'a\u001b[31m'], 'control character'],
     ['an unknown store', ['ls', '--store', 'nonsense:x'], 'no store for'],
     ['a namespace with a slash', ['ls', '--namespace', 'a/b'], 'not usable'],
-    ['an impossible ttl', ['run', 'a', '--ttl', '-5s', '--', 'true'], 'ttl is "-5s"'],
+    ['an impossible ttl', ['run', 'a', '--ttl', '-5s', '--', 'true'], '--ttl is "-5s"'],
     ['an unknown strategy', ['run', 'a', '--on-conflict', 'x', '--', 'true'], 'Use one of wait, fail'],
     ['watching nothing', ['watch'], 'watch needs the NAME of a lock, or --all'],
     ['an eviction without a reason', ['evict', 'a', '--yes'], 'needs --reason'],
@@ -216,7 +217,8 @@ describe('doctor', () => {
   test('says what is wrong, and exits with the code of that', async () => {
     const { leasehold, shown } = desk()
     expect(await leasehold('doctor', '--store', 'redis://:secret@127.0.0.1:1', '--json')).toBe(69)
-    expect(JSON.parse(shown.output)).toMatchObject({ verdict: 'wrong', text: expect.stringContaining('127.0.0.1:1') })
+    const text = expect.stringMatching(/^Redis cannot be reached: .*127\.0\.0\.1:1/)
+    expect(JSON.parse(shown.output)).toMatchObject({ verdict: 'wrong', text })
     await leasehold('doctor', '--store', 'nowhere://:secret@host')
     expect(shown.output + shown.errors).not.toContain('secret')
     expect(await leasehold('doctor', 'name')).toBe(64)
@@ -257,6 +259,15 @@ describe('bench', () => {
     const { leasehold, shown } = desk()
     expect(await leasehold('bench', '--for', '5ms', '--locks', '2', '--clients', '2')).toBe(0)
     expect(shown.output).toMatch(/a second +median +99 %\none lock, .*\n2 locks at once, .*\n2 leases .*\n2 clients /)
+  })
+
+  test('shows the table at a terminal in lines of its own', async () => {
+    const { leasehold, surroundings } = desk()
+    let screen = ''
+    surroundings.messages = messagesTo((text) => (screen += text), { columns: 80 })
+    surroundings.print = (text) => (screen += text)
+    expect(await leasehold('bench', '--for', '5ms', '--locks', '2', '--clients', '2')).toBe(0)
+    expect(screen).toMatch(/: done\r\u001b\[2K +a second +median +99 %\n/)
   })
 
   test.each([
@@ -329,9 +340,11 @@ describe('acquire, renew and release', () => {
     await using locks = await connect(store)
     writeFileSync(proof(), '')
     expect(await leasehold('acquire', 'a', '--ttl', '10m', '--proof', proof())).toBe(64)
-    expect(await leasehold('acquire', 'a', '--ttl', '10m', '--proof', path.join(folder, 'no', 'such'))).toBe(70)
     expect(await locks.inspect('a')).toBeNull()
     await locks.acquire('a')
+    // Found out before it waits.
+    expect(await leasehold('acquire', 'a', '--ttl', '10m', '--proof', path.join(folder, 'no', 'such'))).toBe(64)
+    expect(shown.errors).toContain('such" cannot be written there (ENOENT). Choose another FILE.')
     expect(await leasehold('acquire', 'a', '--ttl', '10m', '--proof', `${proof()}2`, '--no-wait')).toBe(75)
     expect(existsSync(`${proof()}2`)).toBe(false)
     expect(shown.output).toBe('')

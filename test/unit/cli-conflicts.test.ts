@@ -66,3 +66,11 @@ test('to wait and not to wait is a contradiction', async () => {
   expect(await leasehold('acquire', 'a', '--no-wait', '--wait', '3s', '--ttl', '1m', '--proof', 'p')).toBe(64)
   expect(shown.errors.match(/takes --wait DURATION or --no-wait, not both/g)).toHaveLength(2)
 })
+
+test('--quiet says nothing about waiting, and still that the holder before did not let go', async () => {
+  const { store, leasehold, shown } = desk()
+  await using locks = await connect(store)
+  await locks.acquire('a')
+  expect(await leasehold('run', 'a', '--on-conflict', 'force', '--quiet', '--', 'true')).toBe(0)
+  expect(shown.errors).toMatch(/^leasehold: the holder before did not let go \(evicted\): .*\n$/)
+})

@@ -24,6 +24,12 @@ test('a store is shown to people without the secrets of its URL', () => {
   expect(describeStore('quorum:http://a@one,http://b@two')).toBe('quorum:http://one,http://two')
 })
 
+test('the store that nobody named is shown to people with its file', () => {
+  vi.stubEnv('LEASEHOLD_STATE_DIR', '/state')
+  onTestFinished(() => void vi.unstubAllEnvs())
+  expect(describeStore('sqlite:')).toBe('sqlite:/state/locks.sqlite')
+})
+
 test('a proof that does not fit on the disk leaves neither a file nor a lock', async () => {
   const folder = mkdtempSync(path.join(tmpdir(), 'leasehold-proof-'))
   onTestFinished(() => rmSync(folder, { recursive: true }))
@@ -31,9 +37,9 @@ test('a proof that does not fit on the disk leaves neither a file nor a lock', a
   const { store, leasehold, shown } = desk()
   await using locks = await connect(store)
   disk.isFull = true
-  expect(await leasehold('acquire', 'a', '--ttl', '10m', '--proof', file)).not.toBe(0)
+  expect(await leasehold('acquire', 'a', '--ttl', '10m', '--proof', file)).toBe(74)
   disk.isFull = false
-  expect(shown.errors).toContain('no space left')
+  expect(shown.errors).toContain('The proof could not be written: ENOSPC: no space left')
   expect(existsSync(file)).toBe(false)
   expect(await locks.inspect('a')).toBeNull()
 })

@@ -1,13 +1,13 @@
 import { formatDuration } from '../../core/time/duration.ts'
 import type { Lease, Locks } from '../../index.ts'
-import { commonOptions, onlyName, type Given, type OptionTable } from '../arguments.ts'
+import { commonOptions, onlyName, type OptionTable } from '../arguments.ts'
 import type { Command, Surroundings } from '../command.ts'
 import { clockTime } from '../speaking/holder-text.ts'
 import { interruptibly, type Interruption } from '../interruption.ts'
 import { kindHelp, kindOption } from '../speaking/lock-name.ts'
-import { proofFile, refuseExisting, writeProof } from '../stores/proof-file.ts'
+import { proofFile, refuseUnwritable, writeProof } from '../stores/proof-file.ts'
 import { conflictHelp, readWanted, runOptions, type Wanted } from '../holding/run-request.ts'
-import { chooseSharedStore, storeHelp } from '../stores/store.ts'
+import { chooseSharedStore, storeHelp, type StoreChoice } from '../stores/store.ts'
 import { takeVisibly, userName } from '../holding/taking.ts'
 import { UsageError } from '../usage-error.ts'
 
@@ -34,7 +34,7 @@ ${conflictHelp}
 ${storeHelp}
   -q, --quiet         say nothing about waiting
 
-Exit codes: 0 it is yours, 64 wrong use, 69 the store cannot be reached, 75 not granted
+Exit codes: 0 it is yours, 64 wrong use, 69 the store cannot be reached, 74 FILE could not be written, 75 not granted
 
 Examples:
   leasehold acquire deploy --ttl 10m --proof deploy.proof --wait 5m
@@ -70,9 +70,10 @@ export const acquire: Command = {
     if (wanted.acquire.ttl === undefined)
       throw new UsageError('acquire needs --ttl DURATION: nobody renews the lock by itself.')
     const file = proofFile(given, 'acquire')
-    refuseExisting(file)
+    const store = chooseSharedStore(given, surroundings.variables)
+    refuseUnwritable(file)
     return interruptibly(surroundings.messages, `${wanted.label} was not taken`, (interruption) =>
-      takeAndLeave(wanted, file, given, surroundings, interruption),
+      takeAndLeave(wanted, file, store, surroundings, interruption),
     )
   },
 }
@@ -80,11 +81,10 @@ export const acquire: Command = {
 async function takeAndLeave(
   wanted: Wanted,
   file: string,
-  given: Given,
+  { url, namespace }: StoreChoice,
   surroundings: Surroundings,
   interruption: Interruption,
 ): Promise<number> {
-  const { url, namespace } = chooseSharedStore(given, surroundings.variables)
   const allowForce = wanted.acquire.onConflict === 'force'
   const runner = wanted.runner === undefined ? {} : { runner: wanted.runner }
   const connecting = surroundings.connect(url, { namespace, metadata: userName(), allowForce, ...runner })

@@ -58,6 +58,7 @@ export const bench: Command = {
         if (isJson) print(`${printableJson(measurement)}\n`)
         else messages.status(`${measurement.text}: done`)
       }
+      messages.clearStatus()
       if (!isJson) print(formatTable(['', 'a second', 'median', '99 %'], measured.map(rowOf)))
       return 0
     })

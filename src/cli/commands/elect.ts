@@ -1,5 +1,5 @@
 import { setTimeout as pause } from 'node:timers/promises'
-import { messageOf, worthRetrying } from '../../core/errors.ts'
+import { plainMessageOf, worthRetrying } from '../../core/errors.ts'
 import { commonOptions, type OptionTable } from '../arguments.ts'
 import type { Command, Surroundings } from '../command.ts'
 import { exitCodesHelp } from '../exit-codes.ts'
@@ -86,7 +86,7 @@ async function lead(
     } catch (error) {
       // At first that is a mistake to be told; a store that was there may come back, also for who has only waited.
       if (!isReached || interruption.isWanted || !worthRetrying(error)) throw error
-      messages.say(printable(messageOf(error)))
+      messages.say(printable(plainMessageOf(error)))
       await pause(againMs, undefined, { signal: interruption.signal })
     }
     messages.say(`standing for ${request.label} again`)

@@ -3,6 +3,7 @@ import { commonOptions, numberOption, onlyName } from '../arguments.ts'
 import type { Command, Surroundings } from '../command.ts'
 import { exitCodes } from '../exit-codes.ts'
 import { describeRunner, describeSince } from '../speaking/holder-text.ts'
+import { interruptibly } from '../interruption.ts'
 import { kindHelp, kindOption, readTarget, type Target } from '../speaking/lock-name.ts'
 import { storeHelp, withLocks } from '../stores/store.ts'
 import { UsageError } from '../usage-error.ts'
@@ -47,15 +48,18 @@ export const evict: Command = {
     if (!isAgreed && surroundings.ask === undefined) {
       throw new UsageError('evict takes a lock from a live holder. There is no terminal to ask at: say --yes.')
     }
-    return withLocks(given, surroundings, { allowForce: true }, async (locks) => {
-      const holders = (await locks.inspect(target.scope))?.holders ?? []
-      const chosen = fence === undefined ? holders : holders.filter((holder) => holder.fence === fence)
-      if (chosen.length === 0) return nobody(target, fence, surroundings)
-      const { say } = surroundings.messages
-      for (const holder of chosen) say(`${target.label} is held by ${describeHolder(holder)}`)
-      say('the holder is told, but may still be writing; only its fence protects what it writes to')
-      if (!isAgreed && !(await agrees(surroundings))) return exitCodes.nobodyHeldIt
-      return evictAll(locks, target, chosen, reason, surroundings)
+    const { say } = surroundings.messages
+    return interruptibly(surroundings.messages, 'nothing was taken away', (interruption) => {
+      const connect: Surroundings['connect'] = (...where) => interruption.during(surroundings.connect(...where))
+      return withLocks(given, { ...surroundings, connect }, { allowForce: true }, async (locks) => {
+        const holders = (await interruption.during(locks.inspect(target.scope)))?.holders ?? []
+        const chosen = fence === undefined ? holders : holders.filter((holder) => holder.fence === fence)
+        if (chosen.length === 0) return nobody(target, fence, surroundings)
+        for (const holder of chosen) say(`${target.label} is held by ${describeHolder(holder)}`)
+        say('the holder is told, but may still be writing; only its fence protects what it writes to')
+        if (!isAgreed && !(await interruption.during(agrees(surroundings)))) return exitCodes.nobodyHeldIt
+        return evictAll(locks, target, chosen, reason, surroundings)
+      })
     })
   },
 }

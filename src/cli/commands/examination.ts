@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto'
-import { messageOf } from '../../core/errors.ts'
+import { plainMessageOf } from '../../core/errors.ts'
 import type { Locks } from '../../index.ts'
 import { shortTime } from '../speaking/short-time.ts'
 
@@ -40,7 +40,7 @@ export async function* examine(open: () => Promise<Locks>): AsyncIterable<Findin
     yield await handOver(one, await enter(), name)
     yield await inventory(one)
   } catch (error) {
-    yield { verdict: 'wrong', text: messageOf(error), error }
+    yield { verdict: 'wrong', text: plainMessageOf(error), error }
   } finally {
     await Promise.all(opened.map((locks) => locks.close()))
   }

@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs'
-import { messageOf } from '../../core/errors.ts'
+import { messageOf, plainMessageOf } from '../../core/errors.ts'
 import { LeaseholdError, type Logger } from '../../index.ts'
 import { isLoopback } from '../../server/host-check.ts'
 import type { LeaseholdServer, TlsOptions, TokenOptions } from '../../server/index.ts'
@@ -46,31 +46,34 @@ export const serve: Command = {
     'tls-key': { type: 'string' },
     help: { type: 'boolean', short: 'h' },
   },
-  async run(given, surroundings) {
-    const [more] = given.positionals
-    if (more !== undefined) throw new UsageError(`serve takes options only; ${quoted(more)} is one word too many.`)
-    const { messages, variables } = surroundings
-    const { url } = chooseStore(given, variables)
-    const tokensFile = given.texts.get('tokens') ?? (variables['LEASEHOLD_TOKENS'] || undefined)
-    const interruption = new Interruption()
-    try {
-      let server: LeaseholdServer | undefined
-      // Heard from the beginning: a store may take long to open.
-      const { first, second } = endings(interruption, () => server && readAgain(server, tokensFile, messages))
-      const abandoned = second.then((signal) => signalExitCode(signal))
-      const started = await Promise.race([start(given, url, tokensFile, loggerTo(messages)), abandoned])
-      if (typeof started === 'number') return started
-      server = started
-      messages.say(`serving ${describeStore(url)} on ${server.url}, ${whom(tokensFile)}`)
-      if (isReadable(server.url)) messages.say('without TLS tokens can be read on the way')
-      messages.say(`closing on ${await first}: calls under way are being answered`)
-      const code = await Promise.race([server.close().then(() => 0), abandoned])
-      messages.say(code === 0 ? 'closed' : 'closed before all calls were answered')
-      return code
-    } finally {
-      interruption[Symbol.dispose]()
-    }
-  },
+  // Whoever does not read what a server says must not keep it from answering.
+  run: (given, surroundings) => surroundings.messages.withoutWaiting(() => runServer(given, surroundings)),
+}
+
+async function runServer(given: Given, surroundings: Surroundings): Promise<number> {
+  const [more] = given.positionals
+  if (more !== undefined) throw new UsageError(`serve takes options only; ${quoted(more)} is one word too many.`)
+  const { messages, variables } = surroundings
+  const { url } = chooseStore(given, variables)
+  const tokensFile = given.texts.get('tokens') ?? (variables['LEASEHOLD_TOKENS'] || undefined)
+  const interruption = new Interruption()
+  try {
+    let server: LeaseholdServer | undefined
+    // Heard from the beginning: a store may take long to open.
+    const { first, second } = endings(interruption, () => server && readAgain(server, tokensFile, messages))
+    const abandoned = second.then((signal) => signalExitCode(signal))
+    const started = await Promise.race([start(given, url, tokensFile, loggerTo(messages)), abandoned])
+    if (typeof started === 'number') return started
+    server = started
+    messages.say(`serving ${describeStore(url)} on ${server.url}, ${whom(tokensFile)}`)
+    if (isReadable(server.url)) messages.say('without TLS tokens can be read on the way')
+    messages.say(`closing on ${await first}: calls under way are being answered`)
+    const code = await Promise.race([server.close().then(() => 0), abandoned])
+    messages.say(code === 0 ? 'closed' : 'closed before all calls were answered')
+    return code
+  } finally {
+    interruption[Symbol.dispose]()
+  }
 }
 
 async function start(
@@ -119,7 +122,7 @@ function readAgain(server: LeaseholdServer, file: string | undefined, messages: 
     server.replaceTokens(tokens)
     messages.say(`${tokens.length} tokens read again`)
   } catch (error) {
-    messages.say(`the tokens stay as they were: ${printable(messageOf(error))}`)
+    messages.say(`the tokens stay as they were: ${printable(plainMessageOf(error))}`)
   }
 }
 

@@ -1,7 +1,8 @@
 import { setTimeout as pause } from 'node:timers/promises'
+import { plainMessageOf, worthRetrying } from '../../core/errors.ts'
 import type { Locks, LockInfo } from '../../index.ts'
 import { commonOptions, onlyName } from '../arguments.ts'
-import type { Command } from '../command.ts'
+import type { Command, Surroundings } from '../command.ts'
 import { everyLock } from '../stores/every-lock.ts'
 import { signalExitCode } from '../exit-codes.ts'
 import { clockTime, describeRunner } from '../speaking/holder-text.ts'
@@ -17,7 +18,7 @@ import {
   type Target,
 } from '../speaking/lock-name.ts'
 import { chooseSharedStore, isUnused, storeHelp, withLocks } from '../stores/store.ts'
-import { printableJson } from '../speaking/terminal-text.ts'
+import { printable, printableJson } from '../speaking/terminal-text.ts'
 import { UsageError } from '../usage-error.ts'
 
 const lookEveryMs = 1000
@@ -26,7 +27,7 @@ const help = `Usage: leasehold watch NAME [options]
        leasehold watch --all [options]
 
 Shows who holds a lock and how many wait, now and whenever that changes, until interrupted. It looks once a second: what
-came and went in between is not shown.
+came and went in between is not shown. A store that has answered and then cannot be reached is asked again.
 
 Options:
 ${kindHelp}
@@ -53,14 +54,16 @@ export const watch: Command = {
     const show = given.flags.has('json') ? showDocument : showState
     const { url } = chooseSharedStore(given, surroundings.variables)
     const interruption = new Interruption()
+    const connect: Surroundings['connect'] = (...where) => interruption.during(surroundings.connect(...where))
+    const lookPatiently = patientLook(target, interruption, surroundings)
     let before: ReadonlyMap<string, LockInfo> = new Map()
     try {
       while (interruption.by === undefined) {
         // A store that nobody has used yet has no file to look at: that of the first one who does is opened then.
         const wasUnused = isUnused(url)
-        await withLocks(given, surroundings, {}, async (locks) => {
+        await withLocks(given, { ...surroundings, connect }, {}, async (locks) => {
           while (interruption.by === undefined && isUnused(url) === wasUnused) {
-            const after = await look(locks, target)
+            const after = (await lookPatiently(locks)) ?? before
             for (const lock of changed(before, after)) surroundings.print(`${show(target ?? nameOf(lock), lock)}\n`)
             before = after
             await pause(lookEveryMs, undefined, { signal: interruption.signal }).catch(() => {})
@@ -68,10 +71,35 @@ export const watch: Command = {
         })
       }
       return signalExitCode(interruption.by)
+    } catch (error) {
+      if (interruption.by === undefined) throw error
+      return signalExitCode(interruption.by)
     } finally {
       interruption[Symbol.dispose]()
     }
   },
+}
+
+/** Looks at a store that may be away for a while, once it has answered: then it gives nothing, and says so once. */
+function patientLook(
+  target: Target | undefined,
+  interruption: Interruption,
+  { messages }: Surroundings,
+): (locks: Locks) => Promise<Map<string, LockInfo> | undefined> {
+  let state: 'new' | 'there' | 'away' = 'new'
+  return async (locks) => {
+    try {
+      const found = await interruption.during(look(locks, target))
+      if (state === 'away') messages.say('the store answers again')
+      state = 'there'
+      return found
+    } catch (error) {
+      if (interruption.by !== undefined || state === 'new' || !worthRetrying(error)) throw error
+      if (state === 'there') messages.say(`${printable(plainMessageOf(error))} It is asked again every second.`)
+      state = 'away'
+      return undefined
+    }
+  }
 }
 
 /** The one lock that is meant, or all there are, by their keys. */

@@ -1,6 +1,6 @@
 import { spawn, type ChildProcess } from 'node:child_process'
 import { isatty } from 'node:tty'
-import type { EndingSignal } from '../interruption.ts'
+import type { EndingSignal, TellingSignal } from '../interruption.ts'
 import { ownGroup, sharedGroup, type ProcessGroup } from './process-group.ts'
 import { startWatchdog } from './watchdog.ts'
 
@@ -60,6 +60,11 @@ export class CommandProcess implements Disposable {
   forward(signal: EndingSignal): void {
     if (this.#isShared && (signal === 'SIGINT' || signal === 'SIGQUIT')) return
     this.group.signal(signal)
+  }
+
+  /** Passes on what is for the command alone: it would end most of what the command started. */
+  tell(signal: TellingSignal): void {
+    this.#child.kill(signal)
   }
 
   /** Tells it to end, or ends it, with all that it started. A command that was paused must run to hear it. */

@@ -33,8 +33,10 @@ export interface Held {
 
 /** Runs the command while the lease is held and lets the lease go. */
 export async function holdDuring(lease: Lease, locks: Locks, holding: Holding): Promise<Held> {
-  const { request, surroundings } = holding
+  const { request, surroundings, interruption } = holding
   try {
+    // Whoever interrupts a grant has reached no command, and wants none to be started.
+    if (interruption.by !== undefined) throw new Error('interrupted')
     const command = await start(lease, locks, holding)
     if (typeof command === 'number') return { exitCode: command, isLost: false }
     return await follow(command, lease, locks, holding)
@@ -92,7 +94,9 @@ async function follow(command: CommandProcess, lease: Lease, locks: Locks, holdi
   })
   const listeners = reportDanger(locks, watch, request.label, isLongest, say)
   interruption.receiver = (signal) => command.forward(signal)
-  if (interruption.by !== undefined) command.forward(interruption.by)
+  interruption.teller = (signal) => command.tell(signal)
+  // Sent while the command was being started: also at a terminal nobody knows whether it was there to get it.
+  if (interruption.by !== undefined) command.group.signal(interruption.by)
   command.resumed = () => watch.look()
   try {
     const ending = await command.ended
@@ -104,6 +108,7 @@ async function follow(command: CommandProcess, lease: Lease, locks: Locks, holdi
     return { exitCode: exitCodeOfEnding(ending), isLost }
   } finally {
     interruption.receiver = undefined
+    interruption.teller = undefined
     watch[Symbol.dispose]()
     command[Symbol.dispose]()
     for (const listener of listeners) listener[Symbol.dispose]()

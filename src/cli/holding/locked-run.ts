@@ -24,8 +24,10 @@ export async function runLocked(
   })
   const locks = await interruption.during(connecting)
   try {
-    const lease = await takeVisibly(locks, request, surroundings, interruption)
-    return await holdDuring(lease, locks, { request, store, surroundings, interruption })
+    return await surroundings.messages.withoutWaiting(async () => {
+      const lease = await takeVisibly(locks, request, surroundings, interruption)
+      return holdDuring(lease, locks, { request, store, surroundings, interruption })
+    })
   } finally {
     await Promise.race([locks.close(), new Promise((resolve) => setTimeout(resolve, closeMaxMs).unref())])
   }

@@ -1,7 +1,8 @@
 import { durationMs } from '../../core/time/duration.ts'
 import type { AcquireOptions, ConflictStrategy } from '../../index.ts'
-import { commonOptions, durationOption, numberOption, type Given, type OptionTable } from '../arguments.ts'
+import { commonOptions, durationOption, numberOption, onlyName, type Given, type OptionTable } from '../arguments.ts'
 import { kindOption, readTarget, type Target } from '../speaking/lock-name.ts'
+import { quoted } from '../speaking/terminal-text.ts'
 import { UsageError } from '../usage-error.ts'
 
 /** Which lock is wanted, and how. */
@@ -41,6 +42,8 @@ export const runOptions = {
   quiet: { type: 'boolean', short: 'q' },
 } satisfies OptionTable
 
+const strategies: readonly ConflictStrategy[] = ['wait', 'fail', 'steal-stale', 'preempt', 'reclaim', 'force']
+
 export const conflictHelp = `  --on-conflict WHAT  wait, fail, steal-stale, preempt, reclaim or force
   --stale-after DURATION
                       with steal-stale: how long the holder must have been silent; else 2.5 heartbeats
@@ -56,7 +59,7 @@ export function readRunRequest(word: string, given: Given & { readonly command: 
     ...readWanted(word, name, given),
     command: command[0] as string,
     commandArguments: command.slice(1),
-    killAfterMs: killAfter === undefined ? killAfterDefaultMs : durationMs(killAfter, 'kill-after'),
+    killAfterMs: killAfter === undefined ? killAfterDefaultMs : durationMs(killAfter, '--kill-after'),
   }
 }
 
@@ -69,7 +72,7 @@ export function readWanted(word: string, name: string, given: Given): Wanted {
   const wait = isPatient ? durationOption(given, 'wait') : 0
   const maxHold = durationOption(given, 'max-hold')
   const priority = given.texts.get('priority')
-  const onConflict = given.texts.get('on-conflict')
+  const onConflict = readStrategy(given)
   const staleAfter = durationOption(given, 'stale-after')
   const runner = given.texts.get('runner')
   const permits = numberOption(given, 'permits')
@@ -90,7 +93,7 @@ export function readWanted(word: string, name: string, given: Given): Wanted {
       ...(wait !== undefined && { wait }),
       ...(maxHold !== undefined && { maxHold }),
       ...(priority !== undefined && { priority: readPriority(priority) }),
-      ...(onConflict !== undefined && { onConflict: onConflict as ConflictStrategy }),
+      ...(onConflict !== undefined && { onConflict }),
       ...(staleAfter !== undefined && { staleAfter }),
     },
     shared,
@@ -100,6 +103,13 @@ export function readWanted(word: string, name: string, given: Given): Wanted {
   }
 }
 
+function readStrategy(given: Given): ConflictStrategy | undefined {
+  const text = given.texts.get('on-conflict')
+  const strategy = strategies.find((each) => each === text)
+  if (text === undefined || strategy !== undefined) return strategy
+  throw new UsageError(`--on-conflict is ${quoted(text)}. Use one of ${strategies.join(', ')}.`)
+}
+
 function readPriority(text: string): NonNullable<AcquireOptions['priority']> {
   return /^-?\d+$/.test(text) ? Number(text) : (text as 'normal')
 }
@@ -107,22 +117,17 @@ function readPriority(text: string): NonNullable<AcquireOptions['priority']> {
 /** `NAME -- COMMAND`, or `-- NAME -- COMMAND` for a name that begins with a dash. */
 function nameAndCommand(
   word: string,
-  given: Pick<Given, 'positionals'> & { readonly command: readonly string[] },
+  given: Given & { readonly command: readonly string[] },
 ): {
   name: string
   command: readonly string[]
 } {
-  const [name, ...more] = given.positionals
-  if (name === undefined) {
+  if (given.positionals.length === 0) {
     const [dashed, separator, ...command] = given.command
     if (dashed !== undefined && separator === '--') return checked(word, dashed, command)
     throw new UsageError(`${word} needs a NAME: leasehold ${word} NAME -- COMMAND`)
   }
-  if (more.length > 0) {
-    const instead = `leasehold ${word} ${name} -- ${more.join(' ')}`
-    throw new UsageError(`${word} needs -- between the NAME and the COMMAND: ${instead}`)
-  }
-  return checked(word, name, given.command)
+  return checked(word, onlyName(given, word), given.command)
 }
 
 function checked(word: string, name: string, command: readonly string[]): { name: string; command: readonly string[] } {

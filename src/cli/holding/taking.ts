@@ -22,20 +22,18 @@ export async function takeVisibly(
   { messages }: Surroundings,
   { signal }: Interruption,
 ): Promise<Lease> {
-  const { quiet } = wanted
-  if (quiet) return take(locks, wanted, signal)
-  const report = new WaitingReport(locks, wanted, messages)
+  const report = wanted.quiet ? undefined : new WaitingReport(locks, wanted, messages)
   const takeover = locks.on('takeover', ({ after }) => {
-    report.granted()
+    report?.granted()
     const who = describeRunner(after.runner)
     messages.say(`the holder before did not let go (${after.how}): ${who}. Its work may be half done.`)
   })
   try {
     const lease = await take(locks, wanted, signal)
-    report.granted()
+    report?.granted()
     return lease
   } finally {
-    report[Symbol.dispose]()
+    report?.[Symbol.dispose]()
     takeover[Symbol.dispose]()
   }
 }

@@ -1,27 +1,51 @@
-import { writeSync } from 'node:fs'
+import { write } from 'node:fs'
 import { isatty } from 'node:tty'
+import { replaceStandardError, writeError } from './standard-error.ts'
 
 /** How Leasehold itself speaks: on standard error, a line each. */
 export interface Messages {
   readonly say: (line: string) => void
   /** A line that the next one replaces. Only where lines can be replaced. */
   readonly status: (line: string) => void
+  /** Takes such a line away: something else is printed there. */
+  readonly clearStatus: () => void
   /** Whether they can. */
   readonly rewrites: boolean
+  /**
+   * Does what no reader may delay. Else each line is written before we go on, in order with what is printed: somebody who
+   * reads nothing, or has pressed Ctrl-S, would keep us from renewing a lease and from stopping a command.
+   */
+  readonly withoutWaiting: <Result>(work: () => Promise<Result>) => Promise<Result>
+  /** Resolves when all that was said is written. */
+  readonly written: () => Promise<void>
 }
 
 const prefix = 'leasehold: '
 const eraseLine = '\r\u001b[2K'
 
+const alwaysWritten: Pick<Messages, 'withoutWaiting' | 'written'> = {
+  withoutWaiting: (work) => work(),
+  written: () => Promise.resolve(),
+}
+
 /** Text that is already safe to print, with our name before it. */
-export function messagesTo(write: (text: string) => void, terminal: { columns: number } | undefined): Messages {
+export function messagesTo(
+  write: (text: string) => void,
+  terminal: { columns: number } | undefined,
+  { withoutWaiting, written }: Pick<Messages, 'withoutWaiting' | 'written'> = alwaysWritten,
+): Messages {
   let isStatusShown = false
+  const erasing = (): string => {
+    const erase = isStatusShown ? eraseLine : ''
+    isStatusShown = false
+    return erase
+  }
   return {
     rewrites: terminal !== undefined,
-    say(line) {
-      write(`${isStatusShown ? eraseLine : ''}${prefix}${line}\n`)
-      isStatusShown = false
-    },
+    withoutWaiting,
+    written,
+    say: (line) => write(`${erasing()}${prefix}${line}\n`),
+    clearStatus: () => write(erasing()),
     status(line) {
       if (terminal === undefined) return
       // A line that wraps cannot be erased.
@@ -31,19 +55,38 @@ export function messagesTo(write: (text: string) => void, terminal: { columns: n
   }
 }
 
-/**
- * Messages on our standard error. Written at once and without `process.stderr`, which would make a pipe that the command
- * shares with us non-blocking.
- */
+/** Messages on our standard error, which the command shares with us. */
 export function standardErrorMessages(): Messages {
-  return messagesTo(writeError, isatty(2) ? { columns: process.stderr.columns || 80 } : undefined)
+  const errors = new StandardError()
+  if (isatty(2)) return messagesTo(errors.write, { columns: process.stderr.columns || 80 }, errors)
+  replaceStandardError()
+  return messagesTo(errors.write, undefined, errors)
 }
 
-/** Nobody may be listening any more: that is no reason to fail. */
-function writeError(text: string): void {
-  try {
-    writeSync(2, text)
-  } catch {
-    // Closed, or full and not being read.
+class StandardError {
+  #mayWait = true
+  #unwritten = 0
+  #written = Promise.resolve()
+
+  readonly write = (text: string): void => {
+    if (this.#mayWait && this.#unwritten === 0) return writeError(text)
+    this.#unwritten += 1
+    this.#written = this.#written.then(() => writeAside(text)).then(() => void (this.#unwritten -= 1))
   }
+
+  readonly withoutWaiting = async <Result>(work: () => Promise<Result>): Promise<Result> => {
+    this.#mayWait = false
+    try {
+      return await work()
+    } finally {
+      this.#mayWait = true
+    }
+  }
+
+  readonly written = (): Promise<void> => this.#written
+}
+
+/** Writes in another thread, which may wait. */
+function writeAside(text: string): Promise<void> {
+  return new Promise((resolve) => write(2, text, () => resolve()))
 }

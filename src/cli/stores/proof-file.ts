@@ -1,8 +1,11 @@
-import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { accessSync, constants, existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import path from 'node:path'
 import type { StoreIdentity } from '../../api/store-identity.ts'
+import { messageOf } from '../../core/errors.ts'
 import { splitStoreKey } from '../../core/scope.ts'
 import type { LeaseProof } from '../../index.ts'
 import type { Given } from '../arguments.ts'
+import { OutputError } from '../output-error.ts'
 import { identifyStores } from './store-identity.ts'
 import { quoted } from '../speaking/terminal-text.ts'
 import { UsageError } from '../usage-error.ts'
@@ -16,9 +19,18 @@ export function proofFile(given: Given, command: string): string {
   )
 }
 
-/** Throws if there is such a file: it may be the only thing that can release another lock. */
-export function refuseExisting(file: string): void {
+/**
+ * Throws if there is such a file, which may be the only thing that can release another lock, or if none can be made: who
+ * waits for a lock should not learn that at the end.
+ */
+export function refuseUnwritable(file: string): void {
   if (existsSync(file)) throw new UsageError(`${quoted(file)} exists. Release that lock first, or choose another FILE.`)
+  try {
+    accessSync(path.dirname(file), constants.W_OK | constants.X_OK)
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException
+    throw new UsageError(`${quoted(file)} cannot be written there (${code}). Choose another FILE.`)
+  }
 }
 
 /** A proof as it was read, with what else the file says. */
@@ -37,7 +49,7 @@ export function writeProof(file: string, proof: LeaseProof, storeUrl: string): v
   } catch (error) {
     // On a full disk it is made and stays empty: nothing could be done with it, and it would be in the way.
     if ((error as NodeJS.ErrnoException).code !== 'EEXIST') rmSync(file, { force: true })
-    throw error
+    throw new OutputError(`The proof could not be written: ${messageOf(error)}`, { cause: error })
   }
 }
 

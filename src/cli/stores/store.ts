@@ -85,5 +85,6 @@ export async function withLocks<Result>(
 
 /** The store for people: what stands between `//` and the last `@`, or behind `?`, may be a secret. */
 export function describeStore(url: string): string {
+  if (url === defaultUrl) return printable(`${url}${storeFile(url)}`)
   return printable(url.replaceAll(/\/\/[^/]*@/g, '//').replace(/\?.*$/s, ''))
 }

@@ -19,6 +19,11 @@ export function durationMs(duration: Duration, name: string): number {
   return Math.round(milliseconds)
 }
 
+/** Whether a text is a duration, with its unit. */
+export function isDuration(text: string): text is Extract<Duration, string> {
+  return parse(text) !== undefined
+}
+
 /** JSON has no Infinity and no NaN. */
 function shown(duration: unknown): string {
   return typeof duration === 'string' ? JSON.stringify(duration) : String(duration)
