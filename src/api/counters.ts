@@ -1,7 +1,7 @@
 import type { EventName, LockEvents } from '../core/events.ts'
 
-/** Names whose last holding time is remembered: those used last. */
-const namesMax = 1000
+/** Names whose last holding time is remembered at least: those used last. */
+const namesMin = 1000
 
 /** Counts what a client does. The names follow the events; `statistics.ts` gives them their published names. */
 export class Counters {
@@ -24,7 +24,9 @@ export class Counters {
   staleClaimed = 0
   /** Milliseconds from asking to holding, over all acquisitions. */
   acquisitionMs = 0
-  readonly #holdMs = new Map<string, number>()
+  /** Of the names used last, and of those before them: to move one name to the end would cost more than all the rest. */
+  #holdMs = new Map<string, number>()
+  #olderHoldMs = new Map<string, number>()
 
   /** Counts an event of the lock with this store key. */
   count<Name extends EventName>(
@@ -60,11 +62,13 @@ export class Counters {
 
   /** How long each lock was held the last time, by its store key. */
   get holdDurations(): ReadonlyMap<string, number> {
-    return this.#holdMs
+    return new Map([...this.#olderHoldMs, ...this.#holdMs])
   }
 
   #noteHold(key: string, heldMs: number): void {
     this.#holdMs.set(key, heldMs)
-    if (this.#holdMs.size > namesMax) for (const oldest of this.#holdMs.keys()) return void this.#holdMs.delete(oldest)
+    if (this.#holdMs.size < namesMin) return
+    this.#olderHoldMs = this.#holdMs
+    this.#holdMs = new Map()
   }
 }

@@ -1,9 +1,12 @@
 import { submitOnce } from '../core/batcher.ts'
+import type { Standing } from '../core/driver.ts'
 import { LeaseholdError } from '../core/errors.ts'
 import { checkOptions, type OptionNames } from '../core/option-names.ts'
-import { storeKey, type Scope } from '../core/scope.ts'
+import { scopeOf, storeKey, type Scope } from '../core/scope.ts'
 import type { Client } from './client.ts'
 import { eachLock, inspectLock, type LockInfo, type LockStatus } from './inspection.ts'
+import { unsupported } from './options.ts'
+import { couldNotBeAsked } from './refusal.ts'
 
 /** Whom to evict, and what to tell them. */
 export interface EvictOptions {
@@ -23,6 +26,7 @@ export async function evictHolders(client: Client, scope: Scope, options: EvictO
   if (typeof options?.reason !== 'string' || options.reason === '') {
     throw new LeaseholdError('INVALID', 'evict needs a reason: it is told to the holder.')
   }
+  if (client.driver.supports.evict.length === 0) throw unsupported('evict')
   const key = storeKey(client.namespace, scope.key)
   const info = await inspectLock(client, scope)
   const fences = (info?.holders ?? []).map((holder) => holder.fence)
@@ -31,6 +35,8 @@ export async function evictHolders(client: Client, scope: Scope, options: EvictO
   const standings = await Promise.all(
     chosen.map((fence) => submitOnce(batcher, { op: 'evict', key, fence, reason: options.reason })),
   )
+  // Who is told that nobody was evicted believes that nobody holds. Asking again harms nobody: a fence names one grant.
+  for (const standing of standings) refuseUnknown(standing, client, scope)
   return standings.filter((standing) => standing.state === 'absent' && standing.reason === 'evicted').length
 }
 
@@ -43,8 +49,14 @@ export async function sweepLocks(client: Client): Promise<number> {
   }
   // Any request makes the store look at the key; releasing an id that nobody has changes nothing else.
   const looks = stale.map((key) => submitOnce(batcher, { op: 'release', key, id: environment.id() }))
-  const standings = await Promise.all(looks)
-  return standings.filter((standing) => standing.state !== 'unknown').length
+  for (const [index, standing] of (await Promise.all(looks)).entries()) {
+    refuseUnknown(standing, client, scopeOf({ key: stale[index] ?? '' }))
+  }
+  return stale.length
+}
+
+function refuseUnknown(standing: Standing, client: Client, scope: Scope): void {
+  if (standing.state === 'unknown') throw couldNotBeAsked(client, scope, standing.error)
 }
 
 /** Whether a lock is held, in short. */

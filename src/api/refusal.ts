@@ -37,8 +37,7 @@ async function describeRefusal(client: Client, scope: Scope, missed: Missed, ter
     case 'closed':
       return fail('CLOSED', `The client was closed while waiting for ${name}.`)
     case 'failed':
-      if (miss.error instanceof LeaseholdError && miss.error.code !== 'UNAVAILABLE') return miss.error
-      return fail('UNAVAILABLE', `${name} could not be asked for: ${plain(miss.error)}`, unavailable(miss.error))
+      return couldNotBeAsked(client, scope, miss.error, missed.attempts)
     case 'timeout': {
       if (miss.error !== undefined) {
         const why = `${name} could not be had within ${waited}: ${plain(miss.error)}`
@@ -61,6 +60,18 @@ async function describeRefusal(client: Client, scope: Scope, missed: Missed, ter
   const found = await inTheWay(client, scope, terms.priority)
   const why = reason === 'refused' ? heldBy(found.holders) : ` The store says: ${detail ?? reason}.`
   return fail('HELD', `${name} is held by somebody else.${why}`, found)
+}
+
+/** For a request about a lock that the store did not answer. What is no fault of the store is told as it is. */
+export function couldNotBeAsked(client: Client, scope: Scope, error: unknown, attempts?: number): LeaseholdError {
+  if (error instanceof LeaseholdError && error.code !== 'UNAVAILABLE') return error
+  const name = describeScope(scope)
+  return new LeaseholdError('UNAVAILABLE', `${JSON.stringify(name)} could not be asked for: ${plain(error)}`, {
+    scope: name,
+    key: storeKey(client.namespace, scope.key),
+    ...(attempts !== undefined && { attempts }),
+    ...unavailable(error),
+  })
 }
 
 /** Each of the circle in a sentence. */

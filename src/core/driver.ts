@@ -159,6 +159,7 @@ export interface Supports {
   readonly priority: boolean
   /** `replaces` */
   readonly convert: boolean
+  /** None: the request `evict` is not carried out either. */
   readonly evict: readonly EvictRule[]
   readonly grace: boolean
   readonly maxHold: boolean

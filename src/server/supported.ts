@@ -8,7 +8,13 @@ export function checkSupported(requests: readonly Request[], supports: Supports)
     const where = `requests[${index}]`
     if (request.op === 'claim') checkClaim(request.claim, supports, where)
     if (request.op === 'renew') checkTtl(request.ttlMs, supports, where)
+    if (request.op === 'evict') checkEvictable(supports, where)
   }
+}
+
+/** Refuses an eviction where none can be carried out, rather than to answer that nobody held the lock. */
+export function checkEvictable({ evict }: Supports, where: string): void {
+  if (evict.length === 0) throw unsupported(where, 'evictions')
 }
 
 function checkClaim(claim: Claim, supports: Supports, where: string): void {
@@ -22,7 +28,11 @@ function checkClaim(claim: Claim, supports: Supports, where: string): void {
     (claim.graceMs > 0 && !supports.grace && 'a grace') ||
     (claim.maxHoldMs !== undefined && !supports.maxHold && 'a longest hold') ||
     (claim.evict !== undefined && !supports.evict.includes(claim.evict) && `evict: '${claim.evict}'`)
-  if (missing) throw new LeaseholdError('UNSUPPORTED', `${where}: the store behind this server cannot do ${missing}.`)
+  if (missing) throw unsupported(where, missing)
+}
+
+function unsupported(where: string, what: string): LeaseholdError {
+  return new LeaseholdError('UNSUPPORTED', `${where}: the store behind this server cannot do ${what}.`)
 }
 
 function checkTtl(ttlMs: number, { ttlMinMs, ttlMaxMs }: Supports, where: string): void {

@@ -73,7 +73,7 @@ describe('a request that makes no sense is INVALID, and the answer says where', 
     const driver = memory()
     const limited: LockDriver = {
       name: 'limited',
-      supports: { ...driver.supports, range: false, ttlMaxMs: 1000 },
+      supports: { ...driver.supports, range: false, evict: [], ttlMaxMs: 1000 },
       open: () => driver.open(),
       send: (requests) => driver.send(requests),
       list: (query) => driver.list(query),
@@ -84,6 +84,11 @@ describe('a request that makes no sense is INVALID, and the answer says where', 
     expect(await postRequests(url, [{ op: 'claim', claim: ranged }])).toMatchObject({
       status: 501,
       value: { error: { code: 'UNSUPPORTED', message: expect.stringMatching(/cannot do ranges/) } },
+    })
+    const eviction = { op: 'evict', key: 'default/named:one', fence: 1, reason: 'stuck' } as const
+    expect(await postRequests(url, [eviction])).toMatchObject({
+      status: 501,
+      value: { error: { code: 'UNSUPPORTED', message: expect.stringMatching(/cannot do evictions/) } },
     })
     const long = claimOf('default/named:one', { ttlMs: 2000 })
     expect(await postRequests(url, [{ op: 'claim', claim: long }])).toMatchObject({

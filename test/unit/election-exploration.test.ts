@@ -2,11 +2,11 @@ import { describe, expect, test } from 'vitest'
 import { createLocks, type Election, type Lease, type Term } from '../../src/index.ts'
 import { memory } from '../../src/drivers/memory.ts'
 import { checkHistory, type HistoryEvent, type HistoryReport } from '../../src/testing/index.ts'
-import { World } from '../support/world.ts'
+import { World } from '../../src/testing/simulation/world.ts'
 import { driverOver } from './client/drivers.ts'
-import { Line } from './client/line.ts'
-import { SimulatedProcess } from './client/simulated-process.ts'
-import { afflict, weatherOf } from './client/storm.ts'
+import { Line } from '../../src/testing/simulation/line.ts'
+import { SimulatedProcess } from '../../src/testing/simulation/simulated-process.ts'
+import { afflict, weatherOf } from '../../src/testing/simulation/storm.ts'
 
 // Errors are many here, and what they are about is told by the history.
 Error.stackTraceLimit = 0

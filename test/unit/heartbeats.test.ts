@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest'
 import { Heartbeats, sift, type Report } from '../../src/api/heartbeats.ts'
 import type { Request, Standing } from '../../src/core/driver.ts'
 import { memory } from '../../src/drivers/memory.ts'
-import { World } from '../support/world.ts'
+import { World } from '../../src/testing/simulation/world.ts'
 import { around } from '../support/around.ts'
 
 const held: Standing = { state: 'held', fence: 7, ttlMs: 30_000 }

@@ -166,11 +166,22 @@ describe('an eviction', () => {
     ])
   })
 
+  test('is refused, and not remembered, where the store cannot do it', async () => {
+    const { time, driver } = bench()
+    const limited = Object.assign(driver, { supports: { ...driver.supports, evict: [] } })
+    const audit = new Audit(undefined)
+    const evicting = evictHolder(limited, time.environment, audit, grantFor('*'), eviction)
+    await expect(evicting).rejects.toMatchObject({ code: 'UNSUPPORTED' })
+    expect(audit.seenBy(grantFor('*'))).toEqual([])
+  })
+
   test('whose answer does not come is remembered as unknown', async () => {
     const { time, driver } = bench()
     await claim(driver, claimOf(eviction.key))
     const fence = (await driver.list({ key: eviction.key })).keys[0]?.claims[0]?.fence ?? 0
-    const cut = { list: driver.list.bind(driver), send: async () => [{ state: 'unknown', error: 'cut' }] as const }
+    const { supports } = driver
+    const send = async () => [{ state: 'unknown', error: 'cut' }] as const
+    const cut = { supports, list: driver.list.bind(driver), send }
     const audit = new Audit(undefined)
     const done = await evictHolder(cut, time.environment, audit, grantFor('*'), { ...eviction, fence })
     expect(done.result).toBe('unknown')

@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { byteRange, inode } from '../../src/index.ts'
+import { faulty } from '../../src/testing/faults.ts'
 import { locksBench } from './support/bench-of-locks.ts'
 
 describe('list and inspect', () => {
@@ -85,6 +86,27 @@ describe('evict', () => {
     expect(await operator.evict('a', { reason: 'because', fence: lease.fence })).toBe(1)
     expect(await operator.evict('a', { reason: 'because' })).toBe(0)
   })
+
+  test('that the store did not answer is an error, and never says that nobody held the lock', async () => {
+    const bench = locksBench()
+    const holder = await bench.client()
+    const lease = await holder.acquire('a', { ttl: '10m' })
+    bench.wrap = (driver) => faulty(driver, { dropReply: 1, only: ({ op }) => op === 'evict' })
+    const operator = await bench.client({ allowForce: true })
+    await expect(operator.evict('a', { reason: 'because' })).rejects.toMatchObject({
+      code: 'UNAVAILABLE',
+      scope: 'a',
+      key: lease.key,
+    })
+  })
+
+  test('is refused where the store cannot do it', async () => {
+    const bench = locksBench()
+    bench.wrap = (driver) => Object.assign(driver, { supports: { ...driver.supports, evict: [] } })
+    const operator = await bench.client({ allowForce: true })
+    await operator.acquire('a')
+    await expect(operator.evict('a', { reason: 'because' })).rejects.toMatchObject({ code: 'UNSUPPORTED' })
+  })
 })
 
 describe('a byte range', () => {
@@ -134,6 +156,16 @@ describe('sweep', () => {
     expect(await other.sweep()).toBe(1)
     expect((await other.list()).locks.map(({ scope }) => scope)).toEqual(['b'])
     expect(await other.sweep()).toBe(0)
+  })
+
+  test('says so when the store did not answer for some of them', async () => {
+    const bench = locksBench()
+    const holder = await bench.client()
+    await holder.acquire('a', { ttl: '1s', heartbeat: 'manual' })
+    bench.wrap = (driver) => faulty(driver, { reject: 1 })
+    const other = await bench.client()
+    await bench.advance(2000)
+    await expect(other.sweep()).rejects.toMatchObject({ code: 'UNAVAILABLE' })
   })
 })
 
@@ -186,6 +218,21 @@ describe('stats', () => {
     expect(await other.stats()).toMatchObject({ totalConflicts: 2, failedAcquisitions: 1, myLocks: 0 })
     await lease.release()
     expect((await one.stats()).gauges['lock.a.hold_duration_ms']).toBe(2000)
+  })
+
+  test('remember for how long names were held: at least the thousand used last, and not many more', async () => {
+    const { client } = locksBench()
+    const locks = await client()
+    for (const name of ['often', 'once']) await locks.run(name, () => {})
+    for (let number = 0; number < 2500; number += 1) {
+      if (number % 500 === 0) await locks.run('often', () => {})
+      await locks.run(`name ${number}`, () => {})
+    }
+    const { gauges } = await locks.stats()
+    const remembered = Object.keys(gauges)
+    const last = Array.from({ length: 999 }, (_, index) => `lock.name ${2499 - index}.hold_duration_ms`)
+    expect(remembered).toEqual(expect.arrayContaining(['lock.often.hold_duration_ms', ...last]))
+    expect(remembered.length).toBeLessThanOrEqual(2000)
   })
 })
 

@@ -6,6 +6,7 @@ import type { Grant } from '../call.ts'
 import { Fields, wrong } from '../fields.ts'
 import { requestBounds } from '../read-requests.ts'
 import type { StoreAccess } from '../store-gate.ts'
+import { checkEvictable } from '../supported.ts'
 import type { Audit } from './audit.ts'
 import { runnerView } from './lock-view.ts'
 import { checkCovered } from './query.ts'
@@ -35,7 +36,7 @@ export function readEviction(body: unknown): Eviction {
 
 /** Ends one holder, writes that down, and says what became of it. */
 export async function evictHolder(
-  store: Pick<StoreAccess, 'list' | 'send'>,
+  store: Pick<StoreAccess, 'list' | 'send' | 'supports'>,
   environment: Pick<Environment, 'wall'>,
   audit: Audit,
   grant: Grant,
@@ -43,6 +44,7 @@ export async function evictHolder(
 ): Promise<AuditEntry> {
   const { key, fence } = eviction
   checkCovered(grant, splitStoreKey(key)?.namespace ?? '')
+  checkEvictable(store.supports, 'eviction')
   const page = await store.list({ key })
   const holder = page.keys[0]?.claims.find((claim) => claim.state === 'held' && claim.fence === fence)
   const result = holder === undefined ? 'not-held' : await resultOf(store, eviction)

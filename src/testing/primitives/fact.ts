@@ -10,6 +10,7 @@ type Ability =
   | 'grace'
   | 'maxHold'
   | 'preempt'
+  | 'evict'
   | 'force'
   | 'handOff'
 
@@ -26,6 +27,7 @@ export function isMet(need: Need, supports: Supports): boolean {
 
 function has(ability: Ability, supports: Supports): boolean {
   if (ability === 'preempt') return supports.evict.includes('lower-priority')
+  if (ability === 'evict') return supports.evict.length > 0
   if (ability === 'force') return supports.evict.includes('all')
   return ability === 'handOff' ? supports.handOff !== false : supports[ability]
 }

@@ -20,6 +20,24 @@ export function precedence(fact: PrimitiveFact): void {
     })
   }
 
+  fact('a store that can evict nobody refuses evict', ['no evict'], async (company) => {
+    const { locks } = await company.member()
+    await using lease = await locks.acquire('a')
+    expect(await codeOf(locks.evict('a', { reason: 'stuck' }))).toBe('UNSUPPORTED')
+    expect(lease.held).toBe(true)
+  })
+
+  fact('who is evicted loses the lock at once, and is told', ['evict'], async (company) => {
+    const [one, other] = [await company.member({ ttl: 1500 }), await company.member({ ttl: 5000 })]
+    const lease = await one.locks.acquire('a')
+    expect(await other.locks.evict('a', { reason: 'stuck', fence: lease.fence + 1 })).toBe(0)
+    expect(await other.locks.evict('a', { reason: 'stuck', fence: lease.fence })).toBe(1)
+    const next = await other.locks.acquire('a', { wait: 1000 })
+    expect(next.fence).toBeGreaterThan(lease.fence)
+    await company.until(async () => !lease.held, 1500)
+    expect(lease.loss).toMatchObject({ code: 'LOST' })
+  })
+
   fact('a claim of higher priority goes first', ['priority', 'queue'], async (company) => {
     const { locks } = await company.member({ ttl: 5000 })
     const first = await locks.acquire('a')

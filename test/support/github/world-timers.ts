@@ -1,5 +1,5 @@
 import { vi } from 'vitest'
-import type { World } from '../world.ts'
+import type { World } from '../../../src/testing/simulation/world.ts'
 
 /** Gives code that knows no other timers than the global ones, octokit's plugins, the time of a simulated world. */
 export function useWorldTimers(world: World, startsAt: number): Disposable {

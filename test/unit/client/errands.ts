@@ -1,5 +1,5 @@
 import type { Lease } from '../../../src/index.ts'
-import type { Diary } from './diary.ts'
+import type { Diary } from '../../../src/testing/simulation/diary.ts'
 import type { Setting } from './setting.ts'
 import { anyOptions } from './wishes.ts'
 

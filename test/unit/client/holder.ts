@@ -1,6 +1,6 @@
 import type { AcquireOptions, Lease } from '../../../src/index.ts'
 import type { Wanted } from '../../../src/testing/history/event.ts'
-import { Diary } from './diary.ts'
+import { Diary } from '../../../src/testing/simulation/diary.ts'
 import type { PassedLease, Setting, Subject } from './setting.ts'
 import { anyOptions } from './wishes.ts'
 

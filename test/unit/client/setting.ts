@@ -1,8 +1,6 @@
-import type { LeaseProof, Locks } from '../../../src/index.ts'
+import type { LeaseProof } from '../../../src/index.ts'
 import type { Wanted } from '../../../src/testing/history/event.ts'
-import type { HistoryEvent } from '../../../src/testing/index.ts'
-import type { World } from '../../support/world.ts'
-import type { SimulatedProcess } from './simulated-process.ts'
+import type { DiarySetting } from '../../../src/testing/simulation/diary.ts'
 import type { Traces } from './traces.ts'
 
 /** A lease between two processes. */
@@ -26,21 +24,12 @@ export interface PassedLease {
 export type Subject = 'everything' | 'reads' | 'renewals' | 'hand-offs' | 'permits' | 'web locks'
 
 /** Where a worker lives, and what it may do there. */
-export interface Setting {
-  readonly world: World
-  readonly process: SimulatedProcess
-  readonly locks: Locks
-  /** The process, in the history. */
-  readonly client: string
-  readonly name: string
-  readonly events: HistoryEvent[]
+export interface Setting extends DiarySetting {
   readonly traces: Traces
   /** Workers in the middle of a turn. */
   readonly waiting: Set<string>
   /** Leases that were handed off, for any process to resume. */
   readonly passed: PassedLease[]
-  /** Whether nobody else uses this client: then what it is told of queues is this worker's. */
-  readonly alone: boolean
   /** Whether the store keeps a queue. */
   readonly queues: boolean
   readonly about: Subject

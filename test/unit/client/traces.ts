@@ -1,7 +1,7 @@
 import { getEventListeners } from 'node:events'
 import type { LockDriver } from '../../../src/core/driver.ts'
 import type { Locks } from '../../../src/index.ts'
-import type { SimulatedProcess } from './simulated-process.ts'
+import type { SimulatedProcess } from '../../../src/testing/simulation/simulated-process.ts'
 
 /** What a client must not leave behind: promises that never settle, listeners, and requests after it has gone. */
 export class Traces {

@@ -2,7 +2,7 @@ import type { Lease } from '../../../src/index.ts'
 import type { WebLock, WebLockManager } from '../../../src/web-locks/index.ts'
 import { webLocks } from '../../../src/web-locks/index.ts'
 import type { Wanted } from '../../../src/testing/history/event.ts'
-import type { Diary } from './diary.ts'
+import type { Diary } from '../../../src/testing/simulation/diary.ts'
 import type { Setting } from './setting.ts'
 
 /** Asks for locks as pages do, by the W3C interface. */

@@ -1,8 +1,8 @@
 import { byteRange, LeaseholdError, named, type AcquireOptions, type Lease, type Locks } from '../../../src/index.ts'
 import type { Wanted } from '../../../src/testing/history/event.ts'
-import type { World } from '../../support/world.ts'
+import type { World } from '../../../src/testing/simulation/world.ts'
 import type { Setting } from './setting.ts'
-import type { SimulatedProcess } from './simulated-process.ts'
+import type { SimulatedProcess } from '../../../src/testing/simulation/simulated-process.ts'
 import type { Traces } from './traces.ts'
 
 /** Something to want, and how to ask for it. */

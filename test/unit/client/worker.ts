@@ -1,5 +1,5 @@
 import type { AcquireOptions } from '../../../src/index.ts'
-import { Diary } from './diary.ts'
+import { Diary } from '../../../src/testing/simulation/diary.ts'
 import { Errands } from './errands.ts'
 import { Holder } from './holder.ts'
 import type { Setting } from './setting.ts'

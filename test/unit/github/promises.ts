@@ -1,6 +1,6 @@
 import { trustedUntil } from '../../../src/core/time/deadline.ts'
 import type { LockDriver } from '../../../src/core/driver.ts'
-import type { World } from '../../support/world.ts'
+import type { World } from '../../../src/testing/simulation/world.ts'
 
 interface Promised {
   readonly id: string

@@ -5,7 +5,7 @@ import { checkHistory, type HistoryEvent } from '../../../src/testing/index.ts'
 import { asFetch } from '../../support/github/as-fetch.ts'
 import { FakeGithub } from '../../support/github/fake-github.ts'
 import { silent } from '../../support/github/github-harness.ts'
-import { World } from '../../support/world.ts'
+import { World } from '../../../src/testing/simulation/world.ts'
 import { Promises } from './promises.ts'
 import { Weather } from './weather.ts'
 

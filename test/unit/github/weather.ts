@@ -1,5 +1,5 @@
 import type { Environment, Timer } from '../../../src/core/time/environment.ts'
-import type { World } from '../../support/world.ts'
+import type { World } from '../../../src/testing/simulation/world.ts'
 
 /** One client's machine and its line to GitHub: both have their moods. */
 export class Weather {

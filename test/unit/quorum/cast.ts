@@ -1,7 +1,7 @@
 import type { Claim, LockDriver, Request, Standing } from '../../../src/core/driver.ts'
 import { quorum, type QuorumOptions } from '../../../src/drivers/quorum.ts'
 import { NodeStore, type Weather } from './node-store.ts'
-import { World } from '../../support/world.ts'
+import { World } from '../../../src/testing/simulation/world.ts'
 
 const key = 'default/named:x'
 

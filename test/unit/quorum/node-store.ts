@@ -1,6 +1,6 @@
 import type { KeyPage, ListQuery, LockDriver, Request, Standing } from '../../../src/core/driver.ts'
 import { memory } from '../../../src/drivers/memory.ts'
-import type { World } from '../../support/world.ts'
+import type { World } from '../../../src/testing/simulation/world.ts'
 
 /** What may go wrong on the way to a node and back. */
 export interface Weather {

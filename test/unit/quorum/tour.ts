@@ -3,7 +3,7 @@ import type { LockDriver } from '../../../src/core/driver.ts'
 import { quorum as realQuorum } from '../../../src/drivers/quorum.ts'
 import { checkHistory, type HistoryEvent, type HistoryReport } from '../../../src/testing/index.ts'
 import { NodeStore, type Weather } from './node-store.ts'
-import { World } from '../../support/world.ts'
+import { World } from '../../../src/testing/simulation/world.ts'
 
 export interface TourOptions {
   readonly seed: number

@@ -1,7 +1,21 @@
-import type { Lease } from '../../../src/index.ts'
-import type { Wanted } from '../../../src/testing/history/event.ts'
-import type { HistoryEvent } from '../../../src/testing/index.ts'
-import type { Setting } from './setting.ts'
+import type { Lease } from '../../api/lease.ts'
+import type { Locks } from '../../api/locks.ts'
+import type { HistoryEvent, Wanted } from '../history/event.ts'
+import type { SimulatedProcess } from './simulated-process.ts'
+import type { World } from './world.ts'
+
+/** Whose diary it is. */
+export interface DiarySetting {
+  readonly world: World
+  readonly process: SimulatedProcess
+  readonly locks: Locks
+  /** The process, in the history. */
+  readonly client: string
+  readonly name: string
+  readonly events: HistoryEvent[]
+  /** Whether nobody else uses this client: then what it is told of queues is this worker's. */
+  readonly alone: boolean
+}
 
 type Untimed = HistoryEvent extends infer Each ? (Each extends HistoryEvent ? Omit<Each, 'at'> : never) : never
 
@@ -10,13 +24,13 @@ const expected = new Set(['TIMEOUT', 'ABORTED', 'UNAVAILABLE', 'DEADLOCK', 'NOT_
 
 /** Tells the history what one worker does, and until when it trusts what it holds. */
 export class Diary {
-  readonly #setting: Setting
+  readonly #setting: DiarySetting
   /** What it holds, by key and fence. */
   readonly #held = new Map<string, { readonly attempt: string; readonly lease: Lease }>()
   #turns = 0
   #asking: string | undefined
 
-  constructor(setting: Setting) {
+  constructor(setting: DiarySetting) {
     this.#setting = setting
     setting.locks.on('renewed', (lease) => {
       const held = this.#held.get(nameOf(lease))

@@ -1,5 +1,5 @@
-import type { Environment, Timer } from '../../../src/core/time/environment.ts'
-import type { World } from '../../support/world.ts'
+import type { Environment, Timer } from '../../core/time/environment.ts'
+import type { World } from './world.ts'
 
 /** A process in a world. All that happens in it comes in through `enter`: so it can be stopped for a while, or ended. */
 export class SimulatedProcess {

@@ -1,5 +1,5 @@
-import { LeaseholdError } from '../../../src/core/errors.ts'
-import type { World } from '../../support/world.ts'
+import { LeaseholdError } from '../../core/errors.ts'
+import type { World } from './world.ts'
 import type { SimulatedProcess } from './simulated-process.ts'
 
 /** What may become of anything on its way. */
@@ -30,14 +30,17 @@ export class Line {
     this.#weather = weather
   }
 
-  /** Has the store do something. Undefined: there was no answer in time. Rejects if nothing was sent. */
-  ask<Answer>(work: () => Promise<Answer>): Promise<Answer | undefined> {
+  /**
+   * Has the store do something. Undefined: there was no answer in time, and it may or may not have been done. Rejects if nothing
+   * was sent, and with what the store throws.
+   */
+  ask<Answer>(work: () => Answer | Promise<Answer>): Promise<Answer | undefined> {
     const { loses, refuses, repeats } = this.#weather
     return new Promise((resolve, reject) => {
       if (refuses()) return this.#later(() => this.#process.enter(() => reject(unavailable('Nothing was sent.'))))
       const arrive = async (): Promise<void> => {
-        const answer = await work()
-        if (!loses()) this.#later(() => this.#process.enter(() => resolve(answer)))
+        const answer = await outcomeOf(work)
+        if (!loses()) this.#later(() => this.#process.enter(() => answer(resolve, reject)))
       }
       const copies = repeats() ? 2 : 1
       if (!loses()) this.#later(() => Array.from({ length: copies }, arrive))
@@ -46,7 +49,7 @@ export class Line {
   }
 
   /** The same for what is only read: no answer is a failure like any other. */
-  async read<Answer>(work: () => Promise<Answer>): Promise<Answer> {
+  async read<Answer>(work: () => Answer | Promise<Answer>): Promise<Answer> {
     const answer = await this.ask(work)
     if (answer === undefined) throw unavailable('There was no answer.')
     return answer
@@ -59,6 +62,18 @@ export class Line {
 
   #later(action: () => void): void {
     this.#world.at(this.#weather.delayMs(), action)
+  }
+}
+
+type Settle<Answer> = (resolve: (answer: Answer) => void, reject: (error: unknown) => void) => void
+
+/** What came of it, to be told later. */
+async function outcomeOf<Answer>(work: () => Answer | Promise<Answer>): Promise<Settle<Answer>> {
+  try {
+    const answer = await work()
+    return (resolve) => resolve(answer)
+  } catch (error) {
+    return (_resolve, reject) => reject(error)
   }
 }
 

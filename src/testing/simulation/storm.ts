@@ -1,5 +1,5 @@
-import type { HistoryEvent } from '../../../src/testing/index.ts'
-import type { World } from '../../support/world.ts'
+import type { HistoryEvent } from '../history/event.ts'
+import type { World } from './world.ts'
 import type { Weather } from './line.ts'
 import type { SimulatedProcess } from './simulated-process.ts'
 

@@ -1,5 +1,5 @@
-import type { Environment, Timer } from '../../src/core/time/environment.ts'
-import { seededRandom } from '../../src/testing/random.ts'
+import type { Environment, Timer } from '../../core/time/environment.ts'
+import { seededRandom } from '../random.ts'
 
 interface Due {
   readonly at: number

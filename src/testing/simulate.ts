@@ -1,0 +1,117 @@
+import { createLocks } from '../api/create-locks.ts'
+import type { LockDriver } from '../core/driver.ts'
+import type { Environment } from '../core/time/environment.ts'
+import { checkHistory, type HistoryReport } from './history.ts'
+import type { HistoryEvent } from './history/event.ts'
+import { Line } from './simulation/line.ts'
+import { SimulatedProcess } from './simulation/simulated-process.ts'
+import { afflict, weatherOf } from './simulation/storm.ts'
+import { Worker } from './simulation/worker.ts'
+import { World } from './simulation/world.ts'
+
+/** A store in a simulated world, as whoever wrote its driver has it. */
+export interface SimulatedStore {
+  /**
+   * A driver for one more process. What it asks of the store, and what the store tells it, goes over `line`; its time and its
+   * timers are those of `environment`. It must not wait for anything else: for no socket, file or timer of the real world.
+   */
+  driver(line: Line, environment: Environment): LockDriver
+  /** What the store holds, seen without a line. */
+  list: LockDriver['list']
+}
+
+export interface SimulationOptions {
+  /** The same seed tells the same story. */
+  readonly seed: number
+  /** Makes the store, empty. `clock` is its time: nothing in it may look at another. */
+  readonly store: (clock: { now(): number; wall(): number }) => SimulatedStore
+  /**
+   * Storm: messages are lost, late and repeated, and processes are stopped and killed, until it clears up. Calm: everything
+   * arrives, once and soon, and nobody may be overtaken. Default storm.
+   */
+  readonly weather?: 'calm' | 'storm'
+  /** Default 3. */
+  readonly processes?: number
+  /** Those who want locks in each process. Default 3. */
+  readonly workers?: number
+  /** How long they go on, in simulated milliseconds. Default 20,000. */
+  readonly ms?: number
+}
+
+/** What must all be empty, and 0, but for `summary` and `events`. */
+export interface SimulationReport extends HistoryReport {
+  /** Those who had not had their turn when long after the storm all could have had theirs. */
+  readonly stuck: readonly string[]
+  /** What the store still held when everybody had gone, and the longest lease had passed. */
+  readonly left: readonly string[]
+  /** Timers of clients and drivers that were closed. */
+  readonly timers: number
+  /** What happened, by true time. */
+  readonly events: readonly HistoryEvent[]
+}
+
+/** The shortest lease that is asked for, unless the store wants a longer one. */
+const ttlMinMs = 500
+/** Leases are up to so many times the shortest. A turn takes the time of two of them at most, after the storm. */
+const ttlSpread = 3
+
+/**
+ * Plays real clients over your driver in simulated time: processes whose clocks run differently, whose lines to the store lose,
+ * delay and repeat, and which are stopped and killed. True time judges who held what. Twenty seconds of theirs take a fraction
+ * of one of yours. Rejects with what a driver must never throw.
+ */
+export async function simulate(options: SimulationOptions): Promise<SimulationReport> {
+  const { seed, weather = 'storm', processes = 3, workers = 3, ms = 20_000 } = options
+  const world = new World(seed)
+  const storeRate = world.clockRate()
+  const store = options.store({ now: () => world.now * storeRate, wall: () => 1_700_000_000_000 + world.now })
+  const until = world.now + ms
+  const storms = (): boolean => weather === 'storm' && world.now < until
+  const events: HistoryEvent[] = []
+  const waiting = new Set<string>()
+  let shortestMs = ttlMinMs
+  let queues = true
+
+  const live = async (name: string): Promise<void> => {
+    const process = new SimulatedProcess(world, world.clockRate())
+    const { environment } = process
+    const line = new Line(world, process, weatherOf(world, storms))
+    const driver = store.driver(line, environment)
+    const { supports } = driver
+    shortestMs = Math.max(ttlMinMs, supports.ttlMinMs)
+    queues = supports.queue
+    const locks = await createLocks({ driver, environment })
+    afflict(world, name, process, storms, events)
+    const shared = { world, process, locks, supports, events, waiting, client: name, ttlMinMs: shortestMs }
+    const crew = Array.from(
+      { length: workers },
+      (_, number) => new Worker({ ...shared, name: `${name}.${number}`, alone: workers === 1 }),
+    )
+    const work = async (): Promise<string> => {
+      await Promise.all(crew.map((worker) => worker.work(until)))
+      await locks.close()
+      return 'closed'
+    }
+    const end = await Promise.race([work(), process.killed.then(() => 'killed')])
+    if (end === 'killed') for (const one of waiting) if (one.startsWith(`${name}.`)) waiting.delete(one)
+    if (world.now < until) await live(`${name}'`)
+  }
+
+  const lives = Array.from({ length: processes }, (_, number) => live(`process-${number}`))
+  const longestMs = (): number => ttlSpread * shortestMs
+  const wearied = world.wait(ms).then(() => world.wait(processes * workers * 2 * longestMs()))
+  await world.run(Promise.race([Promise.all(lives), wearied]))
+  const stuck = [...waiting]
+  // Longer than what was never answered is tried again.
+  await world.pass(40 * longestMs())
+  const report = checkHistory(events, { fair: weather === 'calm' && queues })
+  return { ...report, stuck, left: await heldIn(store), timers: stuck.length > 0 ? 0 : world.timers, events }
+}
+
+/** Whose leases are not over by the store's clock. */
+async function heldIn(store: SimulatedStore): Promise<readonly string[]> {
+  const { now, keys } = await store.list({})
+  return keys.flatMap(({ key, claims }) =>
+    claims.filter(({ expiresAt }) => expiresAt > now).map(({ state, runner }) => `${key} ${state} by ${runner.client}`),
+  )
+}
