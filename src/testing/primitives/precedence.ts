@@ -32,9 +32,9 @@ export function precedence(fact: PrimitiveFact): void {
     const lease = await one.locks.acquire('a')
     expect(await other.locks.evict('a', { reason: 'stuck', fence: lease.fence + 1 })).toBe(0)
     expect(await other.locks.evict('a', { reason: 'stuck', fence: lease.fence })).toBe(1)
-    const next = await other.locks.acquire('a', { wait: 1000 })
+    const next = await other.locks.acquire('a', { wait: 20_000 })
     expect(next.fence).toBeGreaterThan(lease.fence)
-    await company.until(async () => !lease.held, 1500)
+    await company.until(() => !lease.held)
     expect(lease.loss).toMatchObject({ code: 'LOST' })
   })
 
