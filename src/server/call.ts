@@ -68,5 +68,7 @@ export interface Route {
   readonly schema?: RouteSchema
   /** False: it is not for programs, and so not in the document. */
   readonly documented?: boolean
+  /** True: answered also while as many calls are under way as may be, which is when operators need it most. */
+  readonly always?: boolean
   handle(call: Call): Answer | Promise<Answer>
 }

@@ -369,6 +369,18 @@ describe('operators see', () => {
     expect(answer).toMatchObject({ status: 503, value: { error: { code: 'UNAVAILABLE', reason: 'store' } } })
   })
 
+  test('health and counts also while as many calls are under way as may be', async () => {
+    const { driver, sends, letGo } = patientStore()
+    const { url } = await startServer({ driver, limits: { callsMax: 1 } })
+    const call = postRequests(url, [{ op: 'release', key, id: 'x' }])
+    await eventually(() => sends.length > 0, 'the call')
+    expect(await get(`${url}/v1/keys`)).toMatchObject({ status: 429 })
+    expect(await get(`${url}/healthz`)).toMatchObject({ status: 200 })
+    expect((await get(`${url}/metrics`)).text).toContain('leasehold_server_refused_calls_total{why="limit"} 1')
+    letGo()
+    expect(await call).toMatchObject({ status: 200 })
+  })
+
   test('in the log that the store fails, at once and then once a minute', async () => {
     const complaints: string[] = []
     const logger = { debug: () => {}, info: () => {}, warn: (message: string) => void complaints.push(message) }
