@@ -183,7 +183,10 @@ describe('news', () => {
     const time = fakeTime()
     const sessions = new Sessions(time.environment, 3, (standing) => standing)
     const sent: unknown[] = []
-    sessions.news('me').attach((_, data) => void sent.push(data))
+    sessions.news('me').attach(
+      (_, data) => void sent.push(data),
+      () => {},
+    )
     const claim = (id: string, ttlMs: number): Request => ({ op: 'claim', claim: claimOf(key, { id, ttlMs }) })
     sessions.sending('me', claim('long', 100_000))
     sessions.sending('me', claim('short', 1000))
@@ -201,14 +204,30 @@ describe('news', () => {
 test('a newer stream of a session takes the place of an older one, and one that has ended is told nothing', () => {
   const sessions = new Sessions(fakeTime().environment, 3, (standing) => standing)
   const told: string[] = []
-  const older = sessions.news('me').attach(() => void told.push('older'))
-  const newer = sessions.news('me').attach(() => void told.push('newer'))
+  const attach = (name: string): Disposable =>
+    sessions.news('me').attach(
+      () => void told.push(name),
+      () => {},
+    )
+  const older = attach('older')
+  const newer = attach('newer')
   older[Symbol.dispose]()
   sessions.sending('me', { op: 'claim', claim: claimOf(key, { id: 'mine' }) })
   sessions.tell(key, 'mine', 'ask')
   newer[Symbol.dispose]()
   sessions.tell(key, 'mine', 'ask')
   expect(told).toEqual(['newer'])
+})
+
+test('an older stream of a session ends when there is a newer one', async () => {
+  const { url } = await startServer()
+  const open = (session: string): Promise<Response> =>
+    fetch(`${url}/v1/news`, { headers: { 'leasehold-session': session.repeat(22) } })
+  const [older, other] = [await open('a'), await open('b')]
+  const newer = await open('a')
+  expect(await older.text()).toBe(':\n\n')
+  expect((await get(`${url}/metrics`)).text).toContain('leasehold_server_streams_under_way 2')
+  await Promise.all([newer.body?.cancel(), other.body?.cancel()])
 })
 
 describe('the OpenAPI document', () => {
