@@ -36,8 +36,8 @@ export interface Answer {
 
 /** Writes server-sent events to a caller, from when it is attached. */
 export interface EventSource {
-  /** Called once. What it returns is disposed of when the caller has gone or the server closes. */
-  attach(send: (event: string, data: unknown) => void): Disposable
+  /** Called once. What it returns is disposed of when the caller has gone, the server closes, or after `end`. */
+  attach(send: (event: string, data: unknown) => void, end: () => void): Disposable
 }
 
 /** JSON Schema, in the dialect of OpenAPI 3.1. */
@@ -68,5 +68,7 @@ export interface Route {
   readonly schema?: RouteSchema
   /** False: it is not for programs, and so not in the document. */
   readonly documented?: boolean
+  /** True: answered also while as many calls are under way as may be, which is when operators need it most. */
+  readonly always?: boolean
   handle(call: Call): Answer | Promise<Answer>
 }

@@ -26,7 +26,9 @@ export class EventStream {
   start(source: EventSource): void {
     // Out at once: the caller sees that it is being told.
     this.#write(':\n\n')
-    const attached = source.attach((event, data) => this.#write(`event: ${event}\ndata: ${JSON.stringify(data)}\n\n`))
+    const send = (event: string, data: unknown): void =>
+      this.#write(`event: ${event}\ndata: ${JSON.stringify(data)}\n\n`)
+    const attached = source.attach(send, () => this.end())
     // It may have said more than anybody reads already.
     if (this.#open) this.#source = attached
     else attached[Symbol.dispose]()

@@ -144,9 +144,11 @@ export class Listener {
         new LeaseholdError('UNAVAILABLE', message, { reason: 'draining', retryAfterMs }),
       )
     }
+    const entered = enter(request, this.door)
     const { callsMax } = this.door.limits
-    if (this.#metrics.callsUnderWay > callsMax) throw tooMuch(`${callsMax} calls are under way.`, retryAfterMs)
-    return enter(request, this.door)
+    const isTooMuch = this.#metrics.callsUnderWay > callsMax && entered.route.always !== true
+    if (isTooMuch) throw tooMuch(`${callsMax} calls are under way.`, retryAfterMs)
+    return entered
   }
 
   #refuseStream({ body }: Answer, response: ServerResponse): void {

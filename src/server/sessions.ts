@@ -11,6 +11,11 @@ interface Entry {
 
 type Send = (event: string, data: unknown) => void
 
+interface Stream {
+  readonly send: Send
+  readonly end: () => void
+}
+
 /** How many of the oldest entries are looked at whenever one is made: more than one, so that they do not pile up. */
 const looksPerEntry = 2
 
@@ -23,7 +28,7 @@ export class Sessions {
   readonly #claimsMax: number
   readonly #describe: (standing: Standing) => unknown
   readonly #entries = new Map<string, Entry>()
-  readonly #streams = new Map<string, Send>()
+  readonly #streams = new Map<string, Stream>()
 
   constructor(environment: Environment, claimsMax: number, describe: (standing: Standing) => unknown) {
     this.#environment = environment
@@ -54,20 +59,26 @@ export class Sessions {
     const place = placeOf({ key, id })
     const entry = this.#entries.get(place)
     if (entry === undefined) return
-    const send = this.#streams.get(entry.session)
-    if (news === 'ask') return send?.('ask', { key, id })
+    const stream = this.#streams.get(entry.session)
+    if (news === 'ask') return stream?.send('ask', { key, id })
     if (isOver(news)) this.#entries.delete(place)
-    send?.('standing', { key, id, standing: this.#describe(news) })
+    stream?.send('standing', { key, id, standing: this.#describe(news) })
   }
 
-  /** The news of one session. A newer stream of the same session takes the place of an older one. */
+  /**
+   * The news of one session. A newer stream of the same session takes the place of an older one, which ends: its caller may be
+   * gone without a word, and would count as a stream for long.
+   */
   news(session: string): EventSource {
     return {
-      attach: (send) => {
-        this.#streams.set(session, send)
+      attach: (send, end) => {
+        const stream: Stream = { send, end }
+        const older = this.#streams.get(session)
+        this.#streams.set(session, stream)
+        older?.end()
         return {
           [Symbol.dispose]: () => {
-            if (this.#streams.get(session) === send) this.#streams.delete(session)
+            if (this.#streams.get(session) === stream) this.#streams.delete(session)
           },
         }
       },

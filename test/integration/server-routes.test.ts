@@ -183,7 +183,10 @@ describe('news', () => {
     const time = fakeTime()
     const sessions = new Sessions(time.environment, 3, (standing) => standing)
     const sent: unknown[] = []
-    sessions.news('me').attach((_, data) => void sent.push(data))
+    sessions.news('me').attach(
+      (_, data) => void sent.push(data),
+      () => {},
+    )
     const claim = (id: string, ttlMs: number): Request => ({ op: 'claim', claim: claimOf(key, { id, ttlMs }) })
     sessions.sending('me', claim('long', 100_000))
     sessions.sending('me', claim('short', 1000))
@@ -201,14 +204,30 @@ describe('news', () => {
 test('a newer stream of a session takes the place of an older one, and one that has ended is told nothing', () => {
   const sessions = new Sessions(fakeTime().environment, 3, (standing) => standing)
   const told: string[] = []
-  const older = sessions.news('me').attach(() => void told.push('older'))
-  const newer = sessions.news('me').attach(() => void told.push('newer'))
+  const attach = (name: string): Disposable =>
+    sessions.news('me').attach(
+      () => void told.push(name),
+      () => {},
+    )
+  const older = attach('older')
+  const newer = attach('newer')
   older[Symbol.dispose]()
   sessions.sending('me', { op: 'claim', claim: claimOf(key, { id: 'mine' }) })
   sessions.tell(key, 'mine', 'ask')
   newer[Symbol.dispose]()
   sessions.tell(key, 'mine', 'ask')
   expect(told).toEqual(['newer'])
+})
+
+test('an older stream of a session ends when there is a newer one', async () => {
+  const { url } = await startServer()
+  const open = (session: string): Promise<Response> =>
+    fetch(`${url}/v1/news`, { headers: { 'leasehold-session': session.repeat(22) } })
+  const [older, other] = [await open('a'), await open('b')]
+  const newer = await open('a')
+  expect(await older.text()).toBe(':\n\n')
+  expect((await get(`${url}/metrics`)).text).toContain('leasehold_server_streams_under_way 2')
+  await Promise.all([newer.body?.cancel(), other.body?.cancel()])
 })
 
 describe('the OpenAPI document', () => {
@@ -367,6 +386,18 @@ describe('operators see', () => {
     })
     const answer = await get(`${url}/healthz`)
     expect(answer).toMatchObject({ status: 503, value: { error: { code: 'UNAVAILABLE', reason: 'store' } } })
+  })
+
+  test('health and counts also while as many calls are under way as may be', async () => {
+    const { driver, sends, letGo } = patientStore()
+    const { url } = await startServer({ driver, limits: { callsMax: 1 } })
+    const call = postRequests(url, [{ op: 'release', key, id: 'x' }])
+    await eventually(() => sends.length > 0, 'the call')
+    expect(await get(`${url}/v1/keys`)).toMatchObject({ status: 429 })
+    expect(await get(`${url}/healthz`)).toMatchObject({ status: 200 })
+    expect((await get(`${url}/metrics`)).text).toContain('leasehold_server_refused_calls_total{why="limit"} 1')
+    letGo()
+    expect(await call).toMatchObject({ status: 200 })
   })
 
   test('in the log that the store fails, at once and then once a minute', async () => {

@@ -27,6 +27,11 @@ test('characters that steer how text is shown are written out', () => {
   expect(metadataText({ deep: ['\u200b'] })).toBe('{"deep":["\\u{200b}"]}')
 })
 
+test('a name that looks like one with such characters written out is told from it', () => {
+  expect(visible(String.raw`a\u{202e}b`)).toBe(String.raw`a\u{5c}u{202e}b`)
+  expect(visible(String.raw`C:\users`)).toBe(String.raw`C:\users`)
+})
+
 describe('a runner', () => {
   const runner = { id: 'runner_1700000000000_0a1b2c3d_77', host: 'build-7', pid: 77 }
 

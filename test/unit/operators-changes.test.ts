@@ -75,6 +75,8 @@ describe('between two looks', () => {
   })
 })
 
+const nothing = (): void => {}
+
 describe('the watch', () => {
   function bench() {
     const time = fakeTime()
@@ -90,7 +92,7 @@ describe('the watch', () => {
     const watcher = (namespaces: readonly string[] | '*') => {
       const heard: [string, unknown][] = []
       const source = watch.source(grantFor(namespaces))
-      const stop = source.attach((event, data) => heard.push([event, data]))
+      const stop = source.attach((event, data) => heard.push([event, data]), nothing)
       return { heard, events: () => heard.splice(0).map(([event]) => event), stop: () => stop[Symbol.dispose]() }
     }
     return { time, driver, looks, watcher }
@@ -143,7 +145,7 @@ describe('the watch', () => {
       },
     })
     const watch = new ChangeWatch({ store, environment: time.environment, evicted: () => undefined })
-    const stop = watch.source(grantFor('*')).attach(() => {})
+    const stop = watch.source(grantFor('*')).attach(nothing, nothing)
     await time.advance(33_000)
     expect(looks).toBe(3)
     stop[Symbol.dispose]()
@@ -182,7 +184,7 @@ describe('the watch', () => {
     const grant = grantFor(['default'])
     const counting: Grant = { ...grant, covers: (namespace) => (asked += 1) > 0 && grant.covers(namespace) }
     const watch = new ChangeWatch({ store: driver, environment: time.environment, evicted: () => undefined })
-    const stops = Array.from({ length: 50 }, () => watch.source(counting).attach(() => {}))
+    const stops = Array.from({ length: 50 }, () => watch.source(counting).attach(nothing, nothing))
     await time.advance(0)
     expect(asked).toBe(1)
     await time.advance(1000)

@@ -155,6 +155,20 @@ describe('an eviction', () => {
     expect(audit.seenBy(grant)).toHaveLength(1000)
   })
 
+  test('is not forgotten because of what others do: a thousand of each token are kept', () => {
+    const { time } = bench()
+    const audit = new Audit(undefined)
+    const record = (name: string, fence: number) =>
+      audit.record(entryOf(time.environment, { ...grantFor('*'), name }, { ...eviction, fence }, 'not-held'))
+    record('ops', 1)
+    for (let fence = 1; fence <= 1100; fence += 1) record('flood', fence)
+    record('ops', 2)
+    const kept = audit.seenBy(grantFor('*'))
+    expect(kept.filter(({ by }) => by === 'ops').map(({ fence }) => fence)).toEqual([2, 1])
+    expect(kept.filter(({ by }) => by === 'flood')).toHaveLength(1000)
+    expect(kept.at(-2)).toMatchObject({ by: 'flood', fence: 101 })
+  })
+
   test('that a client asked for is one line of the log, whatever its reason', () => {
     const logged: string[] = []
     const logger = { debug: () => {}, info: () => {}, warn: (message: string) => void logged.push(message) }

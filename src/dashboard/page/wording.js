@@ -8,8 +8,11 @@
 /** @typedef {{ readonly id: string, readonly host: string, readonly pid: number, readonly metadata?: Readonly<Record<string, unknown>> | undefined }} Runner */
 /** @typedef {'good' | 'warn' | 'bad' | 'plain'} Tone */
 
-/** Characters that could steer how the text around them is shown: control, invisible and direction-changing ones. */
-const steering = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Cs}]/gu
+/**
+ * Characters that could steer how the text around them is shown: control, invisible and direction-changing ones. And the backslash
+ * of what would look like one of them written out.
+ */
+const steering = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Cs}]|\\(?=u\{)/gu
 
 /** The id of a runner that nobody gave a name. */
 const madeUpId = /^runner_\d+_/

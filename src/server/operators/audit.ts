@@ -2,9 +2,10 @@ import type { Logger } from '../../api/logger.ts'
 import type { AuditEntry } from '../../dashboard/documents.ts'
 import type { Grant } from '../call.ts'
 
+/** Of each token, so that nobody can crowd out what others did. */
 const entriesMax = 1000
 
-/** The evictions of this server's life, the newest first, and in the log for longer. */
+/** The last evictions of this server's life, the newest first. The log has all of them. */
 export class Audit {
   readonly #entries: AuditEntry[] = []
   readonly #logger: Logger | undefined
@@ -15,7 +16,8 @@ export class Audit {
 
   record(entry: AuditEntry): AuditEntry {
     this.#entries.unshift(entry)
-    this.#entries.length = Math.min(this.#entries.length, entriesMax)
+    const own = this.#entries.filter(({ by }) => by === entry.by)
+    if (own.length > entriesMax) this.#entries.splice(this.#entries.lastIndexOf(own.at(-1) as AuditEntry), 1)
     const { by, key, fence, reason, result } = entry
     // A client's reason may have line breaks, and would look like another eviction in the log.
     const line = JSON.stringify(reason).slice(1, -1)

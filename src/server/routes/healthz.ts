@@ -10,6 +10,7 @@ export function healthzRoute(health: Health): Route {
     method: 'GET',
     path: '/healthz',
     right: 'anybody',
+    always: true,
     summary: 'Answers 200 while calls can be carried out, 503 when the store does not answer or the server closes.',
     schema: {
       answer: {

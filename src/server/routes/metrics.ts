@@ -10,6 +10,7 @@ export function metricsRoute(metrics: ServerMetrics, health: Health): Route {
     method: 'GET',
     path: '/metrics',
     right: 'look',
+    always: true,
     summary: "The server's counts, in the text format of Prometheus.",
     schema: { answer: { type: 'string' }, answerType: contentType },
     async handle() {
