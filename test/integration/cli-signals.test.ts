@@ -75,7 +75,7 @@ describe('where nobody reads what leasehold says', () => {
     const port = await freePort()
     const server = await startUnread(`serve --port ${port}`)
     const look = () => leasehold('ls', '--store', `http://127.0.0.1:${port}`).ended()
-    await expect.poll(async () => (await look()).code, { timeout: 20_000 }).toBe(0)
+    await expect.poll(async () => (await look()).code).toBe(0)
     const pid = Number(workshop.read('pid'))
     expect((await look()).code).toBe(0)
     // Node touches process.stderr when a connection ends. What else prints to the same pipe must be able to wait.

@@ -287,7 +287,7 @@ describe.skipIf(!hasTerminals)('at a terminal', () => {
   ])('evict is told no by %s, and leaves the line', async (_, key, exitCode, shown) => {
     const { holder } = await startHolder('demo')
     const evict = workshop.atTerminal('evict', 'demo', '--reason', 'stuck')
-    await expect.poll(() => evict.output, { timeout: 10_000 }).toContain('[y/N] ')
+    await expect.poll(() => evict.output).toContain('[y/N] ')
     evict.type(key)
     expect((await evict.ended()).code).toBe(exitCode)
     await expect.poll(() => evict.output).toMatch(shown)

@@ -36,8 +36,8 @@ describe('a claim that arrives late', () => {
   test('after its release, lives for one ttl at most, though others of its process are renewed', async () => {
     const prefix = freshPrefix()
     const proxy = await startProxy(server)
-    const driver = await openThrough(proxy, prefix, 600)
-    const late = await claimLate(driver, proxy, 2500, 1200)
+    const driver = await openThrough(proxy, prefix, 2500)
+    const late = await claimLate(driver, proxy, 12_000, 6000)
     expect(await release(driver, late)).toEqual({ state: 'absent', reason: 'unknown' })
     const arrived = async (): Promise<boolean> => (await markersIn(server, prefix)).some((one) => one.endsWith(late.id))
     await eventually(arrived, 'the late claim')
@@ -49,8 +49,8 @@ describe('a claim that arrives late', () => {
   test('after its ttl, does not come to be', async () => {
     const prefix = freshPrefix()
     const proxy = await startProxy(server)
-    const driver = await openThrough(proxy, prefix, 600)
-    await claimLate(driver, proxy, 1000, 3000)
+    const driver = await openThrough(proxy, prefix, 2400)
+    await claimLate(driver, proxy, 4000, 12_000)
     await eventually(() => proxy.connections === 0, 'all that was on the way')
     const other = await openEtcd(server.url, prefix)
     expect(await claim(other, claimOf('late', { wait: false }))).toMatchObject({ state: 'held' })
@@ -117,7 +117,7 @@ describe('the watch', () => {
       return Number(/^etcd_debugging_mvcc_watcher_total (\d+)$/m.exec(metrics)?.[1])
     }
     const mailOnly = await eventually(async () => ((await watches()) === 2 ? 2 : undefined), 'two watches')
-    const abandoned = claimOf('a', { ttlMs: 500 })
+    const abandoned = claimOf('a', { ttlMs: 3000 })
     await claim(other, abandoned)
     await eventually(async () => (await watches()) > mailOnly, 'a third')
     await eventually(
@@ -135,7 +135,7 @@ describe('the watch', () => {
     const url = guarded.url.replace('//', '//ann:secret@')
     const [driver, other] = [await openEtcd(url, 'leasehold/'), await openEtcd(url, 'leasehold/')]
     await claim(driver, claimOf('before'))
-    const held = claimOf('a', { ttlMs: 2000 })
+    const held = claimOf('a', { ttlMs: 10_000 })
     await claim(other, held)
     await guarded.endTokens('ann:secret')
     const heard = await waitFor(driver, 'a')
@@ -197,12 +197,13 @@ test('a store that is full refuses claims and says so; what is held can be renew
   const full = await EtcdServer.start({ settings: { 'quota-backend-bytes': '1000000' } })
   onTestFinished(() => full.stop())
   const driver = await openEtcd(full.url, 'leasehold/')
-  const [held, forgotten] = [claimOf('held', { ttlMs: 3000 }), claimOf('forgotten', { ttlMs: 3000 })]
+  const [held, forgotten] = [claimOf('held', { ttlMs: 12_000 }), claimOf('forgotten', { ttlMs: 12_000 })]
   await claim(driver, held)
   await claim(driver, forgotten)
   const fill = (): Promise<unknown> => full.control('put', 'ballast', 'x'.repeat(100_000)).catch(String)
   await eventually(async () => String(await fill()).includes('space exceeded'), 'the end of its room')
-  for (const ttlMs of [3000, 30_000]) {
+  expect(await renew(driver, held)).toMatchObject({ state: 'held' })
+  for (const ttlMs of [12_000, 30_000]) {
     const claiming = claim(driver, claimOf('another', { ttlMs }))
     await expect(claiming).rejects.toMatchObject({ code: 'UNAVAILABLE', reason: 'full' })
   }

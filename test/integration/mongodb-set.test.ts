@@ -68,23 +68,19 @@ describe('closing', { retry }, () => {
     ],
   ] as const
 
-  test.each(makers)(
-    'ends though the server it listens to has fallen silent, over %s',
-    { timeout: 60_000 },
-    async (_, make) => {
-      const { port } = await set.primary()
-      const proxy = await TcpProxy.start({ port })
-      cleanups.push(() => proxy.stop())
-      const url = `mongodb://127.0.0.1:${proxy.port}/?directConnection=true&${polling}&heartbeatFrequencyMS=30000`
-      const driver = await open({ collection: 'closing' }, make(url))
-      cleanups.push(async () => proxy.resume())
-      await answer(() => claim(driver, claimOf('a')))
-      const waiting = claimOf('a')
-      await answer(() => claim(driver, waiting))
-      proxy.pause()
-      await driver.close()
-    },
-  )
+  test.each(makers)('ends though the server it listens to has fallen silent, over %s', async (_, make) => {
+    const { port } = await set.primary()
+    const proxy = await TcpProxy.start({ port })
+    cleanups.push(() => proxy.stop())
+    const url = `mongodb://127.0.0.1:${proxy.port}/?directConnection=true&${polling}&heartbeatFrequencyMS=30000`
+    const driver = await open({ collection: 'closing' }, make(url))
+    cleanups.push(async () => proxy.resume())
+    await answer(() => claim(driver, claimOf('a')))
+    const waiting = claimOf('a')
+    await answer(() => claim(driver, waiting))
+    proxy.pause()
+    await driver.close()
+  })
 })
 
 describe('news', { retry }, () => {

@@ -239,7 +239,7 @@ describe('sessions that fall silent', () => {
     const driver = await open(schema, { listen: false, patienceMs: 20_000 }, url)
     const locks = await locksOn(driver)
     const direct = await open(schema, { listen: false })
-    const lease = await locks.acquire('a', { ttl: '12s' })
+    const lease = await locks.acquire('a', { ttl: '18s' })
     await Promise.all([1, 2, 3, 4].map(() => driver.list({})))
     expect(proxy.connections).toBe(4)
     proxy.silence()
@@ -247,7 +247,7 @@ describe('sessions that fall silent', () => {
       const [listed] = (await direct.list({})).keys
       return (listed?.claims[0]?.renewalCount ?? 0) > 0
     }
-    await eventually(renewed, 'a renewal', 20_000)
+    await eventually(renewed, 'a renewal')
     expect(lease.held).toBe(true)
   })
 })

@@ -21,11 +21,7 @@ const wanted = () => claimOf('a', { ttlMs: 5000, wait: false })
 /** What the driver says of the store, as soon as it can. */
 async function uptimeOf(driver: LockDriver): Promise<number> {
   // Whoever votes by it has heard of no lock that was there before.
-  await eventually(
-    async () => (await claim(driver, wanted()).catch(() => undefined))?.state === 'held',
-    'the lock',
-    20_000,
-  )
+  await eventually(async () => (await claim(driver, wanted()).catch(() => undefined))?.state === 'held', 'the lock')
   return (await driver.uptimeMs?.()) ?? Infinity
 }
 

@@ -25,7 +25,7 @@ export class Child {
       this.#wake?.()
     })
     this.#ended = once(this.process, 'close').then(([code, signal]) => (code ?? signal) as number | string)
-    void this.#ended.then(() => {
+    this.process.once('close', () => {
       this.#isClosed = true
       this.#wake?.()
     })

@@ -28,7 +28,7 @@ export function precedence(fact: PrimitiveFact): void {
   })
 
   fact('who is evicted loses the lock at once, and is told', ['evict'], async (company) => {
-    const [one, other] = [await company.member({ ttl: 1500 }), await company.member({ ttl: 5000 })]
+    const [one, other] = [await company.member({ ttl: 6000 }), await company.member({ ttl: 6000 })]
     const lease = await one.locks.acquire('a')
     expect(await other.locks.evict('a', { reason: 'stuck', fence: lease.fence + 1 })).toBe(0)
     expect(await other.locks.evict('a', { reason: 'stuck', fence: lease.fence })).toBe(1)
