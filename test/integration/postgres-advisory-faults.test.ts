@@ -181,6 +181,20 @@ describe('the server', () => {
     expect(await holders()).toEqual([])
   })
 
+  test('is only silent when a session begins: that is told, and not taken for a pooler', async () => {
+    class Silent extends Client {
+      override query(statement: never): never {
+        const isFirst = (statement as { text?: string }).text === 'select pg_backend_pid() as process_id'
+        return isFirst ? (new Promise(() => {}) as never) : super.query(statement)
+      }
+    }
+    const pool = new Pool({ connectionString: server.url, max: 1, Client: Silent })
+    onTestFinished(() => pool.end())
+    const driver = postgresAdvisory(pool, { schema })
+    onTestFinished(() => driver.close())
+    await expect(driver.open()).rejects.toMatchObject({ code: 'UNAVAILABLE', reason: 'no-answer' })
+  })
+
   test('is behind a pooler in session mode: that works', async () => {
     const bouncer = await PgBouncer.start(server.port, 'session')
     onTestFinished(() => bouncer.stop())

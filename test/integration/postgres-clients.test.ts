@@ -5,7 +5,10 @@ import postgresJs from 'postgres'
 import { afterAll, describe, expect, onTestFinished, test } from 'vitest'
 import { connect, createLocks } from '../../src/index.ts'
 import { postgres, type PostgresSource } from '../../src/drivers/postgres.ts'
+import { postgresAdvisory } from '../../src/drivers/postgres-advisory.ts'
+import { claim, claimOf } from '../support/claims.ts'
 import { eventually } from '../support/eventually.ts'
+import { opened } from '../support/opened.ts'
 import { PostgresServer } from '../support/postgres-server.ts'
 
 const server = await PostgresServer.start()
@@ -55,6 +58,22 @@ describe.each(Object.entries(sources))('%s', (_name, source) => {
     await lease.renew()
     await lease.release()
   })
+})
+
+test.each(['camel', 'pascal', 'kebab'] as const)('postgres.js may write the names of columns in %s', async (how) => {
+  const sql = postgresJs(server.url, { max: 2, onnotice: () => {}, transform: postgresJs[how] })
+  onTestFinished(() => sql.end())
+  const schema = `names_${how}`
+  const driver = await opened(postgresAdvisory(sql, { schema }))
+  const other = await opened(postgresAdvisory(server.url, { schema }))
+  await claim(other, claimOf('a', { wait: false, ttlMs: 20_000 }))
+  expect(await claim(driver, claimOf('a', { wait: false, ttlMs: 20_000 }))).toMatchObject({ reason: 'refused' })
+  const { keys } = await driver.list({})
+  expect(keys).toMatchObject([{ key: 'a', claims: [{ state: 'held', mode: 'exclusive', runner: { id: 'runner' } }] }])
+  expect(await driver.uptimeMs?.()).toBeGreaterThan(0)
+  expect(keys[0]?.claims[0]?.acquiredAt).toBeGreaterThan(0)
+  const leases = await opened(postgres(sql, { schema, listen: false }))
+  expect(await claim(leases, claimOf('a'))).toMatchObject({ state: 'held' })
 })
 
 test('a Client of pg gets one statement at a time, however many locks are wanted', async () => {

@@ -160,17 +160,24 @@ async function refusePooler(connections: Connections, pinned: Pinned): Promise<v
   try {
     for (let probe = 0; probe < poolerProbes; probe += 1) {
       const before = await sessionOf(pinned)
-      await other.query('begin', [], poolerProbeMs)
-      const others = await sessionOf(other)
-      const after = await sessionOf(pinned)
-      await other.query('rollback', [], poolerProbeMs)
-      if (before !== after || before === others) throw pooled()
+      if (!(await areApart(pinned, before, other))) throw pooled()
     }
-  } catch (error) {
-    // Not answered: the pooler has no second session to give.
-    throw error instanceof NoAnswer ? pooled() : error
   } finally {
     await other.close().catch(() => {})
+  }
+}
+
+async function areApart(pinned: Pinned, session: number, other: Pinned): Promise<boolean> {
+  try {
+    await other.query('begin', [], poolerProbeMs)
+    const others = await sessionOf(other)
+    const after = await sessionOf(pinned)
+    await other.query('rollback', [], poolerProbeMs)
+    return session === after && session !== others
+  } catch (error) {
+    // Not answered while the other has its transaction: the pooler has no second session to give.
+    if (error instanceof NoAnswer) return false
+    throw error
   }
 }
 

@@ -55,8 +55,7 @@ export function hangUp(client: PgClient): void {
 
 /** Whether a transaction is under way on the connection, as the server said with its last answer. Older clients do not tell. */
 export function isInTransaction(client: PgClient): boolean {
-  const { getTransactionStatus } = client as { getTransactionStatus?(): string | null }
-  const status = getTransactionStatus?.call(client)
+  const status = (client as { getTransactionStatus?(): string | null }).getTransactionStatus?.()
   return status === 'T' || status === 'E'
 }
 

@@ -8,7 +8,10 @@ export interface PostgresJs {
   unsafe(text: string, values?: never[], options?: { prepare?: boolean }): PromiseLike<readonly Row[]>
   listen(channel: string, heard: (payload: string) => void): Promise<{ readonly unlisten: () => Promise<void> }>
   end(options?: { timeout?: number }): Promise<void>
-  readonly options: { readonly prepare: boolean }
+  readonly options: {
+    readonly prepare: boolean
+    readonly transform?: { readonly column?: { readonly from?: ((name: string) => string) | undefined } }
+  }
 }
 
 export function isPostgresJs(source: unknown): source is PostgresJs {
@@ -37,7 +40,7 @@ export class PostgresJsConnections implements Connections {
   }
 
   query(text: string, values: readonly Value[], withinMs: number): Promise<readonly Row[]> {
-    return run(this.#sql, text, values, withinMs, this.#sql.options.prepare)
+    return rowsOf(this.#sql, text, values, withinMs, this.#sql.options.prepare)
   }
 
   async script(text: string, withinMs: number): Promise<void> {
@@ -64,7 +67,7 @@ export class PostgresJsConnections implements Connections {
     const sql = postgres(options as object) as unknown as PostgresJs
     return {
       ask: (text, values, withinMs) => answer(sql, text, values, withinMs, false),
-      query: (text, values, withinMs) => run(sql, text, values, withinMs, false),
+      query: (text, values, withinMs) => rowsOf(sql, text, values, withinMs, false),
       close: () => sql.end({ timeout: 0 }),
     }
   }
@@ -77,6 +80,14 @@ export class PostgresJsConnections implements Connections {
 async function answer(...statement: Parameters<typeof run>): Promise<string> {
   const [row] = await run(...statement)
   return (Object.values(row ?? {})[0] ?? '') as string
+}
+
+/** Rows in which columns are found by the names that we gave them, whatever the instance makes of names. */
+async function rowsOf(...statement: Parameters<typeof run>): Promise<readonly Row[]> {
+  const rows = await run(...statement)
+  const from = statement[0].options.transform?.column?.from
+  if (from === undefined) return rows
+  return rows.map((row) => new Proxy(row, { get: (columns, name) => columns[from(String(name))] }))
 }
 
 async function run(

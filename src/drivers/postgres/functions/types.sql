@@ -1,5 +1,5 @@
--- The rule of src/core/admission.ts and src/core/admission/ beside the data, revision 1. Whoever changes one changes
--- the other: the model test holds them equal. "leasehold." stands for the schema's name. Safe to run again.
+-- The rule of src/core/admission.ts and src/core/admission/ beside the data. Whoever changes one changes the other, and
+-- the revision in schema.ts: the model test holds them equal. "leasehold." stands for the schema's name. Safe to run again.
 --
 -- `send` carries out a batch in one transaction, `claim_one`, `renew_one` and `release_one` a single request. A holder
 -- that has everything is dealt with in the row of its key in `keys`, while others wait in `claims` (`turns.sql`);
