@@ -107,7 +107,7 @@ test('of claims that are under way when the leader dies none is held by nobody',
     const claims = Array.from({ length: 150 }, (_, number) => claimOf(`${batch}-${number}`, { ttlMs: 600_000 }))
     const unknown = (error: unknown): Standing[] => claims.map(() => ({ state: 'unknown', error }))
     const standings = await driver.send(claims.map((one) => ({ op: 'claim', claim: one }))).catch(unknown)
-    for (const [index, one] of claims.entries()) told.push({ claim: one, standing: standings[index] as Standing })
+    for (const [index, one] of claims.entries()) told.push({ claim: one, standing: standings.at(index) as Standing })
   }
   const leader = await leaderOf(servers)
   await send(8)

@@ -2,10 +2,21 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import { afterAll, describe, expect, onTestFinished, test } from 'vitest'
 import type { LockDriver, Standing } from '../../src/core/driver.ts'
+import { Child } from '../support/child.ts'
 import { claim, claimOf, release, renew } from '../support/claims.ts'
 import { EtcdServer, urlOf } from '../support/etcd-server.ts'
-import { addressOf, freshPrefix, hear, leaseOf, markersIn, openEtcd, startProxy } from '../support/etcd-store.ts'
+import {
+  addressOf,
+  freshPrefix,
+  hear,
+  leaseOf,
+  markersIn,
+  openEtcd,
+  openEtcdLocks,
+  startProxy,
+} from '../support/etcd-store.ts'
 import { eventually } from '../support/eventually.ts'
+import { ServerClock } from '../support/server-clock.ts'
 import type { TcpProxy } from '../support/tcp-proxy.ts'
 
 const server = await EtcdServer.start()
@@ -220,3 +231,23 @@ test('a store that is full refuses claims and says so; what is held can be renew
   expect(await release(driver, held)).toEqual({ state: 'absent', reason: 'released' })
   expect(await claim(driver, claimOf('held'))).toMatchObject({ state: 'held' })
 })
+
+test.each([2, -2])(
+  'a process whose clock is %d hours off keeps its lock, and the next fence is higher',
+  async (hours) => {
+    const prefix = freshPrefix()
+    const clock = new ServerClock()
+    onTestFinished(() => clock.remove())
+    clock.set(hours * 3_600_000)
+    const child = new Child('etcd-holder', [`${server.url}/${prefix}`, 'report', '1500'], clock.environment)
+    onTestFinished(() => child.kill())
+    const fence = Number((await child.line(/^held/)).split(' ')[1])
+    // The first fence of a key is the time of whoever is granted it.
+    expect(Math.round((fence / 1000 - Date.now()) / 3_600_000)).toBe(hours)
+    const locks = await openEtcdLocks(server.url, prefix, 1500)
+    await expect(locks.acquire('report', { wait: '4s' })).rejects.toMatchObject({ code: 'TIMEOUT' })
+    expect(child.lines).toEqual([`held ${fence}`])
+    await child.kill()
+    expect((await locks.acquire('report', { wait: '20s' })).fence).toBeGreaterThan(fence)
+  },
+)

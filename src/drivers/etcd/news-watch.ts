@@ -28,7 +28,9 @@ interface Followed {
 }
 
 const reopening: Backoff = { attempts: Infinity, minMs: 50, maxMs: 5000, factor: 2, jitter: 0.2 }
-const pingEveryMs = 5000
+/** Well above the 5 s of `--grpc-keepalive-min-time`: etcd ends a connection, with all its calls, for less. */
+const pingEveryMs = 10_000
+const pingAnswerMs = 4500
 /** Who was let in hears that by mail: the one behind waits a little before it looks whether somebody died. */
 const lookAfterMs = 5
 const lookLaterMs = 25
@@ -135,7 +137,7 @@ export class NewsWatch {
 
   /** A stream over a connection that died silently would be silent for ever. */
   async #ping(session: Session): Promise<void> {
-    if ((await session.ping(pingEveryMs - 500)) || this.#closed || this.#session !== session) return
+    if ((await session.ping(pingAnswerMs)) || this.#closed || this.#session !== session) return
     this.#setup.line.drop(session)
     this.#stream?.close()
   }
