@@ -290,7 +290,7 @@ describe.skipIf(!hasTerminals)('at a terminal', () => {
     await expect.poll(() => evict.output).toContain('[y/N] ')
     evict.type(key)
     expect((await evict.ended()).code).toBe(exitCode)
-    await expect.poll(() => evict.output).toMatch(shown)
+    await expect.poll(() => evict.output, { timeout: 10_000 }).toMatch(shown)
     holder.kill('SIGTERM')
     expect((await holder.ended()).code).toBe(143)
   })

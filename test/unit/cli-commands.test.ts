@@ -267,7 +267,7 @@ describe('bench', () => {
     surroundings.messages = messagesTo((text) => (screen += text), { columns: 80 })
     surroundings.print = (text) => (screen += text)
     expect(await leasehold('bench', '--for', '5ms', '--locks', '2', '--clients', '2')).toBe(0)
-    expect(screen).toMatch(/: done\r\u001b\[2K +a second +median +99 %\n/)
+    expect(screen.replaceAll('\u001b', 'ESC')).toMatch(/: done\rESC\[2K +a second +median +99 %\n/)
   })
 
   test.each([

@@ -23,3 +23,18 @@ test.each([['run'], ['elect']])('%s that is interrupted just when it is granted 
   expect((await locks.list()).locks).toEqual([])
   await locks.close()
 })
+
+test('doctor that is interrupted leaves no lock behind', async () => {
+  const { leasehold, shown, store, surroundings } = desk()
+  const opening = surroundings.connect
+  surroundings.connect = async (...where) => {
+    const locks = await opening(...where)
+    locks.on('contention', () => process.emit('SIGINT', 'SIGINT'))
+    return locks
+  }
+  expect(await leasehold('doctor')).toBe(130)
+  expect(shown.errors).toMatch(/\nleasehold: interrupted: no lock is left behind\n$/)
+  expect(shown.output).not.toContain('WRONG')
+  await using locks = await connect(store)
+  expect((await locks.list()).locks).toEqual([])
+})

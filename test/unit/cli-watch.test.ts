@@ -17,9 +17,9 @@ describe('watch', () => {
       return watched
     }
     const watching = leasehold('watch', 'a')
-    await expect.poll(() => shown.errors, { timeout: 10_000 }).not.toBe('')
+    await expect.poll(() => shown.errors, { timeout: 20_000 }).not.toBe('')
     const lease = await locks.acquire('a')
-    await expect.poll(() => shown.output, { timeout: 10_000 }).toContain(`with fence ${lease.fence}`)
+    await expect.poll(() => shown.output, { timeout: 20_000 }).toContain(`with fence ${lease.fence}`)
     process.emit('SIGINT', 'SIGINT')
     expect(await watching).toBe(130)
     expect(shown.output.split('\n')).toHaveLength(3)

@@ -3,6 +3,7 @@ import { commonOptions } from '../arguments.ts'
 import type { Command } from '../command.ts'
 import { examine, type Finding } from './examination.ts'
 import { exitCodeOf } from '../exit-codes.ts'
+import { interruptibly } from '../interruption.ts'
 import { chooseSharedStore, describeStore, isUnused, refuseMissing, storeHelp } from '../stores/store.ts'
 import { printable, printableJson } from '../speaking/terminal-text.ts'
 import { UsageError } from '../usage-error.ts'
@@ -38,17 +39,19 @@ export const doctor: Command = {
     if (!given.flags.has('json'))
       messages.say(`version ${version}, Node ${process.versions.node}, ${describeStore(url)}`)
     if (isUnused(url)) messages.say('nobody has used this store yet: its file is made now')
-    const open = async () => {
-      refuseMissing(url)
-      return connect(url, { namespace })
-    }
-    let exitCode = 0
-    for await (const { verdict, text, error } of examine(open)) {
-      print(
-        given.flags.has('json') ? `${printableJson({ verdict, text })}\n` : `${marks[verdict]} ${printable(text)}\n`,
-      )
-      if (verdict === 'wrong') exitCode = exitCodeOf(error)
-    }
-    return exitCode
+    return interruptibly(messages, 'no lock is left behind', async (interruption) => {
+      const open = async () => {
+        refuseMissing(url)
+        return interruption.during(connect(url, { namespace }))
+      }
+      let exitCode = 0
+      for await (const { verdict, text, error } of examine(open, interruption.signal)) {
+        print(
+          given.flags.has('json') ? `${printableJson({ verdict, text })}\n` : `${marks[verdict]} ${printable(text)}\n`,
+        )
+        if (verdict === 'wrong') exitCode = exitCodeOf(error)
+      }
+      return exitCode
+    })
   },
 }

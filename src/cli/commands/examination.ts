@@ -21,10 +21,14 @@ const servedSoonMs = 1000
 
 /**
  * Tries on a store what locks need of it, with a lock of its own that nobody else uses, and tells what was found, one
- * thing after the other. Ends with the first that is wrong.
+ * thing after the other. Ends with the first that is wrong. Rejects when `signal` fires, and leaves no lock behind then
+ * either.
  */
-export async function* examine(open: () => Promise<Locks>): AsyncIterable<Finding> {
+export async function* examine(open: () => Promise<Locks>, signal: AbortSignal): AsyncIterable<Finding> {
   const opened: Locks[] = []
+  // Lets go of whatever is held, and ends whatever waits.
+  const close = (): Promise<unknown> => Promise.all(opened.map((locks) => locks.close()))
+  signal.addEventListener('abort', () => void close().catch(() => {}), { once: true })
   const enter = async (): Promise<Locks> => {
     const locks = await open()
     opened.push(locks)
@@ -40,9 +44,10 @@ export async function* examine(open: () => Promise<Locks>): AsyncIterable<Findin
     yield await handOver(one, await enter(), name)
     yield await inventory(one)
   } catch (error) {
+    if (signal.aborted) throw error
     yield { verdict: 'wrong', text: plainMessageOf(error), error }
   } finally {
-    await Promise.all(opened.map((locks) => locks.close()))
+    await close()
   }
 }
 

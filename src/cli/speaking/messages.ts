@@ -1,6 +1,5 @@
-import { write } from 'node:fs'
 import { isatty } from 'node:tty'
-import { replaceStandardError, writeError } from './standard-error.ts'
+import { replaceStandardError, StandardError } from './standard-error.ts'
 
 /** How Leasehold itself speaks: on standard error, a line each. */
 export interface Messages {
@@ -61,32 +60,4 @@ export function standardErrorMessages(): Messages {
   if (isatty(2)) return messagesTo(errors.write, { columns: process.stderr.columns || 80 }, errors)
   replaceStandardError()
   return messagesTo(errors.write, undefined, errors)
-}
-
-class StandardError {
-  #mayWait = true
-  #unwritten = 0
-  #written = Promise.resolve()
-
-  readonly write = (text: string): void => {
-    if (this.#mayWait && this.#unwritten === 0) return writeError(text)
-    this.#unwritten += 1
-    this.#written = this.#written.then(() => writeAside(text)).then(() => void (this.#unwritten -= 1))
-  }
-
-  readonly withoutWaiting = async <Result>(work: () => Promise<Result>): Promise<Result> => {
-    this.#mayWait = false
-    try {
-      return await work()
-    } finally {
-      this.#mayWait = true
-    }
-  }
-
-  readonly written = (): Promise<void> => this.#written
-}
-
-/** Writes in another thread, which may wait. */
-function writeAside(text: string): Promise<void> {
-  return new Promise((resolve) => write(2, text, () => resolve()))
 }
