@@ -124,6 +124,16 @@ export interface ChangeDocument {
   readonly detail: string | undefined
 }
 
+/** How much was seen to happen between two looks, of what one may see. What came and went in between is in none of these. */
+export interface PaceDocument {
+  readonly granted: number
+  /** Absent: this store does not count renewals. */
+  readonly renewed: number | undefined
+  /** Found the lock held, and wait for it. */
+  readonly queued: number
+  readonly lost: number
+}
+
 /** How many there are, of what one may see. */
 export interface TotalsDocument {
   readonly locks: number

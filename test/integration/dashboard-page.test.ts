@@ -77,6 +77,9 @@ describe('the page', () => {
     await eventually(async () => (await textOf(page, '#events')).includes('granted to bob: deploy'), 'the grant')
     expect(await textOf(page, '#events')).toMatch(/released by alice: make/)
     await eventually(async () => (await textOf(page, '#total-holders')) === '1', 'one holder')
+    // The first look may have come after the first grant.
+    const paces = async () => Promise.all(['granted', 'queued', 'lost'].map((each) => textOf(page, `#pace-${each}`)))
+    await eventually(async () => /^[12] 1 0$/.test((await paces()).join(' ')), 'the last minute')
     expect(complaints).toEqual([])
   })
 

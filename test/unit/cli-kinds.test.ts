@@ -1,4 +1,7 @@
+import * as fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
+import { exitCodeOf } from '../../src/cli/exit-codes.ts'
+import { nameOf, targetOf } from '../../src/cli/speaking/lock-name.ts'
 import { byteRange, connect, inode, issue, path } from '../../src/index.ts'
 import { desk } from './support/desk.ts'
 
@@ -157,4 +160,54 @@ describe('wrong names', () => {
     const { leasehold } = desk()
     expect(await leasehold('watch', '--all', '--kind', 'inode')).toBe(64)
   })
+})
+
+test('whatever a lock is called, it is wrong use, or called so that the same name finds it again', () => {
+  const digits = fc.stringMatching(/^\d{1,20}$/)
+  const range = fc.tuple(digits, digits, digits).map(([file, start, end]) => `${file}:${start}-${end}`)
+  const name = fc.oneof(
+    digits,
+    range,
+    fc.string(),
+    fc.string().map((text) => `/${text}`),
+  )
+  const kind = fc.constantFrom('name', 'path', 'inode', 'issue', 'range')
+  fc.assert(
+    fc.property(kind, name, (given, text) => {
+      try {
+        const target = targetOf(given, text)
+        expect(targetOf(target.kind, target.name)).toEqual(target)
+        expect(nameOf(target.scope)).toEqual({ kind: target.kind, name: target.name })
+      } catch (error) {
+        expect(exitCodeOf(error)).toBe(64)
+      }
+    }),
+    { numRuns: 5000 },
+  )
+})
+
+test('whatever words are given to commands that look, it is done, nobody holds it, or wrong use', async () => {
+  const option = fc.constantFrom(
+    '--json',
+    '--kind',
+    '--kind=path',
+    '--reason',
+    '--fence',
+    '--yes',
+    '--all',
+    '--',
+    '-',
+    '--x',
+  )
+  const word = fc.oneof(option, fc.string(), fc.string({ unit: 'binary' }), fc.constantFrom('a', '/a', '7', '7:0-4'))
+  const command = fc.constantFrom('ls', 'explain', 'evict')
+  await fc.assert(
+    fc.asyncProperty(command, fc.array(word, { maxLength: 5 }), async (given, words) => {
+      const { leasehold, shown } = desk()
+      expect([0, 1, 64]).toContain(await leasehold(given, ...words))
+      // oxlint-disable-next-line no-control-regex -- control characters are what must not be there
+      expect(shown.output + shown.errors).not.toMatch(/[\u0000-\u0009\u000b-\u001f\u007f-\u009f]/)
+    }),
+    { numRuns: 500 },
+  )
 })

@@ -1,4 +1,6 @@
+import * as fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
+import { LeaseholdError } from '../../src/core/errors.ts'
 import { durationMs, formatDuration, positiveMs, type Duration } from '../../src/core/time/duration.ts'
 
 describe('a duration', () => {
@@ -22,6 +24,19 @@ describe('a duration', () => {
     },
   )
 
+  test('whatever is given is a whole number of milliseconds that clocks can add, or INVALID', () => {
+    const text = fc.stringMatching(/^(\d{1,30}(\.\d{1,5})?(ms|s|m|h|d)){1,4}$/)
+    fc.assert(
+      fc.property(fc.oneof(text, fc.string(), fc.double(), fc.integer()), (given) => {
+        const milliseconds = codeOrValue(() => durationMs(given as Duration, 'wait'))
+        expect(milliseconds === 'INVALID' || (Number.isSafeInteger(milliseconds) && Number(milliseconds) >= 0)).toBe(
+          true,
+        )
+      }),
+      { numRuns: 5000 },
+    )
+  })
+
   test('of a lease is at least a millisecond', () => {
     expect(() => positiveMs(0, 'ttl')).toThrow(/at least 1 ms/)
   })
@@ -35,3 +50,11 @@ describe('a duration', () => {
     ])
   })
 })
+
+function codeOrValue(make: () => number): number | string {
+  try {
+    return make()
+  } catch (error) {
+    return error instanceof LeaseholdError ? error.code : String(error)
+  }
+}

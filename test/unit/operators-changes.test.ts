@@ -165,14 +165,15 @@ describe('the watch', () => {
     await time.advance(1000)
     expect(own.heard).toMatchObject([
       ['change', { kind: 'granted', scope: 'a', namespace: 'default' }],
+      ['pace', { granted: 1 }],
       ['totals', { locks: 1, holders: 1, waiters: 0 }],
     ])
-    expect(all.events()).toEqual(['change', 'change', 'totals'])
+    expect(all.events()).toEqual(['change', 'change', 'pace', 'totals'])
     await time.advance(1000)
     expect(all.events()).toEqual([])
     await release(driver, mine)
     await time.advance(1000)
-    expect(own.events()).toEqual(['change', 'totals', 'change', 'totals'])
+    expect(own.events()).toEqual(['change', 'pace', 'totals', 'change', 'totals'])
     all.stop()
     own.stop()
   })
@@ -205,9 +206,44 @@ describe('the watch', () => {
       ['store', { up: false }],
       ['store', { up: true }],
       ['change', { kind: 'granted' }],
+      ['pace', { granted: 1 }],
       ['totals', { locks: 1 }],
     ])
     stop()
+  })
+
+  test('counts what was granted, renewed, queued and lost, for each watcher its own', async () => {
+    const { time, driver, watcher } = bench()
+    const [held, brief, hidden] = [claimOf(key), claimOf(key, { ttlMs: 500 }), claimOf('secret/named:b')]
+    for (const each of [held, hidden]) await claim(driver, each)
+    const own = watcher(['default'])
+    await time.advance(0)
+    const renew = ({ key: of, id }: typeof held) => ask(driver, { op: 'renew', key: of, id, ttlMs: 30_000 })
+    for (const each of [held, held, hidden]) await renew(each)
+    await claim(driver, brief)
+    await time.advance(1000)
+    expect(own.heard.find(([event]) => event === 'pace')).toEqual([
+      'pace',
+      { granted: 0, renewed: 2, queued: 1, lost: 0 },
+    ])
+    own.heard.length = 0
+    await ask(driver, { op: 'renew', key, id: held.id, ttlMs: 500 })
+    await time.advance(1000)
+    expect(own.heard.find(([event]) => event === 'pace')).toMatchObject(['pace', { lost: 1 }])
+    own.stop()
+  })
+
+  test('does not count renewals where the store does not', async () => {
+    const { time, driver } = bench()
+    const store = around(driver, { supports: { ...driver.supports, renewals: false } })
+    const paces: unknown[] = []
+    const watch = new ChangeWatch({ store, environment: time.environment, evicted: () => undefined })
+    const watching = watch.source(grantFor('*')).attach((event, data) => void (event === 'pace' && paces.push(data)))
+    await time.advance(0)
+    await claim(driver, claimOf(key))
+    await time.advance(1000)
+    expect(paces).toEqual([{ granted: 1, renewed: undefined, queued: 0, lost: 0 }])
+    watching[Symbol.dispose]()
   })
 
   test('of a flood tells a part, and how much more there was', async () => {

@@ -1,5 +1,19 @@
+import * as fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { byteRange, covers, describeScope, inode, issue, named, path, toScope } from '../../src/core/scope.ts'
+import { LeaseholdError } from '../../src/core/errors.ts'
+import {
+  byteRange,
+  covers,
+  describeScope,
+  inode,
+  issue,
+  named,
+  path,
+  scopeOf,
+  storeKey,
+  toScope,
+  type Scope,
+} from '../../src/core/scope.ts'
 
 describe('a scope', () => {
   test('has one canonical key', () => {
@@ -52,4 +66,41 @@ describe('a scope', () => {
     expect(describeScope(byteRange(7, 0, 4096))).toBe('inode 7 [0, 4096)')
     expect(describeScope(path('/a'))).toBe('path /a')
   })
+
+  test('of any name is INVALID, or comes back out of its key in a store', () => {
+    fc.assert(
+      fc.property(anyText, (text) => {
+        const scope = unlessInvalid(() => named(text))
+        if (scope === undefined) return
+        expect(describeScope(scope)).toBe(text)
+        expect(scopeOf({ key: storeKey('default', scope.key) })).toEqual(scope)
+      }),
+      { numRuns: 5000 },
+    )
+  })
+
+  test('of any path is INVALID, or has a normal form that is its own', () => {
+    const steps = fc.array(fc.oneof(fc.constantFrom('', '.', '..', 'a', ' ', 'é'), anyText), { maxLength: 6 })
+    fc.assert(
+      fc.property(steps, (parts) => {
+        const scope = unlessInvalid(() => path(`/${parts.join('/')}`))
+        if (scope === undefined) return
+        const normal = scope.key.slice('path:'.length)
+        expect(path(normal)).toEqual(scope)
+        expect(normal === '/' || !/\/\/|\/$|\/\.{1,2}(\/|$)/.test(normal)).toBe(true)
+      }),
+      { numRuns: 5000 },
+    )
+  })
 })
+
+const anyText = fc.oneof(fc.string(), fc.string({ unit: 'binary' }), fc.string({ unit: 'grapheme' }))
+
+function unlessInvalid(make: () => Scope): Scope | undefined {
+  try {
+    return make()
+  } catch (error) {
+    if (error instanceof LeaseholdError && error.code === 'INVALID') return undefined
+    throw error
+  }
+}

@@ -9,14 +9,16 @@ const onePart = /(\d+(?:\.\d+)?)(ms|s|m|h|d)/g
 
 /** Whole milliseconds out of a duration. `name` is the option it came from, for the error. */
 export function durationMs(duration: Duration, name: string): number {
-  const milliseconds = typeof duration === 'number' ? duration : parse(duration)
-  if (milliseconds === undefined || !Number.isFinite(milliseconds) || milliseconds < 0) {
+  const given = typeof duration === 'number' ? duration : parse(duration)
+  const milliseconds = given === undefined || given < 0 ? Number.NaN : Math.round(given)
+  // Stores add it to their clocks, and some count in whole numbers only.
+  if (!Number.isSafeInteger(milliseconds)) {
     throw new LeaseholdError(
       'INVALID',
       `${name} is ${shown(duration)}. Use milliseconds, or text such as '500ms', '30s', '5m' or '1h'.`,
     )
   }
-  return Math.round(milliseconds)
+  return milliseconds
 }
 
 /** Whether a text is a duration, with its unit. */

@@ -8,6 +8,7 @@ import { EventsView } from './events-view.js'
 import { EvictDialog } from './evict-dialog.js'
 import { startLiveTimes } from './live-times.js'
 import { LocksView } from './locks-view.js'
+import { PaceView } from './pace-view.js'
 import { ask, keptToken, listen, Refused } from './server.js'
 import { startTabs } from './tabs.js'
 import { counted, visible } from './wording.js'
@@ -88,6 +89,7 @@ function openBoard({ name, rights, store, refreshMs }) {
     async () => /** @type {{ evictions: import('../documents.ts').AuditEntry[] }} */ (await ask('v1/audit')),
   )
   const events = new EventsView()
+  const pace = new PaceView()
   const evicting = new EvictDialog(
     async (body) => /** @type {import('../documents.ts').AuditEntry} */ (await ask('v1/evictions', { body })),
     () => refresh(),
@@ -124,6 +126,7 @@ function openBoard({ name, rights, store, refreshMs }) {
     },
     heard(event, data) {
       if (event === 'totals') showTotals(/** @type {Totals} */ (data))
+      else if (event === 'pace') pace.add(/** @type {import('../documents.ts').PaceDocument} */ (data))
       else if (event === 'store') showStore(/** @type {{ up: boolean }} */ (data))
       else if (event === 'change') {
         events.add(/** @type {import('../documents.ts').ChangeDocument} */ (data))

@@ -1,9 +1,9 @@
 import type { Environment, Timer } from '../../core/time/environment.ts'
-import type { AuditEntry, ChangeDocument, TotalsDocument } from '../../dashboard/documents.ts'
+import type { AuditEntry, ChangeDocument, PaceDocument, TotalsDocument } from '../../dashboard/documents.ts'
 import type { EventSource, Grant } from '../call.ts'
 import { namespaceOf } from '../rights.ts'
 import type { StoreAccess } from '../store-gate.ts'
-import { changesBetween, totalsOf } from './changes.ts'
+import { changesBetween, paceOf, renewalsBetween, totalsOf } from './changes.ts'
 import { lookAt, type Look } from './reading.ts'
 
 type Send = (event: string, data: unknown) => void
@@ -16,9 +16,17 @@ interface Watcher {
   isStoreUp: boolean | undefined
 }
 
+/** What was seen since the look before. */
+interface News {
+  readonly changes: readonly ChangeDocument[]
+  /** By key. Absent: the store does not count them. */
+  readonly renewals: ReadonlyMap<string, number> | undefined
+}
+
 /** What there is of a look for all who watch with one token. */
 interface View {
   readonly changes: readonly ChangeDocument[]
+  readonly pace: PaceDocument
   readonly totals: TotalsDocument
   /** The totals as text, to compare them. */
   readonly text: string
@@ -32,6 +40,7 @@ export interface ChangeWatchOptions {
   readonly evicted: (key: string, fence: number) => AuditEntry | undefined
 }
 
+const nothingNew: News = { changes: [], renewals: undefined }
 const lookEveryMs = 1000
 /** Changes told of one look: a stream that is not read as fast would be cut off. */
 const changesToldMax = 100
@@ -58,7 +67,7 @@ export class ChangeWatch {
     this.#everyMs = Math.max(lookEveryMs, dearStoreMs(store))
   }
 
-  /** The events of one watcher: `totals`, `change`, `more` (changes that are not told) and `store`. */
+  /** The events of one watcher: `totals`, `change`, `more` (changes that are not told), `pace` and `store`. */
   source(grant: Grant): EventSource {
     return { attach: (send) => this.#attach({ grant, send, totals: '', isStoreUp: undefined }) }
   }
@@ -67,7 +76,7 @@ export class ChangeWatch {
     this.#watchers.add(watcher)
     // Who comes later is told what was seen last: however many come, the store is asked no more often.
     if (this.#before === undefined) this.#wakeIn(0)
-    else tellWatcher(watcher, this.#isStoreUp ? viewOf(this.#before, watcher.grant, []) : undefined)
+    else tellWatcher(watcher, this.#isStoreUp ? viewOf(this.#before, watcher.grant, nothingNew) : undefined)
     return { [Symbol.dispose]: () => this.#detach(watcher) }
   }
 
@@ -96,18 +105,23 @@ export class ChangeWatch {
 
   /** Undefined: the store did not answer. What it had before is kept, and compared when it answers again. */
   #tell(look: Look | undefined): void {
-    const at = new Date(this.#environment.wall()).toISOString()
-    const changes = look === undefined || this.#before === undefined ? [] : changesBetween(this.#before, look, at)
+    const news = look === undefined || this.#before === undefined ? nothingNew : this.#newsBetween(this.#before, look)
     this.#before = look ?? this.#before
     this.#isStoreUp = look !== undefined
-    const told = changes.map((change) => this.#withEviction(change))
     // Once a token, however many watch with it: nobody is served meanwhile.
     const views = new Map<Grant, View | undefined>()
     for (const watcher of this.#watchers) {
       const { grant } = watcher
-      if (!views.has(grant)) views.set(grant, look && viewOf(look, grant, told))
+      if (!views.has(grant)) views.set(grant, look && viewOf(look, grant, news))
       tellWatcher(watcher, views.get(grant))
     }
+  }
+
+  #newsBetween(before: Look, look: Look): News {
+    const at = new Date(this.#environment.wall()).toISOString()
+    const changes = changesBetween(before, look, at).map((change) => this.#withEviction(change))
+    const isCounted = this.#store.supports.renewals !== false
+    return { changes, renewals: isCounted ? renewalsBetween(before, look) : undefined }
   }
 
   /** What was evicted here was not released, although it looks so. */
@@ -123,10 +137,13 @@ export function dearStoreMs({ supports }: Pick<StoreAccess, 'supports'>): number
   return supports.pollingDefault?.maxMs ?? 0
 }
 
-function viewOf(look: Look, grant: Grant, changes: readonly ChangeDocument[]): View {
-  const totals = totalsOf(look, (key) => grant.covers(namespaceOf(key)))
+function viewOf(look: Look, grant: Grant, { changes, renewals }: News): View {
+  const isSeen = (key: string): boolean => grant.covers(namespaceOf(key))
+  const seen = changes.filter(({ key }) => isSeen(key))
+  const totals = totalsOf(look, isSeen)
   return {
-    changes: changes.filter(({ namespace }) => grant.covers(namespace)),
+    changes: seen,
+    pace: paceOf(seen, renewals, isSeen),
     totals,
     text: JSON.stringify(totals),
   }
@@ -139,9 +156,10 @@ function tellWatcher(watcher: Watcher, view: View | undefined): void {
   if (watcher.isStoreUp !== isStoreUp) send('store', { up: isStoreUp })
   watcher.isStoreUp = isStoreUp
   if (view === undefined) return
-  const { changes, totals, text } = view
+  const { changes, pace, totals, text } = view
   for (const change of changes.slice(0, changesToldMax)) send('change', change)
   if (changes.length > changesToldMax) send('more', { changes: changes.length - changesToldMax })
+  if (Object.values(pace).some((count) => count > 0)) send('pace', pace)
   if (text !== watcher.totals) send('totals', totals)
   watcher.totals = text
 }

@@ -1,6 +1,6 @@
 import type { ListedClaim, ListedKey } from '../../core/driver.ts'
 import { describeScope, splitStoreKey } from '../../core/scope.ts'
-import type { ChangeDocument, ChangeKind, TotalsDocument } from '../../dashboard/documents.ts'
+import type { ChangeDocument, ChangeKind, PaceDocument, TotalsDocument } from '../../dashboard/documents.ts'
 import { namespaceOf } from '../rights.ts'
 import { runnerView } from './lock-view.ts'
 import type { Look } from './reading.ts'
@@ -82,6 +82,35 @@ function describeChange(key: string, { kind, claim, detail }: Change, at: string
     fence: claim.fence,
     runner: runnerView(claim.runner),
     detail,
+  }
+}
+
+/** How often each key's claims were renewed between two looks. */
+export function renewalsBetween(before: Look, after: Look): ReadonlyMap<string, number> {
+  const earlier = new Map(before.keys.map((listed) => [listed.key, byIdentity(listed)]))
+  const renewals = new Map<string, number>()
+  for (const { key, claims } of after.keys) {
+    const were = earlier.get(key)
+    const counts = claims.map((claim) => claim.renewalCount - (were?.get(identityOf(claim))?.renewalCount ?? Infinity))
+    const count = counts.filter((each) => each > 0).reduce((sum, each) => sum + each, 0)
+    if (count > 0) renewals.set(key, count)
+  }
+  return renewals
+}
+
+/** How much that was, of changes and renewals that one may see. Without renewals: the store does not count them. */
+export function paceOf(
+  changes: readonly ChangeDocument[],
+  renewals: ReadonlyMap<string, number> | undefined,
+  isSeen: (key: string) => boolean,
+): PaceDocument {
+  const count = (kind: ChangeKind): number => changes.filter((change) => change.kind === kind).length
+  const seen = renewals && [...renewals].filter(([key]) => isSeen(key)).map(([, times]) => times)
+  return {
+    granted: count('granted'),
+    renewed: seen?.reduce((sum, times) => sum + times, 0),
+    queued: count('queued'),
+    lost: count('lost'),
   }
 }
 
