@@ -238,7 +238,8 @@ describe('the watch', () => {
     const store = around(driver, { supports: { ...driver.supports, renewals: false } })
     const paces: unknown[] = []
     const watch = new ChangeWatch({ store, environment: time.environment, evicted: () => undefined })
-    const watching = watch.source(grantFor('*')).attach((event, data) => void (event === 'pace' && paces.push(data)))
+    const hear = (event: string, data: unknown): void => void (event === 'pace' && paces.push(data))
+    const watching = watch.source(grantFor('*')).attach(hear, () => {})
     await time.advance(0)
     await claim(driver, claimOf(key))
     await time.advance(1000)
