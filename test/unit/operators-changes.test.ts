@@ -239,7 +239,7 @@ describe('the watch', () => {
     const paces: unknown[] = []
     const watch = new ChangeWatch({ store, environment: time.environment, evicted: () => undefined })
     const hear = (event: string, data: unknown): void => void (event === 'pace' && paces.push(data))
-    const watching = watch.source(grantFor('*')).attach(hear, () => {})
+    const watching = watch.source(grantFor('*')).attach(hear, nothing)
     await time.advance(0)
     await claim(driver, claimOf(key))
     await time.advance(1000)
