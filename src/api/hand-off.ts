@@ -1,5 +1,5 @@
 import type { Claim, Standing } from '../core/driver.ts'
-import { clientClosed, LeaseholdError, messageOf } from '../core/errors.ts'
+import { clientClosed, LeaseholdError, plainMessageOf } from '../core/errors.ts'
 import { spreadOf } from '../core/life.ts'
 import { claimant } from '../core/runner.ts'
 import { splitStoreKey } from '../core/scope.ts'
@@ -9,6 +9,7 @@ import { Lease } from './lease.ts'
 import { askedToLeave } from './lease-errors.ts'
 import { unsupported, type Terms } from './options.ts'
 import { checkProof, type LeaseProof } from './proof.ts'
+import { unanswered } from './refusal.ts'
 
 /** Detaches a lease from its process and stops caring for it. It ends `ttlMs` from now unless somebody resumes it. */
 export function handOff(client: Client, lease: Lease, ttlMs: number): Promise<LeaseProof> {
@@ -127,5 +128,5 @@ function notHeld({ fence }: Pick<LeaseProof, 'fence'>): LeaseholdError {
 
 function unavailable(what: string, standing: Standing): LeaseholdError {
   const cause = standing.state === 'unknown' ? standing.error : undefined
-  return new LeaseholdError('UNAVAILABLE', `The store could not ${what}: ${messageOf(cause)}`, { cause })
+  return new LeaseholdError('UNAVAILABLE', `The store could not ${what}: ${plainMessageOf(cause)}`, unanswered(cause))
 }

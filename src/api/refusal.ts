@@ -1,4 +1,10 @@
-import { LeaseholdError, messageOf, type DeadlockedParty, type ErrorCode, type ErrorDetails } from '../core/errors.ts'
+import {
+  LeaseholdError,
+  plainMessageOf,
+  type DeadlockedParty,
+  type ErrorCode,
+  type ErrorDetails,
+} from '../core/errors.ts'
 import { describeScope, storeKey, type Scope } from '../core/scope.ts'
 import type { Missed } from './acquisition.ts'
 import type { Client } from './client.ts'
@@ -40,8 +46,8 @@ async function describeRefusal(client: Client, scope: Scope, missed: Missed, ter
       return couldNotBeAsked(client, scope, miss.error, missed.attempts)
     case 'timeout': {
       if (miss.error !== undefined) {
-        const why = `${name} could not be had within ${waited}: ${plain(miss.error)}`
-        return fail('UNAVAILABLE', why, unavailable(miss.error))
+        const why = `${name} could not be had within ${waited}: ${plainMessageOf(miss.error)}`
+        return fail('UNAVAILABLE', why, unanswered(miss.error))
       }
       const found = await inTheWay(client, scope, terms.priority)
       const position = miss.ahead === undefined ? {} : { queuePosition: miss.ahead }
@@ -66,11 +72,11 @@ async function describeRefusal(client: Client, scope: Scope, missed: Missed, ter
 export function couldNotBeAsked(client: Client, scope: Scope, error: unknown, attempts?: number): LeaseholdError {
   if (error instanceof LeaseholdError && error.code !== 'UNAVAILABLE') return error
   const name = describeScope(scope)
-  return new LeaseholdError('UNAVAILABLE', `${JSON.stringify(name)} could not be asked for: ${plain(error)}`, {
+  return new LeaseholdError('UNAVAILABLE', `${JSON.stringify(name)} could not be asked for: ${plainMessageOf(error)}`, {
     scope: name,
     key: storeKey(client.namespace, scope.key),
     ...(attempts !== undefined && { attempts }),
-    ...unavailable(error),
+    ...unanswered(error),
   })
 }
 
@@ -94,14 +100,9 @@ function heldBy(holders: NonNullable<ErrorDetails['holders']>): string {
   return ` Held by ${id}${where} since ${first.acquiredAt.toISOString()}${others}.`
 }
 
-function unavailable(error: unknown): ErrorDetails {
+/** Of an error whose cause is that the store did not answer. */
+export function unanswered(error: unknown): ErrorDetails {
   if (!(error instanceof LeaseholdError)) return { cause: error, reason: 'network' }
   const { reason, retryAfterMs } = error
   return { cause: error, reason: reason ?? 'network', ...(retryAfterMs !== undefined && { retryAfterMs }) }
-}
-
-/** The message without its code, for use inside another. */
-function plain(error: unknown): string {
-  const message = messageOf(error)
-  return error instanceof LeaseholdError ? message.slice(error.code.length + 2) : message
 }

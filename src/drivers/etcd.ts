@@ -15,6 +15,7 @@ import { leaseDefaults } from '../core/lease-defaults.ts'
 import { Listeners } from '../core/listeners.ts'
 import { positiveMs } from '../core/time/duration.ts'
 import { systemEnvironment } from '../core/time/environment.ts'
+import { patienceFor } from '../core/time/patience.ts'
 import { parseAddress } from './etcd/address.ts'
 import { BatchedTransactions } from './etcd/batched-transactions.ts'
 import { faultOf } from './etcd/faults.ts'
@@ -35,8 +36,6 @@ import { sweep } from './etcd/sweep.ts'
 
 export type { KnownTimes, LeasesForTests } from './etcd/leases-for-tests.ts'
 export type { EtcdOptions } from './etcd/options.ts'
-
-const timeoutMinMs = 50
 
 /** A lock store in etcd: `etcd://[user:password@]host[:2379][,host…][/PREFIX]`, or `etcds://…` for TLS. */
 export function etcd(url: string, options: EtcdOptions = {}): LockDriver {
@@ -176,7 +175,11 @@ class EtcdDriver implements LockDriver {
   // ---- requests
 
   async #send(requests: readonly Request[]): Promise<readonly Standing[]> {
-    const sending = new Sending(this.#sending, requests, this.#environment.now() + this.#timeoutFor(requests))
+    const sending = new Sending(
+      this.#sending,
+      requests,
+      this.#environment.now() + patienceFor(requests, this.#timeoutMs),
+    )
     let standings: readonly Standing[] | undefined
     await this.#claims.begin(requests)
     try {
@@ -199,15 +202,6 @@ class EtcdDriver implements LockDriver {
       })
     }
     return standings.map((standing, index) => sending.sure(requests[index] as Request, standing))
-  }
-
-  /** A lost reply must leave time to try again before the lease ends. */
-  #timeoutFor(requests: readonly Request[]): number {
-    let timeoutMs = this.#timeoutMs
-    for (const request of requests) {
-      if (request.op === 'renew') timeoutMs = Math.min(timeoutMs, request.ttlMs / 3)
-    }
-    return Math.max(timeoutMinMs, timeoutMs)
   }
 
   // ---- news

@@ -11,6 +11,7 @@ import { fullSupport } from '../core/full-support.ts'
 import { Listeners } from '../core/listeners.ts'
 import { Opening } from '../core/opening.ts'
 import { checkOptions, type OptionNames } from '../core/option-names.ts'
+import { patienceFor } from '../core/time/patience.ts'
 import { WaitingClaims } from '../core/waiting-claims.ts'
 import { knownHeader, protocolVersion, sessionHeader } from '../core/wire/wire-protocol.ts'
 import { parseAddress } from './http/address.ts'
@@ -37,7 +38,6 @@ export interface HttpOptions {
 const httpNames: OptionNames<HttpOptions> = { url: true, token: true, ca: true, answerWithinMs: true }
 
 const answerWithinDefaultMs = 5000
-const answerWithinMinMs = 50
 const idLengthMax = 1024
 
 /** The lock store behind a Leasehold server, out of a URL or options. */
@@ -78,7 +78,7 @@ class HttpDriver implements LockDriver {
     const store = this.#store ?? (await this.#opened())
     this.#refuseIfClosed()
     if (requests.length === 0) return []
-    const withinMs = this.#withinFor(requests)
+    const withinMs = patienceFor(requests, this.#patienceMs)
     const standings: Standing[] = []
     for (const body of bodiesOf(requests, store.requestsPerCallMax, store.bodyBytesMax)) {
       try {
@@ -191,13 +191,6 @@ class HttpDriver implements LockDriver {
   /** A store with a long lease of its own is one that takes long to answer. */
   get #patienceMs(): number {
     return this.#answerWithinMs ?? Math.max(answerWithinDefaultMs, (this.supports.ttlDefaultMs ?? 0) / 10)
-  }
-
-  /** A lost answer must leave time to try again before the lease ends. */
-  #withinFor(requests: readonly Request[]): number {
-    let withinMs = this.#patienceMs
-    for (const request of requests) if (request.op === 'renew') withinMs = Math.min(withinMs, request.ttlMs / 3)
-    return Math.max(answerWithinMinMs, withinMs)
   }
 
   #refuseIfClosed(): void {

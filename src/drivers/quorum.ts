@@ -8,7 +8,7 @@ import { keyOf } from '../core/batcher.ts'
 import type { KeyPage, ListQuery, LockDriver, Request, Standing, Supports } from '../core/driver.ts'
 import { durationMs, positiveMs, type Duration } from '../core/time/duration.ts'
 import { systemEnvironment, type Environment } from '../core/time/environment.ts'
-import { LeaseholdError, messageOf } from '../core/errors.ts'
+import { LeaseholdError, plainMessageOf } from '../core/errors.ts'
 import { checkOptions, type OptionNames } from '../core/option-names.ts'
 import { Assembly } from './quorum/assembly.ts'
 import { claimOn } from './quorum/claiming.ts'
@@ -160,7 +160,7 @@ class QuorumDriver implements LockDriver {
           node.open().then(
             () => (opened += 1) === majority && resolve(),
             (error: unknown) => {
-              complaints.push(`${node.name}: ${messageOf(error)}`)
+              complaints.push(`${node.name}: ${plainMessageOf(error)}`)
               if (complaints.length > nodes.length - majority) reject(notOpened(nodes.length, complaints, error))
             },
           )

@@ -13,6 +13,7 @@ import { fullSupport } from '../core/full-support.ts'
 import { Listeners } from '../core/listeners.ts'
 import { Opening } from '../core/opening.ts'
 import { checkOptions, type OptionNames } from '../core/option-names.ts'
+import { patienceFor } from '../core/time/patience.ts'
 import { parseAddress } from './redis/address.ts'
 import { callsOf, isOneCall, type Call } from './redis/calls.ts'
 import { decodeNews, decodeReply, decodeSolo, openReply } from './redis/decoding.ts'
@@ -61,7 +62,6 @@ const redisNames: OptionNames<RedisOptions> = {
 }
 
 const commandTimeoutDefaultMs = 5000
-const commandTimeoutMinMs = 50
 
 /** A lock store in Redis, out of a URL, a client, or options. */
 export function redis(from: string | RedisClient | RedisOptions = {}): LockDriver {
@@ -191,7 +191,7 @@ class RedisDriver implements LockDriver {
     const script = solo === undefined ? scripts.batch : scripts.solo
     const { keys, values } = solo ?? encodeBatch(requests, this.#sender)
     const args = [script.sha, String(keys.length), ...keys, ...values]
-    const timeoutMs = this.#timeoutFor(requests)
+    const timeoutMs = patienceFor(requests, this.#commandTimeoutMs)
     const answered = (reply: unknown): Answers => this.#answers(link, requests, reply, solo !== undefined)
     const failed = (error: unknown): Answers => this.#failed(link, requests, error)
     return link.call('EVALSHA', args, keys[0], timeoutMs).then(answered, (error: unknown) => {
@@ -257,15 +257,6 @@ class RedisDriver implements LockDriver {
     const refused = isHalfMoved(error)
     if (refused || isOverdue(error)) this.#halfMoved.note(hashTagOf(first))
     return refused
-  }
-
-  /** A lost reply must leave time to try again before the lease ends. */
-  #timeoutFor(requests: readonly Request[]): number {
-    let timeoutMs = this.#commandTimeoutMs
-    for (const request of requests) {
-      if (request.op === 'renew') timeoutMs = Math.min(timeoutMs, request.ttlMs / 3)
-    }
-    return Math.max(commandTimeoutMinMs, timeoutMs)
   }
 
   // ---- news

@@ -12,6 +12,7 @@ test.each([
   ['busy', libsql('SQLITE_BUSY_SNAPSHOT'), builtin(5 + 2 * 256)],
   ['read-only', libsql('SQLITE_READONLY_DIRECTORY', 8 + 6 * 256), builtin(8)],
   ['read-only', libsql('SQLITE_CANTOPEN', 14), builtin(14)],
+  ['read-only', Object.assign(new Error('ConnectionFailed("Unable to open …/x: 14")'), { code: '' }), builtin(14)],
   ['full', libsql('SQLITE_FULL', 13), builtin(13)],
   ['corrupt', libsql('SQLITE_CORRUPT', 11), builtin(11)],
   ['corrupt', libsql('SQLITE_NOTADB', 26), builtin(26)],

@@ -1,4 +1,4 @@
-import { LeaseholdError, messageOf } from '../errors.ts'
+import { LeaseholdError, plainMessageOf } from '../errors.ts'
 import { claimAgain, renewNow } from './beat.ts'
 import { clearAway, lose, releaseAgain, whyOver } from './ending.ts'
 import { copyOf, nothing, type Effect, type Life, type Stepped } from './state.ts'
@@ -40,7 +40,7 @@ function askOnceMore(life: Life, at: number): Stepped {
 
 function tickedWhileHeld(life: Life, at: number): Stepped {
   if (at >= life.deadline) {
-    const detail = life.lastError === undefined ? undefined : messageOf(life.lastError)
+    const detail = life.lastError === undefined ? undefined : plainMessageOf(life.lastError)
     return lose(life, whyOver(life), detail)
   }
   if (at < life.dangerAt) return at < life.nextAt || life.inFlight ? [life, nothing] : renewNow(life, at)
@@ -55,7 +55,7 @@ function tickedWhileHeld(life: Life, at: number): Stepped {
 
 /** Why a lease nears its end. One that is held for as long as it may be is renewed, and not extended. */
 function whyEnding(life: Life): string {
-  if (life.lastError !== undefined && life.leaving === undefined) return messageOf(life.lastError)
+  if (life.lastError !== undefined && life.leaving === undefined) return plainMessageOf(life.lastError)
   const why = whyOver(life)
   return why === 'expired' ? 'not renewed' : why
 }

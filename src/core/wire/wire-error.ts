@@ -1,4 +1,4 @@
-import { LeaseholdError, type ErrorCode } from '../errors.ts'
+import { LeaseholdError, plainMessageOf, type ErrorCode } from '../errors.ts'
 
 /** An error as it travels between a Leasehold server and its clients. */
 export interface WireError {
@@ -23,8 +23,9 @@ const codes: ReadonlySet<string> = new Set<ErrorCode>([
 ])
 
 /** What of an error may leave the process. */
-export function toWireError({ code, message, reason, retryAfterMs }: LeaseholdError): WireError {
-  return { code, message: plain(message, code), reason, retryAfterMs }
+export function toWireError(error: LeaseholdError): WireError {
+  const { code, reason, retryAfterMs } = error
+  return { code, message: plainMessageOf(error), reason, retryAfterMs }
 }
 
 /** The error that came over the wire; undefined if it is none. */
@@ -36,9 +37,4 @@ export function fromWireError(value: unknown): LeaseholdError | undefined {
     ...(typeof reason === 'string' && { reason }),
     ...(typeof retryAfterMs === 'number' && retryAfterMs >= 0 && { retryAfterMs }),
   })
-}
-
-/** The message without the code that every message of ours begins with. */
-function plain(message: string, code: ErrorCode): string {
-  return message.startsWith(`${code}: `) ? message.slice(code.length + 2) : message
 }

@@ -53,7 +53,7 @@ export class Session {
     return new Promise((resolve, reject) => {
       const settings = { initialWindowSize: windowBytes, enablePush: false }
       const http = connect(`${tls === undefined ? 'http' : 'https'}://${where}`, { settings, ...tls })
-      const timer = setTimeout(() => fail(new Error(`it did not answer for ${timeoutMs} ms`)), timeoutMs)
+      const timer = setTimeout(() => fail(new Error(`it did not answer for ${Math.round(timeoutMs)} ms`)), timeoutMs)
       const fail = (error: Error): void => {
         clearTimeout(timer)
         http.destroy()
@@ -95,7 +95,10 @@ export class Session {
       this.#count(1)
       let reply: Buffer | undefined
       let settled = false
-      const timer = setTimeout(() => settle(unanswered(this.where, `did not answer for ${timeoutMs} ms`)), timeoutMs)
+      const timer = setTimeout(
+        () => settle(unanswered(this.where, `did not answer for ${Math.round(timeoutMs)} ms`)),
+        timeoutMs,
+      )
       const settle = (fault?: Error): void => {
         if (settled) return
         settled = true

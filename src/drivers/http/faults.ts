@@ -1,4 +1,4 @@
-import { LeaseholdError, messageOf } from '../../core/errors.ts'
+import { LeaseholdError, messageOf, plainMessageOf } from '../../core/errors.ts'
 import { fromWireError } from '../../core/wire/wire-error.ts'
 import type { Reply } from './line.ts'
 
@@ -56,7 +56,7 @@ function isRefused(status: number, isOurs: boolean): boolean {
 
 function faultOf(status: number, told: LeaseholdError, where: string): LeaseholdError {
   const { code, reason, retryAfterMs } = told
-  const message = told.message.slice(code.length + 2)
+  const message = plainMessageOf(told)
   const details = { ...(reason !== undefined && { reason }), ...(retryAfterMs !== undefined && { retryAfterMs }) }
   if (status !== 401 && status !== 403) return new LeaseholdError(code, message, details)
   return new LeaseholdError('UNAVAILABLE', `${message} This was said by ${where}.`, { reason: 'auth' })

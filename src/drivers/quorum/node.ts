@@ -2,7 +2,7 @@ import { pauseMs, type Backoff } from '../../core/time/backoff.ts'
 import { Batcher } from '../../core/batcher.ts'
 import type { KeyPage, ListedKey, ListQuery, LockDriver, Request, Standing } from '../../core/driver.ts'
 import type { Environment, Timer } from '../../core/time/environment.ts'
-import { LeaseholdError, messageOf } from '../../core/errors.ts'
+import { LeaseholdError, plainMessageOf } from '../../core/errors.ts'
 import { Voting } from './voting.ts'
 
 export type Answered = (standing: Standing) => void
@@ -115,11 +115,10 @@ export class Node {
 
   /** The error of the node's driver, saying which node. */
   #named(error: unknown): LeaseholdError {
-    const known = error instanceof LeaseholdError ? error : undefined
-    const message = known === undefined ? messageOf(error) : known.message.slice(known.code.length + 2)
-    return new LeaseholdError('UNAVAILABLE', `${this.name}: ${message}`, {
+    const reason = error instanceof LeaseholdError ? error.reason : undefined
+    return new LeaseholdError('UNAVAILABLE', `${this.name}: ${plainMessageOf(error)}`, {
       cause: error,
-      reason: known?.reason ?? 'network',
+      reason: reason ?? 'network',
     })
   }
 

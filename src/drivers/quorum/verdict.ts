@@ -1,6 +1,6 @@
 /** What the answers of the nodes come to. Pure: every rule of counting is here. */
 import type { AbsentReason, Standing, Succession } from '../../core/driver.ts'
-import { LeaseholdError, messageOf } from '../../core/errors.ts'
+import { LeaseholdError, plainMessageOf } from '../../core/errors.ts'
 
 export type Held = Extract<Standing, { state: 'held' }>
 export type Answers = readonly (Standing | undefined)[]
@@ -78,7 +78,7 @@ export function mergedAbsence(answers: Answers): Standing {
 /** For an outcome nobody knows, with what each node that failed had to say. */
 export function noMajority(answers: Answers, nodes: number): Standing {
   const errors = answers.flatMap((answer) => (answer?.state === 'unknown' ? [answer.error] : []))
-  const said = errors.map((error) => messageOf(error).replace(/^UNAVAILABLE: /, ''))
+  const said = errors.map((error) => plainMessageOf(error))
   const waits = errors.flatMap((error) => (error instanceof LeaseholdError ? (error.retryAfterMs ?? []) : []))
   const error = new LeaseholdError('UNAVAILABLE', `Too few of ${nodes} nodes gave a clear answer. ${said.join(' ')}`, {
     reason: 'no-majority',

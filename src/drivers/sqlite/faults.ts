@@ -22,6 +22,9 @@ function sqliteCode(error: unknown): number | undefined {
   const number = typeof errcode === 'number' ? errcode : rawCode
   // Extended codes keep the primary one in their low byte.
   if (typeof number === 'number' && number !== 0) return number & 0xff
+  // All that libsql says of a file that it cannot open.
+  const told = /^ConnectionFailed\(.*: (\d+)"\)$/s.exec(messageOf(error))?.[1]
+  if (told !== undefined) return Number(told) & 0xff
   if (typeof code !== 'string' || !code.startsWith('SQLITE_')) return undefined
   for (const [name, value] of Object.entries(codes)) if (code === name || code.startsWith(`${name}_`)) return value
   return codes.SQLITE_ERROR
