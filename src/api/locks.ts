@@ -14,15 +14,15 @@ import {
   type LockInfo,
   type LockPage,
   type LockStatus,
-} from './inspection.ts'
+} from './operators/inspection.ts'
 import type { Lease } from './lease.ts'
-import { evictHolders, statusOf, sweepLocks, type EvictOptions } from './operators.ts'
+import { evictHolders, statusOf, sweepLocks, type EvictOptions } from './operators/operators.ts'
 import { runOnce, type OnceOptions, type OnceResult } from './primitives/once.ts'
 import type { AcquireOptions, Terms } from './options.ts'
 import type { LeaseProof } from './proof.ts'
 import { readWriteLock, type ReadWriteLock } from './primitives/read-write.ts'
 import { semaphoreOf, type Semaphore } from './primitives/semaphore.ts'
-import { gatherStatistics, type Statistics } from './statistics.ts'
+import { gatherStatistics, type Statistics } from './operators/statistics.ts'
 import { claimTask, type TaskClaim, type TaskOptions } from './primitives/task.ts'
 import { Taker, type Body, type Lock, type RunArguments } from './taker.ts'
 import { verifyProof, type Verified } from './verify.ts'

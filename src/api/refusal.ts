@@ -8,7 +8,7 @@ import {
 import { describeScope, storeKey, type Scope } from '../core/scope.ts'
 import type { Missed } from './acquisition.ts'
 import type { Client } from './client.ts'
-import { inTheWay } from './inspection.ts'
+import { inTheWay } from './operators/inspection.ts'
 import type { Terms } from './options.ts'
 
 /** The error that an acquisition without a lease rejects with. */

@@ -1,4 +1,4 @@
-import { driverFor } from '../api/connect-driver.ts'
+import { driverFor } from '../api/stores/connect-driver.ts'
 import type { Logger } from '../api/logger.ts'
 import type { LockDriver } from '../core/driver.ts'
 import { systemEnvironment, type Environment } from '../core/time/environment.ts'

@@ -1,6 +1,6 @@
 import type { Client } from '../api/client.ts'
 import type { Locks } from '../api/locks.ts'
-import type { Statistics } from '../api/statistics.ts'
+import type { Statistics } from '../api/operators/statistics.ts'
 import { within } from '../core/time/bounded.ts'
 import { positiveMs, type Duration } from '../core/time/duration.ts'
 

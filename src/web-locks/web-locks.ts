@@ -1,6 +1,6 @@
 import { pursue, type Missed } from '../api/acquisition.ts'
 import type { Client } from '../api/client.ts'
-import { eachLock, type ClaimInfo, type LockInfo as ListedLock } from '../api/inspection.ts'
+import { eachLock, type ClaimInfo, type LockInfo as ListedLock } from '../api/operators/inspection.ts'
 import type { Lease } from '../api/lease.ts'
 import type { Locks } from '../api/locks.ts'
 import type { Terms } from '../api/options.ts'

@@ -4,7 +4,7 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import { attempt, type Sharing } from '../../src/api/acquisition.ts'
 import { Client } from '../../src/api/client.ts'
-import { driverFor } from '../../src/api/connect-driver.ts'
+import { driverFor } from '../../src/api/stores/connect-driver.ts'
 import { convert } from '../../src/api/conversion.ts'
 import { handOff } from '../../src/api/hand-off.ts'
 import { resolveOptions } from '../../src/api/options.ts'

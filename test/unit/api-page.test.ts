@@ -30,8 +30,8 @@ const truth: Record<string, readonly string[]> = {
   'option of `once`': membersOf('src/api/primitives/once.ts', 'OnceOptions'),
   'member of `Task`': membersOf('src/api/primitives/task.ts', 'Task'),
   event: membersOf('src/core/events.ts', 'LockEvents'),
-  'member of `Statistics`': membersOf('src/api/statistics.ts', 'Statistics'),
-  counter: [...readFileSync('src/api/statistics.ts', 'utf8').matchAll(/^ {6}'(lock\.\w+)':/gm)].map(
+  'member of `Statistics`': membersOf('src/api/operators/statistics.ts', 'Statistics'),
+  counter: [...readFileSync('src/api/operators/statistics.ts', 'utf8').matchAll(/^ {6}'(lock\.\w+)':/gm)].map(
     ([, name = '']) => name,
   ),
   code: choicesOf('src/core/errors.ts', 'ErrorCode'),

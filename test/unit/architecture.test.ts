@@ -19,7 +19,7 @@ const mayImport: Record<string, readonly string[]> = {
 }
 
 /** The one place that turns a connection URL into a driver, and so the only one outside drivers that knows them. */
-const connectsDrivers = /^src\/api\/connect(-[\w-]+)?\.ts$/
+const connectsDrivers = /^src\/api\/stores\/connect-driver\.ts$/
 
 const linesPerFileMax = 320
 

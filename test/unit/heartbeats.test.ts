@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { Heartbeats, sift, type Report } from '../../src/api/heartbeats.ts'
+import { Heartbeats, sift, type Report } from '../../src/api/heartbeat/heartbeats.ts'
 import type { Request, Standing } from '../../src/core/driver.ts'
 import { memory } from '../../src/drivers/memory.ts'
 import { World } from '../../src/testing/simulation/world.ts'

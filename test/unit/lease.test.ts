@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import type { Report } from '../../src/api/heartbeats.ts'
+import type { Report } from '../../src/api/heartbeat/heartbeats.ts'
 import type { Lease, Locks } from '../../src/index.ts'
 import { around } from '../support/around.ts'
 import { isSettled, locksBench, type LocksBench } from './support/bench-of-locks.ts'

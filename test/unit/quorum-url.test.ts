@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { parseQuorum } from '../../src/api/quorum-url.ts'
+import { parseQuorum } from '../../src/api/stores/quorum-url.ts'
 import { memory } from '../../src/drivers/memory.ts'
 import { quorum } from '../../src/drivers/quorum.ts'
 import { sqlite } from '../../src/drivers/sqlite.ts'

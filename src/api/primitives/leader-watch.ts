@@ -3,7 +3,7 @@ import type { Runner } from '../../core/driver.ts'
 import type { RosterMember } from '../../core/roster.ts'
 import type { Scope } from '../../core/scope.ts'
 import type { Client } from '../client.ts'
-import { inspectLock } from '../inspection.ts'
+import { inspectLock } from '../operators/inspection.ts'
 
 /** Who leads. */
 export interface Leader {

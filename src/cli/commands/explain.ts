@@ -1,4 +1,4 @@
-import { explainLock } from '../../api/inspection.ts'
+import { explainLock } from '../../api/operators/inspection.ts'
 import { commonOptions, onlyName } from '../arguments.ts'
 import type { Command } from '../command.ts'
 import { lockDocument } from '../speaking/lock-document.ts'

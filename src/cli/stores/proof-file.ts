@@ -1,6 +1,6 @@
 import { accessSync, constants, existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
-import type { StoreIdentity } from '../../api/store-identity.ts'
+import type { StoreIdentity } from '../../api/stores/store-identity.ts'
 import { messageOf } from '../../core/errors.ts'
 import { splitStoreKey } from '../../core/scope.ts'
 import type { LeaseProof } from '../../index.ts'

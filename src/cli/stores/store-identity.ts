@@ -1,5 +1,5 @@
-import { parseQuorum } from '../../api/quorum-url.ts'
-import { identifyStore, type StoreIdentity } from '../../api/store-identity.ts'
+import { parseQuorum } from '../../api/stores/quorum-url.ts'
+import { identifyStore, type StoreIdentity } from '../../api/stores/store-identity.ts'
 
 /** Which store a URL names, or which stores a quorum is of. */
 export function identifyStores(url: string): StoreIdentity {

@@ -1,5 +1,5 @@
 import { existsSync } from 'node:fs'
-import { livesInThread, storeFile } from '../../api/connect-driver.ts'
+import { livesInThread, storeFile } from '../../api/stores/connect-driver.ts'
 import { LeaseholdError, type ConnectOptions, type Locks } from '../../index.ts'
 import type { Given } from '../arguments.ts'
 import type { Surroundings } from '../command.ts'

@@ -1,5 +1,5 @@
-import { claimDocument } from '../../api/claim-document.ts'
-import { lockInfo, type ClaimInfo } from '../../api/inspection.ts'
+import { claimDocument } from '../../api/operators/claim-document.ts'
+import { lockInfo, type ClaimInfo } from '../../api/operators/inspection.ts'
 import type { ListedKey, Runner } from '../../core/driver.ts'
 import type { OperatorsClaim, OperatorsLock, RunnerDocument } from '../../dashboard/documents.ts'
 import { namespaceOf } from '../rights.ts'

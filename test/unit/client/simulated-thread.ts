@@ -1,5 +1,5 @@
 import type { StartThread } from '../../../src/api/client.ts'
-import { Heartbeats, sift, type Report } from '../../../src/api/heartbeats.ts'
+import { Heartbeats, sift, type Report } from '../../../src/api/heartbeat/heartbeats.ts'
 import type { LockDriver } from '../../../src/core/driver.ts'
 import type { World } from '../../../src/testing/simulation/world.ts'
 import type { SimulatedProcess } from '../../../src/testing/simulation/simulated-process.ts'

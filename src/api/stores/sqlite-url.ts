@@ -1,6 +1,6 @@
 import path from 'node:path'
-import { LeaseholdError } from '../core/errors.ts'
-import { defaultFile } from '../core/machine/state-directory.ts'
+import { LeaseholdError } from '../../core/errors.ts'
+import { defaultFile } from '../../core/machine/state-directory.ts'
 
 /** The file that follows `sqlite:`, in full; the default one if nothing does. */
 export function sqliteFile(rest: string): string {

@@ -1,9 +1,9 @@
-import { Alarm, type Sleeper } from '../core/time/alarm.ts'
-import { Batcher, type Requester } from '../core/batcher.ts'
-import type { LockDriver, Request, Standing } from '../core/driver.ts'
-import type { Environment } from '../core/time/environment.ts'
-import { nextBeat, spreadOf } from '../core/life.ts'
-import type { WatchedClaim } from '../core/tenure.ts'
+import { Alarm, type Sleeper } from '../../core/time/alarm.ts'
+import { Batcher, type Requester } from '../../core/batcher.ts'
+import type { LockDriver, Request, Standing } from '../../core/driver.ts'
+import type { Environment } from '../../core/time/environment.ts'
+import { nextBeat, spreadOf } from '../../core/life.ts'
+import type { WatchedClaim } from '../../core/tenure.ts'
 
 /** What whoever renews for a client reports: the answer to a renewal it sent, or news it heard. */
 export interface ToldStanding {

@@ -1,11 +1,11 @@
-import type { ListedClaim, ListedKey, Runner } from '../core/driver.ts'
-import { within } from '../core/time/bounded.ts'
-import { formatDuration } from '../core/time/duration.ts'
-import { LeaseholdError, type HolderSummary } from '../core/errors.ts'
-import { overlaps } from '../core/conflict.ts'
-import { checkOptions, type OptionNames } from '../core/option-names.ts'
-import { describeScope, splitStoreKey, storeKey, type Scope } from '../core/scope.ts'
-import type { Client } from './client.ts'
+import type { ListedClaim, ListedKey, Runner } from '../../core/driver.ts'
+import { within } from '../../core/time/bounded.ts'
+import { formatDuration } from '../../core/time/duration.ts'
+import { LeaseholdError, type HolderSummary } from '../../core/errors.ts'
+import { overlaps } from '../../core/conflict.ts'
+import { checkOptions, type OptionNames } from '../../core/option-names.ts'
+import { describeScope, splitStoreKey, storeKey, type Scope } from '../../core/scope.ts'
+import type { Client } from '../client.ts'
 
 /** How long an error waits to be told who holds: its caller has waited enough. */
 const holdersWithinMs = 1000

@@ -1,12 +1,12 @@
-import { submitOnce } from '../core/batcher.ts'
-import type { Standing } from '../core/driver.ts'
-import { LeaseholdError } from '../core/errors.ts'
-import { checkOptions, type OptionNames } from '../core/option-names.ts'
-import { scopeOf, storeKey, type Scope } from '../core/scope.ts'
-import type { Client } from './client.ts'
+import { submitOnce } from '../../core/batcher.ts'
+import type { Standing } from '../../core/driver.ts'
+import { LeaseholdError } from '../../core/errors.ts'
+import { checkOptions, type OptionNames } from '../../core/option-names.ts'
+import { scopeOf, storeKey, type Scope } from '../../core/scope.ts'
+import type { Client } from '../client.ts'
 import { eachLock, inspectLock, type LockInfo, type LockStatus } from './inspection.ts'
-import { unsupported } from './options.ts'
-import { couldNotBeAsked } from './refusal.ts'
+import { unsupported } from '../options.ts'
+import { couldNotBeAsked } from '../refusal.ts'
 
 /** Whom to evict, and what to tell them. */
 export interface EvictOptions {

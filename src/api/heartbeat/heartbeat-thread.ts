@@ -1,6 +1,6 @@
 import { MessageChannel, receiveMessageOnPort, Worker, type MessagePort } from 'node:worker_threads'
-import { clockStart, type ClockStart } from '../core/time/environment.ts'
-import type { HeartbeatThread, WatchedClaim } from '../core/tenure.ts'
+import { clockStart, type ClockStart } from '../../core/time/environment.ts'
+import type { HeartbeatThread, WatchedClaim } from '../../core/tenure.ts'
 import { sift, type Report } from './heartbeats.ts'
 
 export type Order =

@@ -1,5 +1,5 @@
-import type { Duration } from '../core/time/duration.ts'
-import { LeaseholdError } from '../core/errors.ts'
+import type { Duration } from '../../core/time/duration.ts'
+import { LeaseholdError } from '../../core/errors.ts'
 import { identifyStore } from './store-identity.ts'
 
 /** The URLs of a quorum's stores, and the options behind them. */

@@ -1,5 +1,5 @@
-import type { LockDriver } from '../core/driver.ts'
-import { LeaseholdError } from '../core/errors.ts'
+import type { LockDriver } from '../../core/driver.ts'
+import { LeaseholdError } from '../../core/errors.ts'
 import { parseQuorum } from './quorum-url.ts'
 import { checkFile, sqliteFile } from './sqlite-url.ts'
 
@@ -14,20 +14,20 @@ export async function driverFor(url: string, terms: DriverTerms = {}): Promise<L
   const { scheme, rest } = splitUrl(url)
   switch (scheme) {
     case 'memory': {
-      const { memory } = await import('../drivers/memory.ts')
+      const { memory } = await import('../../drivers/memory.ts')
       return memory(rest === '' ? {} : { name: rest })
     }
     case 'sqlite': {
-      const { sqlite } = await import('../drivers/sqlite.ts')
+      const { sqlite } = await import('../../drivers/sqlite.ts')
       return sqlite({ ...(rest !== '' && { file: checkFile(rest) }), ...terms })
     }
     case 'postgres':
     case 'postgresql': {
-      const { postgres } = await import('../drivers/postgres.ts')
+      const { postgres } = await import('../../drivers/postgres.ts')
       return postgres(url)
     }
     case 'postgres-advisory': {
-      const { postgresAdvisory } = await import('../drivers/postgres-advisory.ts')
+      const { postgresAdvisory } = await import('../../drivers/postgres-advisory.ts')
       return postgresAdvisory(`postgres:${rest}`)
     }
     case 'redis':
@@ -36,30 +36,30 @@ export async function driverFor(url: string, terms: DriverTerms = {}): Promise<L
     case 'rediss-cluster':
     case 'redis+unix':
     case 'unix': {
-      const { redis } = await import('../drivers/redis.ts')
+      const { redis } = await import('../../drivers/redis.ts')
       return redis(url)
     }
     case 'mongodb':
     case 'mongodb+srv': {
-      const { mongodb } = await import('../drivers/mongodb.ts')
+      const { mongodb } = await import('../../drivers/mongodb.ts')
       return mongodb(url)
     }
     case 'etcd':
     case 'etcds': {
-      const { etcd } = await import('../drivers/etcd.ts')
+      const { etcd } = await import('../../drivers/etcd.ts')
       return etcd(url)
     }
     case 'github': {
-      const { githubUrl } = await import('../drivers/github.ts')
+      const { githubUrl } = await import('../../drivers/github.ts')
       return githubUrl(rest)
     }
     case 'http':
     case 'https': {
-      const { http } = await import('../drivers/http.ts')
+      const { http } = await import('../../drivers/http.ts')
       return http(url)
     }
     case 'quorum': {
-      const { quorum } = await import('../drivers/quorum.ts')
+      const { quorum } = await import('../../drivers/quorum.ts')
       const { urls, options } = parseQuorum(rest)
       return quorum(await Promise.all(urls.map((node) => driverFor(node, terms))), options)
     }

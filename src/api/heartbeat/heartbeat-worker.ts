@@ -1,9 +1,9 @@
 /** The thread that renews: see `heartbeat-thread.ts`. */
 import { parentPort, workerData } from 'node:worker_threads'
-import type { Standing } from '../core/driver.ts'
-import { systemEnvironment } from '../core/time/environment.ts'
-import { messageOf } from '../core/errors.ts'
-import { driverFor } from './connect-driver.ts'
+import type { Standing } from '../../core/driver.ts'
+import { systemEnvironment } from '../../core/time/environment.ts'
+import { messageOf } from '../../core/errors.ts'
+import { driverFor } from '../stores/connect-driver.ts'
 import type { Order, WorkerSetup } from './heartbeat-thread.ts'
 import { Heartbeats } from './heartbeats.ts'
 
