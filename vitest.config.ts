@@ -1,9 +1,7 @@
 import { defineConfig } from 'vitest/config'
 
-/** Leases of some seconds in real time, or servers under wine: afterwards, one file at a time. */
-const needMachine = ['mongodb*', 'etcd-*', 'primitives-*', 'client-*', 'quorum*', 'history-*', '*-processes'].map(
-  (name) => `test/integration/${name}.test.ts`,
-)
+/** Servers under wine, or many processes at once: afterwards, one file at a time. */
+const needMachine = ['mongodb*', 'history-*', '*-processes'].map((name) => `test/integration/${name}.test.ts`)
 
 export default defineConfig({
   test: {
