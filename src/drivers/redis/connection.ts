@@ -79,6 +79,8 @@ export class Connection {
 
   /** Hangs up. Whoever has no answer yet will not get one. */
   close(): void {
+    // Now, not when the socket says that it has closed.
+    clearTimeout(this.#watch)
     this.#socket.destroy()
   }
 
