@@ -8,7 +8,7 @@ import { createLocks, type Locks } from '../../src/index.ts'
 import { conformance } from '../../src/testing/index.ts'
 import { claim, claimOf, release, renew } from '../support/claims.ts'
 import { eventually } from '../support/eventually.ts'
-import { clientOf } from '../support/mongo-client.ts'
+import { clientOf, withinSeconds } from '../support/mongo-client.ts'
 import { mongoHarness } from '../support/mongo-harness.ts'
 import { againIfItFell } from '../support/mongo-falls.ts'
 import { MongoReplicaSet, polling } from '../support/mongo-server.ts'
@@ -102,7 +102,7 @@ describe('news', { retry }, () => {
     const waiter = await locksOn(await open({ collection: 'dropped' }))
     await (await holder.acquire('a')).release()
     await (await waiter.acquire('a')).release()
-    await client.db('faults').collection('dropped').drop()
+    await client.db('faults').collection('dropped').drop(withinSeconds)
     const lease = await holder.acquire('a')
     const waiting = waiter.acquire('a', { wait: '30s' })
     await eventually(async () => (await driver.list({})).keys[0]?.claims.length === 2, 'the waiter')

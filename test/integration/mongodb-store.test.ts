@@ -6,6 +6,7 @@ import { decodeDocument, type StoredKey } from '../../src/drivers/mongodb/docume
 import { connect, createLocks } from '../../src/index.ts'
 import { claim, claimOf, release, renew } from '../support/claims.ts'
 import { eventually } from '../support/eventually.ts'
+import { answers, withinSeconds } from '../support/mongo-client.ts'
 import { againIfItFell, countFalls } from '../support/mongo-falls.ts'
 import { MongoServer, polling } from '../support/mongo-server.ts'
 import { TcpProxy } from '../support/tcp-proxy.ts'
@@ -22,21 +23,11 @@ afterEach(async () => {
 // answers. What it was in the middle of is tried again.
 const clients: MongoClient[] = [observer]
 const retry = againIfItFell
-const answers = (): Promise<unknown> =>
-  eventually(
-    () =>
-      observer
-        .db()
-        .command({ ping: 1 }, { timeoutMS: 1000 })
-        .catch(() => undefined),
-    'the server',
-    5000,
-  )
 beforeEach(async () => {
-  await answers().catch(async () => {
+  await answers(observer, 5000).catch(async () => {
     await server.kill()
     await server.start()
-    await answers()
+    await answers(observer, 5000)
   })
 })
 afterAll(async () => {
@@ -145,7 +136,7 @@ describe('fences never fall', { retry }, () => {
     await stored(collection).updateOne({ _id: 'a' }, { $set: { expiresAt: new Date(0) } })
     await eventually(async () => (await stored(collection).countDocuments()) === 0, 'the sweep', 60_000)
     await takeTurn()
-    await stored(collection).drop()
+    await stored(collection).drop(withinSeconds)
     await takeTurn()
     expect(fences).toEqual([...new Set(fences)].toSorted((left, right) => left - right))
     expect(fences[1]).toBe((fences[0] ?? 0) + 1)

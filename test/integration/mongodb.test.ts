@@ -5,8 +5,7 @@ import type { LockDriver, Standing } from '../../src/core/driver.ts'
 import { mongodb, type MongodbOptions, type MongoSource } from '../../src/drivers/mongodb.ts'
 import { compareWithModel, conformance } from '../../src/testing/index.ts'
 import { claim, claimOf, release, renew } from '../support/claims.ts'
-import { eventually } from '../support/eventually.ts'
-import { clientOf } from '../support/mongo-client.ts'
+import { answers, clientOf } from '../support/mongo-client.ts'
 import { mongoHarness } from '../support/mongo-harness.ts'
 import { afterReading } from '../support/mongo-reading.ts'
 import { againIfItFell, countFalls } from '../support/mongo-falls.ts'
@@ -17,26 +16,12 @@ countFalls()
 const server = await MongoServer.start()
 const client = clientOf(server)
 
-/** What the client kept of a server that is gone is broken, and found to be. */
-const answers = (): Promise<unknown> =>
-  eventually(
-    () =>
-      client
-        .db()
-        .command({ ping: 1 })
-        .catch(() => undefined),
-    'the server',
-    20_000,
-  )
-beforeEach(async () => {
-  await answers()
-})
-
 const restart = async (): Promise<void> => {
   await server.kill()
   await server.start()
-  await answers()
+  await answers(client, 20_000)
 }
+beforeEach(() => answers(client, 5000).catch(restart))
 
 describe('one server', { retry: againIfItFell, timeout: 300_000 }, () => {
   conformance('mongodb', mongoHarness(client, { database: 'conformance', restart, waitMax: 200 }))

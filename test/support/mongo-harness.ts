@@ -2,6 +2,7 @@ import type { MongoClient } from 'mongodb'
 import type { LockDriver } from '../../src/core/driver.ts'
 import { mongodb, type MongodbOptions } from '../../src/drivers/mongodb.ts'
 import type { Harness } from '../../src/testing/index.ts'
+import { withinSeconds } from './mongo-client.ts'
 
 /** A collection that begins empty for each bench, with a clock that only the bench moves. The client stays the caller's. */
 export function mongoHarness(
@@ -14,7 +15,7 @@ export function mongoHarness(
       const collection = client.db(rest.database).collection(rest.collection ?? 'DistributedLocks')
       const drivers: LockDriver[] = []
       let time = Date.now()
-      await collection.deleteMany({})
+      await collection.deleteMany({}, withinSeconds)
       return {
         async driver() {
           const driver = mongodb(client, { ...rest, clockForTests: () => time })
@@ -27,7 +28,7 @@ export function mongoHarness(
         },
         ...(restart !== undefined && { restart }),
         async empty() {
-          await collection.drop()
+          await collection.drop(withinSeconds)
         },
         async close() {
           await Promise.all(drivers.map((driver) => driver.close()))
