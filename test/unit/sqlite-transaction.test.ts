@@ -12,12 +12,10 @@ const standpoint = standpointIn(surroundings)
 
 /** A connection whose COMMIT fails with this code of SQLite. */
 function failing(connection: Connection, errcode: number): Connection {
-  const { database } = connection
-  const exec = (sql: string) => {
-    if (sql === 'commit') throw Object.assign(new Error('as told'), { errcode })
-    database.exec(sql)
+  const run = () => {
+    throw Object.assign(new Error('as told'), { errcode })
   }
-  return { ...connection, database: { ...database, exec } }
+  return { ...connection, statements: { ...connection.statements, commit: { run } } }
 }
 
 test.each([

@@ -1,6 +1,6 @@
 /**
- * SQLite as this driver uses it: synchronous, a few calls, two bindings. `node:sqlite` where the runtime has it, else
- * the prebuilt `libsql`.
+ * SQLite as this driver uses it: synchronous, a few calls. `node:sqlite` where the runtime has it, else a package that is
+ * the same for older ones, prebuilt.
  */
 import { createRequire } from 'node:module'
 import { LeaseholdError } from '../../core/errors.ts'
@@ -27,8 +27,8 @@ export interface Database {
   close(): void
 }
 
-/** The names of the two bindings, in the order in which they are tried. */
-export type Binding = 'node:sqlite' | 'libsql'
+/** Two packages with the same interface, in the order in which they are tried. */
+export type Binding = 'node:sqlite' | '@photostructure/sqlite'
 
 /** Opens a file with the first binding at hand, or with the one named. */
 export function openDatabase(file: string, binding?: Binding): Database {
@@ -37,23 +37,38 @@ export function openDatabase(file: string, binding?: Binding): Database {
 
 /** The same in two steps: throws if there is no binding, before anything is done to a file. */
 export function databaseOpener(binding?: Binding): (file: string) => Database {
-  const builtin = binding === 'libsql' ? undefined : loadBuiltin()
-  if (builtin !== undefined) return (file) => openBuiltin(builtin, file)
-  if (binding === 'node:sqlite') throw noBinding('This version of Node has no node:sqlite')
-  const libsql = loadLibsql()
-  return (file) => openLibsql(libsql, file)
+  const { DatabaseSync } = binding === undefined ? (loadBuiltin() ?? loadPackage()) : load(binding)
+  return (file) => {
+    const database = new DatabaseSync(file, { timeout: 0 })
+    return {
+      query: (sql) => database.prepare(sql),
+      command(sql) {
+        const statement = database.prepare(sql)
+        // Not `run`, which tells what has changed: that takes longer than some of the changes.
+        return { run: (...values) => void statement.get(...values) }
+      },
+      exec: (sql) => database.exec(sql),
+      close: () => database.close(),
+    }
+  }
 }
 
-// ---- node:sqlite
-
-interface BuiltinModule {
+interface SqliteModule {
   DatabaseSync: new (
     file: string,
     options: { timeout: number },
-  ) => { prepare(sql: string): Query & Command; exec(sql: string): void; close(): void }
+  ) => { prepare(sql: string): Query; exec(sql: string): void; close(): void }
 }
 
-function loadBuiltin(): BuiltinModule | undefined {
+function load(binding: Binding): SqliteModule {
+  if (binding === '@photostructure/sqlite') return loadPackage()
+  const builtin = loadBuiltin()
+  if (builtin === undefined) throw noBinding('This version of Node has no node:sqlite')
+  return builtin
+}
+
+/** Undefined before Node 22.13. */
+function loadBuiltin(): SqliteModule | undefined {
   const { getBuiltinModule } = process as { getBuiltinModule?: (name: string) => unknown }
   if (getBuiltinModule === undefined) return undefined
   const emitWarning = process.emitWarning.bind(process) as (warning: string | Error, ...rest: unknown[]) => void
@@ -63,77 +78,21 @@ function loadBuiltin(): BuiltinModule | undefined {
     if (!String(warning).includes('SQLite is an experimental feature')) emitWarning(warning, ...rest)
   }
   try {
-    return getBuiltinModule('node:sqlite') as BuiltinModule | undefined
+    return getBuiltinModule('node:sqlite') as SqliteModule | undefined
   } finally {
     Object.defineProperty(process, 'emitWarning', original)
   }
 }
 
-function openBuiltin({ DatabaseSync }: BuiltinModule, file: string): Database {
-  const database = new DatabaseSync(file, { timeout: 0 })
-  return {
-    query: (sql) => database.prepare(sql),
-    command: (sql) => database.prepare(sql),
-    exec: (sql) => database.exec(sql),
-    close: () => database.close(),
-  }
-}
-
-// ---- libsql
-
-interface LibsqlStatement {
-  /** Rows as arrays from now on. */
-  raw(): LibsqlStatement
-  columns(): readonly { readonly name: string }[]
-  get(values: Value[]): Value[] | undefined
-  all(values: Value[]): Value[][]
-}
-
-type LibsqlModule = new (
-  file: string,
-  options: { timeout: number },
-) => { prepare(sql: string): LibsqlStatement; exec(sql: string): void; close(): void }
-
-function loadLibsql(): LibsqlModule {
+function loadPackage(): SqliteModule {
   try {
-    return createRequire(import.meta.url)('libsql') as LibsqlModule
+    return createRequire(import.meta.url)('@photostructure/sqlite') as SqliteModule
   } catch (error) {
-    throw noBinding(`This version of Node has no node:sqlite, and libsql could not be loaded`, error)
+    throw noBinding('This version of Node has no node:sqlite, and @photostructure/sqlite could not be loaded', error)
   }
-}
-
-function openLibsql(Libsql: LibsqlModule, file: string): Database {
-  const database = new Libsql(file, { timeout: 0 })
-  return {
-    query(sql) {
-      const statement = database.prepare(sql).raw()
-      const names = statement.columns().map(({ name }) => name)
-      return {
-        get(...values) {
-          const row = statement.get(values)
-          return row === undefined ? undefined : named(row, names)
-        },
-        all: (...values) => statement.all(values).map((row) => named(row, names)),
-      }
-    },
-    command(sql) {
-      const statement = database.prepare(sql)
-      // Not `run`, which counts the changes and takes the time of each call.
-      return { run: (...values) => void statement.get(values) }
-    },
-    exec: (sql) => database.exec(sql),
-    close: () => database.close(),
-  }
-}
-
-/** The binding would name the values too, at twice the price of reading them. */
-function named(values: readonly Value[], names: readonly string[]): Row {
-  const row: Record<string, Value> = {}
-  for (let index = 0; index < names.length; index += 1) row[names[index] as string] = values[index] as Value
-  return row
 }
 
 function noBinding(what: string, cause?: unknown): LeaseholdError {
-  const message = `${what}. Run: npm install libsql (or use Node 22.13 or newer)`
+  const message = `${what}. Run: npm install @photostructure/sqlite@1 (or use Node 22.13 or newer)`
   return new LeaseholdError('UNAVAILABLE', message, { reason: 'configuration', cause })
 }

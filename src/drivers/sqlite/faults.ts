@@ -2,7 +2,6 @@ import { LeaseholdError, messageOf } from '../../core/errors.ts'
 
 /** Primary result codes of SQLite that are told apart here. */
 const codes = {
-  SQLITE_ERROR: 1,
   SQLITE_PERM: 3,
   SQLITE_BUSY: 5,
   SQLITE_LOCKED: 6,
@@ -15,19 +14,11 @@ const codes = {
   SQLITE_NOTADB: 26,
 } as const
 
-/** The primary result code of an error, whichever binding threw it. Undefined: SQLite did not. */
+/** The primary result code of an error. Undefined: SQLite did not throw it. */
 function sqliteCode(error: unknown): number | undefined {
-  if (typeof error !== 'object' || error === null) return undefined
-  const { errcode, rawCode, code } = error as { errcode?: unknown; rawCode?: unknown; code?: unknown }
-  const number = typeof errcode === 'number' ? errcode : rawCode
+  const { errcode } = (error ?? {}) as { errcode?: unknown }
   // Extended codes keep the primary one in their low byte.
-  if (typeof number === 'number' && number !== 0) return number & 0xff
-  // All that libsql says of a file that it cannot open.
-  const told = /^ConnectionFailed\(.*: (\d+)"\)$/s.exec(messageOf(error))?.[1]
-  if (told !== undefined) return Number(told) & 0xff
-  if (typeof code !== 'string' || !code.startsWith('SQLITE_')) return undefined
-  for (const [name, value] of Object.entries(codes)) if (code === name || code.startsWith(`${name}_`)) return value
-  return codes.SQLITE_ERROR
+  return typeof errcode === 'number' ? errcode & 0xff : undefined
 }
 
 /** Whether somebody else has the file just now: trying again is all it takes. */
@@ -56,7 +47,9 @@ export function faultOf(error: unknown, file: string): LeaseholdError {
 
 /** For a row that SQLite could read and Leasehold cannot: somebody has edited the file. Told as a damaged file is. */
 export function damagedRow(what: string, cause: unknown): Error {
-  return Object.assign(new Error(`${what} cannot be read (${messageOf(cause)})`, { cause }), { code: 'SQLITE_CORRUPT' })
+  return Object.assign(new Error(`${what} cannot be read (${messageOf(cause)})`, { cause }), {
+    errcode: codes.SQLITE_CORRUPT,
+  })
 }
 
 function explain(error: unknown): { reason: string; advice: string } {

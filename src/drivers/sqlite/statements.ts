@@ -7,6 +7,8 @@ const waiterColumns = `key, id, band, arrival, owner, ttl_ms, detached, entered_
 
 /** Every statement the driver runs, prepared once per connection. */
 export interface Statements {
+  readonly begin: Command
+  readonly commit: Command
   readonly beginReading: Command
   /** The counters, how many hold the key (2: several), and what else is stored of it: all there is to know of an idle one. */
   readonly glance: Query
@@ -46,6 +48,8 @@ export function prepareStatements(database: Database): Statements {
   const query = (sql: string) => database.query(sql)
   const command = (sql: string) => database.command(sql)
   return {
+    begin: command('begin immediate'),
+    commit: command('commit'),
     beginReading: command('begin'),
 
     glance: query(`

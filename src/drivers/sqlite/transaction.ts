@@ -19,8 +19,7 @@ export function inTransaction<Result>(
   standpoint: Standpoint,
   work: (ledger: Ledger, now: number) => Result,
 ): Outcome<Result> {
-  // Not prepared: libsql leaves a statement that found the file busy half way through, and holds up later commits.
-  database.exec('begin immediate')
+  statements.begin.run()
   let result: Result
   let ledger: Ledger
   try {
@@ -34,7 +33,7 @@ export function inTransaction<Result>(
     throw error
   }
   try {
-    database.exec('commit')
+    statements.commit.run()
   } catch (error) {
     rollBack(database)
     if (wroteNothing(error)) throw error
