@@ -1,8 +1,8 @@
-import { closeSync, constants, openSync, write } from 'node:fs'
+import { closeSync, constants, fstat, openSync, writeSync } from 'node:fs'
 
 /**
- * Somebody's bell, open for writing. Writing leaves the event loop alone for a moment, and that is its point: the system
- * often puts the process it wakes behind the one that woke it, on the same processor.
+ * Somebody's bell, open for writing. Whoever rings pauses afterwards: the system often puts the process it wakes behind the
+ * one that woke it, on the same processor.
  */
 export class BellRope {
   readonly #descriptor: number
@@ -14,12 +14,21 @@ export class BellRope {
     this.#descriptor = openSync(file, constants.O_WRONLY | constants.O_APPEND)
   }
 
-  /** Resolves when the text is there, or cannot be. */
+  /** Leaves the text, if that can be done, and resolves when others have had the processor. */
   pull(text: string): Promise<void> {
+    try {
+      writeSync(this.#descriptor, text)
+    } catch {
+      // A full disk is no reason to fail: who is not reached asks in time.
+    }
+    return this.#pause()
+  }
+
+  /** Something to be done by another thread, so that this one has nothing to do. */
+  #pause(): Promise<void> {
     this.#pulling += 1
     return new Promise((resolve) => {
-      // A full disk is no reason to fail: who is not reached asks in time.
-      write(this.#descriptor, text, () => {
+      fstat(this.#descriptor, () => {
         this.#pulling -= 1
         this.#closeWhenDone()
         resolve()

@@ -59,7 +59,6 @@ export class DeathWatch {
     this.#waiting.delete(key)
     this.#ownersByKey.delete(key)
     this.#unread.delete(key)
-    if (this.#waiting.size === 0) this.close()
   }
 
   close(): void {
@@ -70,6 +69,8 @@ export class DeathWatch {
 
   /** One look. Never throws: it runs in a timer, and those who wait ask by themselves in time. */
   look(): void {
+    // Not as soon as nobody waits: who has had its turn mostly waits again before the next look.
+    if (this.isIdle) return this.close()
     try {
       this.#readOwners()
       this.#report()
