@@ -1,4 +1,6 @@
 /** Locks in one file beside proper-lockfile: one after another, and four processes taking turns. */
+import type { ChildProcess } from 'node:child_process'
+import { once } from 'node:events'
 import { mkdtemp, open, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
@@ -12,9 +14,9 @@ import { nextMessage, startChild } from './support/child.ts'
 const sequentialRounds = 15
 const pairsPerRound = 500
 const turnRounds = 4
-const turnsMs = 2500
-/** Not counted: code is still being compiled. */
-const warmUpMs = 500
+const turnsMs = 2000
+/** Before the first round, without holds: at a few hundred turns a second, code would go on being compiled for ten seconds. */
+const warmUpMs = 4000
 const processes = 4
 const holdMs = 1
 
@@ -73,20 +75,35 @@ interface Turns {
   readonly perProcess: readonly number[]
 }
 
-/** Four processes, one lock: every hold of all of them, in order. */
-async function takeTurns(
-  directory: string,
-  contender: TurnsOrder['contender'],
-  retries?: LockOptions['retries'],
-): Promise<Turns> {
-  const order: TurnsOrder = { directory, contender, retries, holdMs }
-  const children = Array.from({ length: processes }, () => startChild('turns', JSON.stringify(order)))
-  await Promise.all(children.map(nextMessage))
-  const startAt = monotonicMs() + 20
-  const start: TurnsStart = { startAt, endAt: startAt + turnsMs }
-  for (const child of children) child.send(start)
-  const logs = (await Promise.all(children.map(nextMessage))) as Hold[][]
-  return merge(logs, startAt + warmUpMs, startAt + turnsMs)
+/** Four processes that take turns at one lock whenever they are told to. */
+class Team {
+  readonly #children: readonly ChildProcess[]
+
+  private constructor(order: TurnsOrder) {
+    this.#children = Array.from({ length: processes }, () => startChild('turns', JSON.stringify(order)))
+  }
+
+  static async start(order: TurnsOrder): Promise<Team> {
+    const team = new Team(order)
+    await Promise.all(team.#children.map(nextMessage))
+    await team.takeTurns(warmUpMs, 0)
+    return team
+  }
+
+  /** Every hold of all of them, in order. */
+  async takeTurns(forMs: number, eachMs: number): Promise<Turns> {
+    const startAt = monotonicMs() + 20
+    const start: TurnsStart = { startAt, endAt: startAt + forMs, holdMs: eachMs }
+    for (const child of this.#children) child.send(start)
+    const logs = (await Promise.all(this.#children.map(nextMessage))) as Hold[][]
+    return merge(logs, startAt, startAt + forMs)
+  }
+
+  async end(): Promise<void> {
+    const ends = this.#children.filter(({ exitCode }) => exitCode === null).map((child) => once(child, 'exit'))
+    for (const child of this.#children) if (child.connected) child.send('end')
+    await Promise.all(ends)
+  }
 }
 
 /** The logs of all processes as one, and what counts of it. */
@@ -118,27 +135,31 @@ function fairness({ perProcess }: Turns): number {
 async function compareTurns(directory: string) {
   await writeFile(path.join(directory, 'turns'), '')
   const settings = Object.keys(retrySettings) as RetrySetting[]
-  const runs = {
-    leasehold: [] as Turns[],
-    bareQueue: [] as Turns[],
-    ...Object.fromEntries(settings.map((name) => [name, [] as Turns[]])),
-  } as Record<Contenders, Turns[]>
-  const contender = (name: Contenders) => async (): Promise<number> => {
-    const isOurs = name === 'leasehold' || name === 'bareQueue'
-    const turns = await (isOurs
-      ? takeTurns(directory, name)
-      : takeTurns(directory, 'properLockfile', retrySettings[name]))
-    runs[name].push(turns)
-    return percentile(turns.handOversMs, 0.5)
+  const names: readonly Contenders[] = ['leasehold', 'bareQueue', ...settings]
+  const runs = Object.fromEntries(names.map((name) => [name, [] as Turns[]])) as Record<Contenders, Turns[]>
+  const teams: Team[] = []
+  try {
+    const contenders = {} as Record<Contenders, () => Promise<number>>
+    for (const name of names) {
+      const isOurs = name === 'leasehold' || name === 'bareQueue'
+      const team = await Team.start(
+        isOurs
+          ? { directory, contender: name }
+          : { directory, contender: 'properLockfile', retries: retrySettings[name] },
+      )
+      teams.push(team)
+      contenders[name] = async () => {
+        const turns = await team.takeTurns(turnsMs, holdMs)
+        runs[name].push(turns)
+        return percentile(turns.handOversMs, 0.5)
+      }
+    }
+    const comparison = await interleave(turnRounds, contenders)
+    const best = settings.reduce((one, other) => (comparison.medians[other] < comparison.medians[one] ? other : one))
+    return { comparison, best, runs }
+  } finally {
+    await Promise.all(teams.map((team) => team.end()))
   }
-  const names = Object.keys(runs) as (keyof typeof runs)[]
-  const contenders = Object.fromEntries(names.map((name) => [name, contender(name)])) as Record<
-    keyof typeof runs,
-    () => Promise<number>
-  >
-  const comparison = await interleave(turnRounds, contenders)
-  const best = settings.reduce((one, other) => (comparison.medians[other] < comparison.medians[one] ? other : one))
-  return { comparison, best, runs }
 }
 
 const directory = await mkdtemp(path.join(tmpdir(), 'leasehold-embedded-'))

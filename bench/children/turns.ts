@@ -1,5 +1,4 @@
-/** Forked by `embedded`, several at once: takes one lock again and again and sends when it had it. */
-import { once } from 'node:events'
+/** Forked by `embedded`, several at once: each time it is told to, takes one lock again and again and sends when it had it. */
 import { setTimeout as pause } from 'node:timers/promises'
 import { lock, type LockOptions } from 'proper-lockfile'
 import { connect } from '../../src/index.ts'
@@ -12,13 +11,13 @@ export interface TurnsOrder {
   readonly contender: 'leasehold' | 'bareQueue' | 'properLockfile'
   /** How proper-lockfile is to try again. */
   readonly retries?: LockOptions['retries'] | undefined
-  readonly holdMs: number
 }
 
 /** Sent to each when all have said that they are ready: times on the clock that all processes of the machine share. */
 export interface TurnsStart {
   readonly startAt: number
   readonly endAt: number
+  readonly holdMs: number
 }
 
 /** One hold: when the call to acquire had resolved, and when release was called. */
@@ -44,16 +43,26 @@ function properLockfile(): { take: Take; close: () => Promise<void> } {
 
 const makers = { leasehold, bareQueue: () => bareQueue(order.directory), properLockfile }
 const { take, close } = await makers[order.contender]()
-ready()
-const [{ startAt, endAt }] = (await once(process, 'message')) as [TurnsStart]
-const holds: Hold[] = []
-await pause(Math.max(0, startAt - monotonicMs()))
-while (monotonicMs() < endAt) {
-  const giveBack = await take()
-  const acquiredAt = monotonicMs()
-  await pause(order.holdMs)
-  holds.push([acquiredAt, monotonicMs()])
-  await giveBack()
+
+async function takeTurns({ startAt, endAt, holdMs }: TurnsStart): Promise<Hold[]> {
+  const holds: Hold[] = []
+  await pause(Math.max(0, startAt - monotonicMs()))
+  while (monotonicMs() < endAt) {
+    const giveBack = await take()
+    const acquiredAt = monotonicMs()
+    if (holdMs > 0) await pause(holdMs)
+    holds.push([acquiredAt, monotonicMs()])
+    await giveBack()
+  }
+  return holds
 }
-await close()
-process.send?.(holds, () => process.disconnect())
+
+async function end(): Promise<void> {
+  await close()
+  process.disconnect()
+}
+
+process.on('message', (message: TurnsStart | 'end') => {
+  void (message === 'end' ? end() : takeTurns(message).then((holds) => process.send?.(holds)))
+})
+ready()
