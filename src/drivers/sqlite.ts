@@ -22,7 +22,7 @@ import type { Ledger, Notice } from './sqlite/ledger.ts'
 import { listPage } from './sqlite/listing.ts'
 import { Observer } from './sqlite/observer.ts'
 import { persist } from './sqlite/patience.ts'
-import { NotThisWay, takeShortcut } from './sqlite/shortcut.ts'
+import { takeShortcut } from './sqlite/shortcut.ts'
 import { standpointIn, type Standpoint } from './sqlite/standpoint.ts'
 import { defaultFile } from '../core/machine/state-directory.ts'
 import { checkOptions, type OptionNames } from '../core/option-names.ts'
@@ -233,16 +233,11 @@ class SqliteDriver implements LockDriver {
     const [only] = requests
     const byTheRule = (ledger: Ledger): Standing[] => requests.map((request) => ledger.carryOut(request))
     if (only === undefined || requests.length > 1) return inTransaction(connection, this.#standpoint, byTheRule)
-    try {
-      // A request that comes by itself, as most do, may need a statement or two only.
-      return inTransaction(connection, this.#standpoint, (ledger) => {
-        const standing = takeShortcut(connection.statements, ledger, only)
-        return standing === undefined ? byTheRule(ledger) : [standing]
-      })
-    } catch (error) {
-      if (!(error instanceof NotThisWay)) throw error
-      return inTransaction(connection, this.#standpoint, byTheRule)
-    }
+    // A request that comes by itself, as most do, may need a statement or two only.
+    return inTransaction(connection, this.#standpoint, (ledger) => {
+      const standing = takeShortcut(connection.statements, ledger, only)
+      return standing === undefined ? byTheRule(ledger) : [standing]
+    })
   }
 
   /** At once if the file is not busy: a promise would take longer than many a transaction. */

@@ -7,16 +7,13 @@ import type { Statements } from './statements.ts'
 
 type Release = Extract<Request, { op: 'release' }>
 
-/** Thrown where the rule must be asked after something has been written: roll back and go the long way. */
-export class NotThisWay extends Error {}
-
 const released: Standing = { state: 'absent', reason: 'released' }
 
 /**
  * Answers a request by a statement or two, where the rule leaves no choice: a claim on a key that nobody holds, waits for
  * or remembers is granted; the only holder of a key may leave, and whoever is first in the queue and wants the key for
- * itself takes its place. Undefined: ask the rule, nothing was written. Throws {@link NotThisWay} to begin anew. For a
- * request that is alone in its transaction; the model test plays through here, too.
+ * itself takes its place. Undefined: ask the rule, nothing was written. For a request that is alone in its transaction; the
+ * model test plays through here, too.
  */
 export function takeShortcut(statements: Statements, ledger: Ledger, request: Request): Standing | undefined {
   if (request.op === 'release') return release(statements, ledger, request)
@@ -57,16 +54,25 @@ function leave(statements: Statements, { writer, observer, crowd }: Ledger, { ke
   return true
 }
 
-/** The first in the queue takes the place. */
+/** The first in the queue takes the place, if it is plain, of this boot, alive and not over. */
 function handOver(statements: Statements, ledger: Ledger, { key, id }: Release): boolean {
   const { writer, observer, crowd, notices } = ledger
-  const row = statements.handOver.get(key, id, writer.name, observer.now, writer.self.boot)
-  if (row === undefined) return false
+  const { now } = observer
+  const next = statements.nextInLine.get(key, id)
+  if (next === undefined || next['plain'] === 0 || next['shared'] === 1 || next['remembered'] === 1) return false
+  const { boot } = writer.self
+  const owner = next['owner'] as string
+  if (next['boot'] !== boot || !owner.startsWith(`${boot}_`)) return false
+  const ttlMs = (next['expires_at'] as number) - now
+  // One with more than its ttl left is of a clock that was set back: the rule cuts it.
+  if (ttlMs <= 0 || ttlMs > (next['ttl_ms'] as number)) return false
+  if (next['detached'] === 0 && observer.hasDied(owner)) return false
+  const fence = (next['fence'] as number) + 1
+  const nextId = next['id'] as string
+  const turn = (next['sequence'] as number) + 1
+  if (statements.takePlace.get(key, id, writer.name, now, nextId, fence, turn) === undefined) return false
   crowd.expected = true
-  const owner = row['owner'] as string
-  if (row['detached'] === 0 && observer.hasDied(owner)) throw new NotThisWay()
-  const standing = held(row['fence'] as number, (row['expires_at'] as number) - observer.now)
-  notices.push({ owner, key, id: row['id'] as string, standing })
+  notices.push({ owner, key, id: nextId, standing: held(fence, ttlMs) })
   return true
 }
 
