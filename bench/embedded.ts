@@ -20,13 +20,12 @@ const warmUpMs = 4000
 const processes = 4
 const holdMs = 1
 
-/** Ways to try again that proper-lockfile can be told, from keen to patient; its own default begins at a second. */
+/** Ways to try again that proper-lockfile can be told, from keen to patient; its own default, which begins at a second, is never its best. */
 const retrySettings = {
   every1Ms: { forever: true, factor: 1, minTimeout: 1, maxTimeout: 1 },
   every3Ms: { forever: true, factor: 1, minTimeout: 3, maxTimeout: 3 },
   every10Ms: { forever: true, factor: 1, minTimeout: 10, maxTimeout: 10 },
   from1To100Ms: { forever: true, factor: 2, minTimeout: 1, maxTimeout: 100 },
-  itsDefault: { forever: true },
 } satisfies Record<string, LockOptions['retries']>
 type RetrySetting = keyof typeof retrySettings
 type Contenders = 'leasehold' | 'bareQueue' | RetrySetting
