@@ -215,6 +215,39 @@ describe('the short way hands over as the long one', () => {
     })
   })
 
+  test.each<[string, (send: Send, one: LockDriver, other: LockDriver, stage: Stage) => Promise<unknown>]>([
+    [
+      'one that had been asked to leave',
+      async (send, one, other) => {
+        await send(one, ask({ graceMs: 500 }))
+        await send(other, ask({ id: 'c', priority: 5, evict: 'lower-priority' }))
+        return send(other, release('c'))
+      },
+    ],
+    [
+      'one that was told whom it succeeded',
+      async (send, one, _other, { driver, dead, time }) => {
+        await send(await driver(3), ask({ id: 'first', ttlMs: 100 }))
+        dead.add(3)
+        await send(one, ask())
+        // What is remembered of an end is forgotten after one ttl; the successor goes on knowing.
+        time.now += 200
+        return send(one, { op: 'renew', key: claim.key, id: 'a', ttlMs: 1000 })
+      },
+    ],
+  ])('after %s: that does not concern the next', async (_whom, begin) => {
+    await isSameBothWays(async (send, stage) => {
+      const [one, other] = [await stage.driver(1), await stage.driver(2)]
+      const begun = await begin(send, one, other, stage)
+      await send(other, ask({ id: 'b' }))
+      const before = await stored(one)
+      await send(one, release('a'))
+      const next = await send(other, { op: 'renew', key: claim.key, id: 'b', ttlMs: 1000 })
+      expect(next).toMatchObject({ state: 'held', leaving: undefined, after: undefined })
+      return [begun, before, next, await stored(one)]
+    })
+  })
+
   test('to the one behind it if the first in line has died, as if that had never queued', async () => {
     await isSameBothWays(async (send, { driver, dead }) => {
       const [one, other, third] = [await driver(1), await driver(2), await driver(3)]
