@@ -1,19 +1,7 @@
 #!/usr/bin/env node
-import { isatty } from 'node:tty'
-import { connect } from '../index.ts'
-import { runCommandLine } from './command-line.ts'
-import { standardErrorMessages } from './speaking/messages.ts'
-import { askAtTerminal } from './speaking/question.ts'
-import { standardOutput } from './speaking/standard-output.ts'
+import { replaceStandardError } from './speaking/standard-error.ts'
 
-const messages = standardErrorMessages()
-const { print, finish } = standardOutput(messages)
-const exitCode = await runCommandLine(process.argv.slice(2), {
-  variables: process.env,
-  messages,
-  print,
-  connect,
-  ask: isatty(0) && isatty(2) ? askAtTerminal : undefined,
-})
-await messages.written()
-finish(exitCode)
+// Before anything else is loaded: from version 24 on, Node looks at process.stderr as soon as somebody imports node:util.
+replaceStandardError()
+const { runProgram } = await import('./program.ts')
+await runProgram()

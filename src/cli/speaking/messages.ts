@@ -1,5 +1,5 @@
 import { isatty } from 'node:tty'
-import { replaceStandardError, StandardError } from './standard-error.ts'
+import { StandardError } from './standard-error.ts'
 
 /** How Leasehold itself speaks: on standard error, a line each. */
 export interface Messages {
@@ -58,6 +58,5 @@ export function messagesTo(
 export function standardErrorMessages(): Messages {
   const errors = new StandardError()
   if (isatty(2)) return messagesTo(errors.write, { columns: process.stderr.columns || 80 }, errors)
-  replaceStandardError()
   return messagesTo(errors.write, undefined, errors)
 }

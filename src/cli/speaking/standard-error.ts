@@ -1,5 +1,6 @@
 import { write, writeSync } from 'node:fs'
 import { Writable } from 'node:stream'
+import { isatty } from 'node:tty'
 
 /** Our standard error: text is written at once, or in order and aside where nothing may wait for a reader. */
 export class StandardError {
@@ -40,10 +41,12 @@ function writeError(text: string): void {
 }
 
 /**
- * Puts something else in the place of `process.stderr`. Node looks at that whenever a socket ends, and looking makes a pipe
- * non-blocking, for everybody who shares it: a command that prints faster than it is read would lose what it prints.
+ * Puts something else in the place of `process.stderr`, unless that is a terminal. Node looks at it whenever a socket ends,
+ * and looking makes a pipe non-blocking, for everybody who shares it: a command that prints faster than it is read would
+ * lose what it prints.
  */
 export function replaceStandardError(): void {
+  if (isatty(2)) return
   const stream = new Writable({
     decodeStrings: false,
     write(chunk: string | Buffer, _encoding, done) {

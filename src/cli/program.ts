@@ -1,0 +1,21 @@
+import { isatty } from 'node:tty'
+import { connect } from '../index.ts'
+import { runCommandLine } from './command-line.ts'
+import { standardErrorMessages } from './speaking/messages.ts'
+import { askAtTerminal } from './speaking/question.ts'
+import { standardOutput } from './speaking/standard-output.ts'
+
+/** The command that this process was started with, from its words to its exit code. */
+export async function runProgram(): Promise<void> {
+  const messages = standardErrorMessages()
+  const { print, finish } = standardOutput(messages)
+  const exitCode = await runCommandLine(process.argv.slice(2), {
+    variables: process.env,
+    messages,
+    print,
+    connect,
+    ask: isatty(0) && isatty(2) ? askAtTerminal : undefined,
+  })
+  await messages.written()
+  finish(exitCode)
+}
