@@ -42,7 +42,7 @@ export function handOff(client: Client, lease: Lease, ttlMs: number): Promise<Le
 }
 
 function refuseWhereClaimsEndWithUs({ driver }: Client): void {
-  if (driver.supports.handOff === false) throw unsupported('handing leases off: they end with the connection')
+  if (driver.supports.lifetime === 'connection') throw unsupported('handing leases off: they end with the connection')
 }
 
 /** Takes a lease over that another process handed off. It is renewed by this one from now on. */

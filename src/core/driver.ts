@@ -147,6 +147,9 @@ export type Standing =
   /** Whether this request was carried out is not known. */
   | { readonly state: 'unknown'; readonly error: unknown }
 
+/** What ends a claim besides its release: see {@link Supports.lifetime}. */
+export type ClaimLifetime = 'lease' | 'connection'
+
 /** What a driver can do. What is missing is refused by the client with UNSUPPORTED, never imitated. */
 export interface Supports {
   readonly shared: boolean
@@ -178,8 +181,12 @@ export interface Supports {
   readonly parties?: boolean
   /** False: renewals are not written down, so `renewalCount` counts only those that changed something else. */
   readonly renewals?: boolean
-  /** False: a claim ends with the connection that made it, so no lease can be handed on or left to run out. */
-  readonly handOff?: boolean
+  /**
+   * How long a claim lives. `lease`, the default: until the end that was answered, whatever becomes of connections and
+   * processes. `connection`: no longer than the connection that made it, so no lease can be handed off, renewed over
+   * another connection, or held for somebody behind this process. Compositions refuse such a driver: see `lifetime.ts`.
+   */
+  readonly lifetime?: ClaimLifetime
 }
 
 /** A claim as the store has it, for people and tools. Times are milliseconds of the store's own clock. */
@@ -262,11 +269,13 @@ export interface LockDriver {
    */
   listen?(heard: Heard): Disposable
   /**
-   * For how long the store has been up, in milliseconds: since it last started and may have come back without its data.
-   * Infinity where a restart loses nothing that was answered. A driver that keeps a connection may ask once for each
-   * connection, as a restart breaks it; the answer must not be older than the last standing. See `leasehold/quorum`.
+   * For how many milliseconds the store has kept every claim that it answered: since its schema, prefix or collection was
+   * created, and since the server started wherever a start may lose claims or bring back an older copy. The time of
+   * creation is stored with the data, so that a store that comes back empty is young again. A driver that keeps a
+   * connection may ask once for each connection; the answer must not be older than the last status. Absent: the store
+   * cannot say. See `leasehold/quorum`.
    */
-  uptimeMs?(): Promise<number>
+  dataAgeMs?(): Promise<number>
   /** Lets go of connections, timers and files. Claims stay as they are. Repeatable. */
   close(): Promise<void>
 }

@@ -158,7 +158,7 @@ class EtcdDriver implements LockDriver {
   }
 
   /** What was answered is on the disks of a majority. */
-  async uptimeMs(): Promise<number> {
+  async dataAgeMs(): Promise<number> {
     await this.open()
     return Infinity
   }

@@ -106,10 +106,10 @@ class HttpDriver implements LockDriver {
     return this.#ask(`/v1/keys?${query.toString()}`, pageIn, { headers })
   }
 
-  async uptimeMs(): Promise<number> {
+  async dataAgeMs(): Promise<number> {
     this.#refuseIfClosed()
-    const { uptimeMs } = await this.#ask('/v1/store', storeIn)
-    if (uptimeMs !== undefined) return uptimeMs
+    const { dataAgeMs } = await this.#ask('/v1/store', storeIn)
+    if (dataAgeMs !== undefined) return dataAgeMs
     throw new LeaseholdError('UNSUPPORTED', `The store behind ${this.#line.where} does not tell for how long it is up.`)
   }
 

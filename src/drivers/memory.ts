@@ -165,7 +165,7 @@ class MemoryDriver implements LockDriver {
     return listening
   }
 
-  async uptimeMs(): Promise<number> {
+  async dataAgeMs(): Promise<number> {
     return this.#store.ageMs
   }
 

@@ -152,7 +152,7 @@ class MongodbDriver implements LockDriver {
   }
 
   /** What was answered is on the disks of a majority. */
-  async uptimeMs(): Promise<number> {
+  async dataAgeMs(): Promise<number> {
     await this.#opened()
     return Infinity
   }

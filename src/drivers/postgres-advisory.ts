@@ -86,7 +86,7 @@ class PostgresAdvisoryDriver implements LockDriver {
       grace: false,
       maxHold: false,
       fence: true,
-      handOff: false,
+      lifetime: 'connection',
       ttlMinMs: 1,
       ttlMaxMs: this.#ttlMs,
       ttlDefaultMs: this.#ttlMs,
@@ -117,7 +117,7 @@ class PostgresAdvisoryDriver implements LockDriver {
     }
   }
 
-  async uptimeMs(): Promise<number> {
+  async dataAgeMs(): Promise<number> {
     this.#refuseIfClosed()
     try {
       await this.#inTurn(() => this.#begun())

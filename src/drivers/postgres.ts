@@ -134,13 +134,13 @@ class PostgresDriver implements LockDriver {
   }
 
   /** Infinity, unless the tables are unlogged: a crash or a failover empties them. */
-  async uptimeMs(): Promise<number> {
+  async dataAgeMs(): Promise<number> {
     this.#refuseIfClosed()
     if (this.#losesNothing) return Infinity
     try {
-      const uptimeMs = Number(await this.#persist('select leasehold.kept_for_ms()::text', []))
-      this.#losesNothing = uptimeMs === Infinity
-      return uptimeMs
+      const dataAgeMs = Number(await this.#persist('select leasehold.kept_for_ms()::text', []))
+      this.#losesNothing = dataAgeMs === Infinity
+      return dataAgeMs
     } catch (error) {
       throw faultOf(error)
     }

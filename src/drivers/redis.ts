@@ -120,7 +120,7 @@ class RedisDriver implements LockDriver {
     return this.#listeners.listen(heard)
   }
 
-  async uptimeMs(): Promise<number> {
+  async dataAgeMs(): Promise<number> {
     const link = await this.#connected()
     try {
       return await inTime(this.#commandTimeoutMs, this.#uptime.read(link), overdue)

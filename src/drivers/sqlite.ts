@@ -137,7 +137,7 @@ class SqliteDriver implements LockDriver {
     return this.#listeners.listen(heard)
   }
 
-  async uptimeMs(): Promise<number> {
+  async dataAgeMs(): Promise<number> {
     return ageOfFileMs(this.#file)
   }
 

@@ -161,6 +161,9 @@ export const storeSchema: Schema = object({
     },
     false,
   ),
-  'uptimeMs?': { type: ['number', 'null'], description: 'null: a restart of the store loses nothing.' },
+  'dataAgeMs?': {
+    type: ['number', 'null'],
+    description: 'For how long the store has kept its claims; null: for ever.',
+  },
   limits: object({ bodyBytesMax: whole(1), requestsPerCallMax: whole(1) }),
 })

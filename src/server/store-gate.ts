@@ -81,9 +81,9 @@ export class StoreGate implements StoreAccess {
   }
 
   /** Undefined: the store does not say. */
-  async uptimeMs(): Promise<number | undefined> {
+  async dataAgeMs(): Promise<number | undefined> {
     try {
-      return await this.#driver.uptimeMs?.()
+      return await this.#driver.dataAgeMs?.()
     } catch (error) {
       // Another server, whose store does not say.
       if (error instanceof LeaseholdError && error.code === 'UNSUPPORTED') return undefined

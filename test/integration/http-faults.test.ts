@@ -271,7 +271,7 @@ test('a quorum of three servers holds locks, shows and verifies them, and does w
 
 test('a server may stand before another, also if the store behind does not say for how long it is up', async () => {
   const driver: LockDriver = memory()
-  Object.defineProperty(driver, 'uptimeMs', { value: undefined })
+  Object.defineProperty(driver, 'dataAgeMs', { value: undefined })
   const inner = await start({ driver })
   const outer = await start({ driver: http(inner.url) })
   const locks = await openLocks(outer.url)
@@ -280,7 +280,7 @@ test('a server may stand before another, also if the store behind does not say f
   expect(await locks.verify(lease.toJSON(), 'orders/42')).toMatchObject({ fence: lease.fence })
   await lease.release()
   expect((await waiting).fence).toBeGreaterThan(lease.fence)
-  await expect((await open(outer.url)).uptimeMs?.()).rejects.toMatchObject({ code: 'UNSUPPORTED' })
+  await expect((await open(outer.url)).dataAgeMs?.()).rejects.toMatchObject({ code: 'UNSUPPORTED' })
 })
 
 describe('the URL of a server', () => {

@@ -70,7 +70,7 @@ test.each(['camel', 'pascal', 'kebab'] as const)('postgres.js may write the name
   expect(await claim(driver, claimOf('a', { wait: false, ttlMs: 20_000 }))).toMatchObject({ reason: 'refused' })
   const { keys } = await driver.list({})
   expect(keys).toMatchObject([{ key: 'a', claims: [{ state: 'held', mode: 'exclusive', runner: { id: 'runner' } }] }])
-  expect(await driver.uptimeMs?.()).toBeGreaterThan(0)
+  expect(await driver.dataAgeMs?.()).toBeGreaterThan(0)
   expect(keys[0]?.claims[0]?.acquiredAt).toBeGreaterThan(0)
   const leases = await opened(postgres(sql, { schema, listen: false }))
   expect(await claim(leases, claimOf('a'))).toMatchObject({ state: 'held' })

@@ -276,8 +276,8 @@ describe('a node that came back empty', () => {
 
   test('is taken for one whenever it cannot tell and a request to it failed', async () => {
     const cast = new Cast([0, 0, 0], { votesAfter: 5000 })
-    const links = cast.stores.map((store) => ({ ...store.link(), uptimeMs: undefined }))
-    const ask = await cast.driverOver(links.map(({ uptimeMs: _uptimeMs, ...link }) => link))
+    const links = cast.stores.map((store) => ({ ...store.link(), dataAgeMs: undefined }))
+    const ask = await cast.driverOver(links.map(({ dataAgeMs: _uptimeMs, ...link }) => link))
     expect(await ask.claim('one')).toMatchObject({ ...unknown, error: { retryAfterMs: 5000 } })
     await cast.world.pass(5000)
     expect(await ask.claim('two')).toMatchObject(held)

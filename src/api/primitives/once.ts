@@ -34,7 +34,7 @@ export async function runOnce<Result>(
   if (typeof body !== 'function') throw new LeaseholdError('INVALID', 'once needs a function to run.')
   checkOptions(options, onceNames, 'once')
   const { client } = taker
-  if (client.driver.supports.handOff === false) {
+  if (client.driver.supports.lifetime === 'connection') {
     throw unsupported('once, which needs claims that outlive their client')
   }
   const atMostMs = positiveMs(options?.atMost, 'atMost')

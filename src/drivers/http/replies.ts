@@ -6,7 +6,7 @@ export interface StoreDescription {
   readonly protocol: number
   readonly supports: Supports
   /** Undefined: the store does not say. */
-  readonly uptimeMs: number | undefined
+  readonly dataAgeMs: number | undefined
   readonly bodyBytesMax: number
   readonly requestsPerCallMax: number
 }
@@ -15,7 +15,7 @@ type Given = Readonly<Record<string, unknown>>
 
 const flags = ['shared', 'limit', 'range', 'queue', 'push', 'priority', 'convert', 'grace', 'maxHold', 'fence'] as const
 const optionalNumbers = ['ttlDefaultMs', 'heartbeatDefaultMs', 'staleDefaultMs'] as const
-const optionalFlags = ['parties', 'handOff', 'renewals'] as const
+const optionalFlags = ['parties', 'renewals'] as const
 const timesListed = [
   'ttlMs',
   'graceMs',
@@ -46,14 +46,15 @@ export function pageIn(value: unknown): KeyPage | undefined {
 /** What a reply says of the store; undefined if it says nothing of the kind. */
 export function storeIn(value: unknown): StoreDescription | undefined {
   const given = recordOf(value)
-  const { protocol, uptimeMs } = given ?? {}
+  const { protocol, dataAgeMs } = given ?? {}
   const supports = supportsIn(recordOf(given?.['supports']))
   const { bodyBytesMax, requestsPerCallMax } = recordOf(given?.['limits']) ?? {}
   if (typeof protocol !== 'number' || supports === undefined) return undefined
   if (!isPositive(bodyBytesMax) || !isPositive(requestsPerCallMax)) return undefined
-  if (uptimeMs !== undefined && uptimeMs !== null && !(typeof uptimeMs === 'number' && uptimeMs >= 0)) return undefined
+  if (dataAgeMs !== undefined && dataAgeMs !== null && !(typeof dataAgeMs === 'number' && dataAgeMs >= 0))
+    return undefined
   // JSON has no Infinity: null stands for it.
-  return { protocol, supports, uptimeMs: uptimeMs === null ? Infinity : uptimeMs, bodyBytesMax, requestsPerCallMax }
+  return { protocol, supports, dataAgeMs: dataAgeMs === null ? Infinity : dataAgeMs, bodyBytesMax, requestsPerCallMax }
 }
 
 function supportsIn(given: Given | undefined): Supports | undefined {
@@ -64,6 +65,7 @@ function supportsIn(given: Given | undefined): Supports | undefined {
   for (const name of flags) supports[name] = given[name]
   for (const name of optionalNumbers) if (isPositive(given[name])) supports[name] = given[name]
   for (const name of optionalFlags) if (typeof given[name] === 'boolean') supports[name] = given[name]
+  if (given['lifetime'] === 'connection') supports['lifetime'] = 'connection'
   const polling = recordOf(given['pollingDefault'])
   if (polling !== undefined) supports['pollingDefault'] = { ...polling, attempts: polling['attempts'] ?? Infinity }
   return supports as unknown as Supports

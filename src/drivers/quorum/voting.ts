@@ -47,12 +47,12 @@ export class Voting {
 
   /** The node was reached, or reached again after a failure: one that cannot tell its uptime may have restarted. */
   seen(): void {
-    if (this.#driver.uptimeMs === undefined && this.#upSince === undefined) this.#startedAt(this.#environment.now())
+    if (this.#driver.dataAgeMs === undefined && this.#upSince === undefined) this.#startedAt(this.#environment.now())
   }
 
   /** A request to the node failed. */
   failed(): void {
-    if (this.#driver.uptimeMs === undefined) this.#startedAt(this.#environment.now())
+    if (this.#driver.dataAgeMs === undefined) this.#startedAt(this.#environment.now())
   }
 
   /** Whether an answer to what was asked at `askedAt`, which has just come, counts. */
@@ -74,16 +74,16 @@ export class Voting {
 
   /** Asks after the answer, so that a restart before it cannot be missed; one question for all answers of a batch. */
   async #readUptime(): Promise<void> {
-    if (this.#driver.uptimeMs === undefined) return
+    if (this.#driver.dataAgeMs === undefined) return
     try {
       if (this.#asking === undefined) {
-        this.#asking = this.#driver.uptimeMs()
+        this.#asking = this.#driver.dataAgeMs()
         queueMicrotask(() => {
           this.#asking = undefined
         })
       }
-      const uptimeMs = await this.#asking
-      this.#startedAt(this.#environment.now() - uptimeMs)
+      const dataAgeMs = await this.#asking
+      this.#startedAt(this.#environment.now() - dataAgeMs)
       this.#trouble = undefined
     } catch (error) {
       this.#upSince = undefined
@@ -92,11 +92,11 @@ export class Voting {
   }
 
   #startedAt(upSince: number): void {
-    const uptimeMs = this.#environment.now() - upSince
+    const dataAgeMs = this.#environment.now() - upSince
     // Two readings of one start differ by a little, and a floor that crept up would cost a write-back each time.
     if (this.#votesAfterMs > 0 && upSince - this.#floorOf >= sameStartMs) {
       this.#floorOf = upSince
-      this.#fenceFloor = fenceFloor(this.#environment.wall() - uptimeMs + this.#votesAfterMs)
+      this.#fenceFloor = fenceFloor(this.#environment.wall() - dataAgeMs + this.#votesAfterMs)
     }
     this.#upSince = upSince
   }

@@ -15,13 +15,13 @@ export function storeRoute(store: StoreGate, limits: Limits): Route {
     summary: 'Says what the store behind this server is and can do, and for how long it has been up.',
     schema: { answer: storeSchema },
     async handle() {
-      const uptimeMs = await store.uptimeMs()
+      const dataAgeMs = await store.dataAgeMs()
       return json({
         protocol: protocolVersion,
         name: store.name,
         supports: wireSupports(store.supports),
         // JSON has no Infinity: null stands for it. Absent: the store does not say.
-        uptimeMs: uptimeMs === Infinity ? null : uptimeMs,
+        dataAgeMs: dataAgeMs === Infinity ? null : dataAgeMs,
         limits: { bodyBytesMax: limits.bodyBytesMax, requestsPerCallMax: limits.requestsPerCallMax },
       })
     },

@@ -29,5 +29,5 @@ function has(ability: Ability, supports: Supports): boolean {
   if (ability === 'preempt') return supports.evict.includes('lower-priority')
   if (ability === 'evict') return supports.evict.length > 0
   if (ability === 'force') return supports.evict.includes('all')
-  return ability === 'handOff' ? supports.handOff !== false : supports[ability]
+  return ability === 'handOff' ? supports.lifetime !== 'connection' : supports[ability]
 }

@@ -55,14 +55,14 @@ export class NodeStore {
         this.#refuseIfDown()
         return this.#driver.list(query)
       },
-      uptimeMs: () => this.uptimeMs(),
+      dataAgeMs: () => this.dataAgeMs(),
       close: async () => {},
     }
   }
 
-  async uptimeMs(): Promise<number> {
+  async dataAgeMs(): Promise<number> {
     this.#refuseIfDown()
-    return (await this.#driver.uptimeMs?.()) ?? 0
+    return (await this.#driver.dataAgeMs?.()) ?? 0
   }
 
   async #send(requests: readonly Request[], weather: Weather): Promise<readonly Standing[]> {

@@ -22,7 +22,7 @@ const wanted = () => claimOf('a', { ttlMs: 5000, wait: false })
 async function uptimeOf(driver: LockDriver): Promise<number> {
   // Whoever votes by it has heard of no lock that was there before.
   await eventually(async () => (await claim(driver, wanted()).catch(() => undefined))?.state === 'held', 'the lock')
-  return (await driver.uptimeMs?.()) ?? Infinity
+  return (await driver.dataAgeMs?.()) ?? Infinity
 }
 
 /** A session of the server's, by its process, and the end of it. */
@@ -39,7 +39,7 @@ describe.each(makers)('a server with %s', (_, make) => {
   test('is no longer up than since the process of one session crashed, and took all locks with it', async () => {
     const driver = await opened(make(server.url))
     expect(await claim(driver, wanted())).toMatchObject({ state: 'held' })
-    await driver.uptimeMs?.()
+    await driver.dataAgeMs?.()
     const [victim, witness] = [await session(), await session()]
     const crashedAt = performance.now()
     process.kill(victim.processId, 'SIGKILL')
@@ -52,7 +52,7 @@ describe.each(makers)('a server with %s', (_, make) => {
   test('is no longer up than since it took over from another, whose locks it does not know', async () => {
     const primary = await opened(make(server.url))
     await claim(primary, wanted())
-    await primary.uptimeMs?.()
+    await primary.dataAgeMs?.()
     const standby = await server.startStandby()
     onTestFinished(() => standby.destroy())
     const promotedAt = performance.now()
@@ -64,10 +64,10 @@ describe.each(makers)('a server with %s', (_, make) => {
 
 test('tables that are logged lose nothing, and those that are not are known by what they are', async () => {
   const logged = await opened(postgres(server.url, { schema: 'logged', listen: false }))
-  expect(await logged.uptimeMs?.()).toBe(Infinity)
+  expect(await logged.dataAgeMs?.()).toBe(Infinity)
   await opened(postgres(server.url, { schema: 'unlogged', unlogged: true, listen: false }))
   const unaware = await opened(postgres(server.url, { schema: 'unlogged', listen: false }))
-  expect(await unaware.uptimeMs?.()).toBeLessThan(Infinity)
+  expect(await unaware.dataAgeMs?.()).toBeLessThan(Infinity)
 })
 
 test('a schema of an earlier revision gets what it lacks when it is opened', async () => {
@@ -77,7 +77,7 @@ test('a schema of an earlier revision gets what it lacks when it is opened', asy
     drop function earlier.kept_for_ms; drop table earlier.since; update earlier.format set functions = 3;
     drop function earlier.advisory_kept_for_ms; drop table earlier.advisory_since`)
   const leases = await opened(postgres(server.url, { schema: 'earlier', unlogged: true, listen: false }))
-  expect(await leases.uptimeMs?.()).toBeLessThan(60_000)
+  expect(await leases.dataAgeMs?.()).toBeLessThan(60_000)
   const advisory = await opened(postgresAdvisory(server.url, { schema: 'earlier' }))
-  expect(await advisory.uptimeMs?.()).toBeLessThan(60_000)
+  expect(await advisory.dataAgeMs?.()).toBeLessThan(60_000)
 })
