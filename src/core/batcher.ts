@@ -1,6 +1,8 @@
 import type { LockDriver, Request, Standing } from './driver.ts'
 import type { Environment } from './time/environment.ts'
-import { clientClosed, LeaseholdError } from './errors.ts'
+import { clientClosed, type LeaseholdError } from './errors.ts'
+import { errorOf, faultOf, type Fault } from './limits.ts'
+import { checkedAnswer, malformed } from './limits/answers.ts'
 
 /** Whoever made a request. `answered` is called once, with the times just before it was sent and when the answer came. */
 export interface Requester {
@@ -11,6 +13,11 @@ interface Pending {
   readonly key: string
   readonly request: Request
   readonly requester: Requester
+}
+
+/** A request that is not sent, because it is out of limits. */
+interface Refused extends Pending {
+  readonly fault: Fault
 }
 
 /** What one `send` is made of, in order of its keys. */
@@ -28,12 +35,14 @@ const requestsWorthStarting = 250
 /**
  * Gathers what one turn of the event loop asks for and sends it in one `send`, sorted by key; if it is very much, in
  * several. While a key has a request under way nothing more is sent for it, so that requests arrive in order whatever
- * connections the driver uses.
+ * connections the driver uses. A request that is out of the store's limits is refused here and never sent.
  */
 export class Batcher {
-  readonly #driver: Pick<LockDriver, 'send'>
+  readonly #driver: Pick<LockDriver, 'send' | 'supports'>
   readonly #environment: Environment
   #gathered: Pending[] = []
+  /** Out of limits: answered with the next batch. */
+  #refused: Refused[] = []
   #flushing = false
   /** Keys with a request under way, and what waits for them. Listed only when there is more to send meanwhile. */
   readonly #busy = new Map<string, Pending[] | undefined>()
@@ -43,14 +52,19 @@ export class Batcher {
   #awaitingIdle: (() => void)[] = []
   #closed = false
 
-  constructor(driver: Pick<LockDriver, 'send'>, environment: Environment) {
+  constructor(driver: Pick<LockDriver, 'send' | 'supports'>, environment: Environment) {
     this.#driver = driver
     this.#environment = environment
   }
 
   /** Sends the request with the next batch its key allows. It is never answered before this returns. */
   submit(request: Request, requester: Requester): void {
+    const fault = faultOf(request, this.#driver.supports)
     const pending = { key: keyOf(request), request, requester }
+    if (fault !== undefined) {
+      this.#refused.push({ ...pending, fault })
+      return this.#flushSoon()
+    }
     // An array that is made with its first member has no room for sixteen more: most have no more.
     if (this.#gathered.length === 0) this.#gathered = [pending]
     else this.#gathered.push(pending)
@@ -61,7 +75,7 @@ export class Batcher {
 
   /** Resolves when nothing is gathered or under way. */
   async settled(): Promise<void> {
-    while (this.#gathered.length > 0 || this.#underWay > 0) {
+    while (!this.#isIdle) {
       await new Promise<void>((resolve) => this.#awaitingIdle.push(resolve))
     }
   }
@@ -83,6 +97,7 @@ export class Batcher {
   }
 
   #flush(): void {
+    if (this.#refused.length > 0) this.#answerRefused()
     const gathered = this.#gathered
     this.#gathered = []
     if (this.#closed) return this.#refuse(gathered)
@@ -91,6 +106,14 @@ export class Batcher {
     if (ready.length <= requestsPerBatchMax) {
       if (ready.length > 0) this.#send(ready)
     } else for (const pending of split(ready)) this.#send(pending)
+  }
+
+  #answerRefused(): void {
+    const at = this.#environment.now()
+    for (const { request, requester, fault } of this.#refused.splice(0)) {
+      requester.answered(request, { state: 'unknown', error: errorOf(fault) }, Math.floor(at), at)
+    }
+    this.#tellIfIdle()
   }
 
   #refuse(gathered: readonly Pending[]): void {
@@ -151,15 +174,21 @@ export class Batcher {
     else this.#unlisted.splice(this.#unlisted.indexOf(batch), 1)
     for (let index = 0; index < pending.length; index += 1) {
       const { request, requester } = pending[index] as Pending
-      const standing: Standing = error === undefined ? checked(standings[index]) : { state: 'unknown', error }
+      const standing: Standing =
+        error === undefined
+          ? checkedAnswer(standings[index], request, this.#driver.supports)
+          : { state: 'unknown', error }
       requester.answered(request, standing, sentAt, at)
     }
     this.#tellIfIdle()
   }
 
+  get #isIdle(): boolean {
+    return this.#underWay === 0 && this.#gathered.length === 0 && this.#refused.length === 0
+  }
+
   #tellIfIdle(): void {
-    const isIdle = this.#underWay === 0 && this.#gathered.length === 0
-    if (isIdle && this.#awaitingIdle.length > 0) for (const tell of this.#awaitingIdle.splice(0)) tell()
+    if (this.#isIdle && this.#awaitingIdle.length > 0) for (const tell of this.#awaitingIdle.splice(0)) tell()
   }
 
   #free(key: string): void {
@@ -199,29 +228,6 @@ function unlessWhole(standings: readonly Standing[], batch: readonly Pending[]):
   if (!Array.isArray(standings)) return malformed(typeof standings)
   if (standings.length === batch.length) return undefined
   return malformed(`${standings.length} answers to ${batch.length} requests`)
-}
-
-/** A driver is somebody else's code: what it answers is looked at before it is believed. */
-function checked(standing: Standing | null | undefined): Standing {
-  if (standing === undefined || standing === null) return { state: 'unknown', error: malformed('nothing') }
-  switch (standing.state) {
-    case 'held':
-      if (Number.isSafeInteger(standing.fence) && standing.fence > 0 && standing.ttlMs >= 0) return standing
-      break
-    case 'waiting':
-      if (standing.ahead >= 0 && standing.ttlMs >= 0 && standing.againMs >= 0) return standing
-      break
-    case 'absent':
-      if (typeof standing.reason === 'string') return standing
-      break
-    case 'unknown':
-      return standing
-  }
-  return { state: 'unknown', error: malformed(JSON.stringify(standing)) }
-}
-
-function malformed(what: string): LeaseholdError {
-  return new LeaseholdError('INVALID', `The store's driver answered with ${what}. This is a fault of the driver.`)
 }
 
 /** One request by itself, with its answer. */

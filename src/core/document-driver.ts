@@ -11,6 +11,7 @@ import type { Heard, KeyPage, ListQuery, LockDriver, Request, Standing, Supports
 import { systemEnvironment, type Environment } from './time/environment.ts'
 import { LeaseholdError } from './errors.ts'
 import { decodeKey, type KeyDocument } from './key-document.ts'
+import { withinLimits } from './limits.ts'
 
 export type { Loaded, Swap } from './document-swaps.ts'
 
@@ -75,7 +76,11 @@ class DocumentDriver<Revision> implements LockDriver {
     return next === undefined ? page : { ...page, next }
   }
 
-  async send(requests: readonly Request[]): Promise<readonly Standing[]> {
+  send(requests: readonly Request[]): Promise<readonly Standing[]> {
+    return withinLimits(this.supports, requests, (valid) => this.#sendValid(valid))
+  }
+
+  async #sendValid(requests: readonly Request[]): Promise<readonly Standing[]> {
     this.#refuseIfClosed()
     return sendBySwapping(this.#store, requests, this.#environment)
   }

@@ -168,8 +168,13 @@ export interface Supports {
   readonly maxHold: boolean
   /** The fence grows for ever, not only while the store keeps its data. */
   readonly fence: boolean
+  /** The shortest ttl of a claim and of a renewal. The batcher and `withinLimits` (`limits.ts`) refuse all others. */
   readonly ttlMinMs: number
   readonly ttlMaxMs: number
+  /** The longest `graceMs`, `maxHoldMs` and `staleMs`. Default: a year. */
+  readonly durationMaxMs?: number
+  /** The longest ttl and grace together, of a claim and of its renewals. Default: whatever each may be. */
+  readonly ttlAndGraceMaxMs?: number
   /** The ttl and heartbeat to use when the caller names none. */
   readonly ttlDefaultMs?: number
   readonly heartbeatDefaultMs?: number
@@ -259,6 +264,8 @@ export interface LockDriver {
   /**
    * Carries out requests, in order within a key, and answers each in its place. One round trip where the store can do
    * that. Rejects only if nothing was sent; an outcome that is not known is answered `unknown`. Settles in bounded time.
+   * A request that is out of limits is answered `unknown` with INVALID or UNSUPPORTED, and the others are carried out:
+   * `withinLimits` of `limits.ts` does that in one line.
    */
   send(requests: readonly Request[]): Promise<readonly Standing[]>
   /** What the store holds, a page at a time, in the store's order. Ended claims the store has not noticed may show. */

@@ -1,4 +1,5 @@
 import type { Supports } from './driver.ts'
+import { yearMs } from './limits/bounds.ts'
 
 /** What a store that keeps whole claims can do: all of it. A driver names only where it differs. */
 export const fullSupport: Supports = {
@@ -14,6 +15,5 @@ export const fullSupport: Supports = {
   maxHold: true,
   fence: true,
   ttlMinMs: 1,
-  // A year: times must stay whole numbers that a double can add up.
-  ttlMaxMs: 31_536_000_000,
+  ttlMaxMs: yearMs,
 }

@@ -2,11 +2,7 @@ import { hostname } from 'node:os'
 import type { Runner } from './driver.ts'
 import type { Environment } from './time/environment.ts'
 import { LeaseholdError } from './errors.ts'
-
-/** The most a caller may say about itself, as JSON: it is stored with every claim. */
-export const metadataBytesMax = 8192
-/** How deep it may be nested: whoever shows it, or a store that reads it, can do so then. */
-export const metadataDepthMax = 64
+import { metadataBytesMax, metadataDepthMax } from './limits/bounds.ts'
 
 /** A new runner id: `runner_{time}_{8 hex}_{pid}`. */
 export function newRunnerId(environment: Environment, pid: number): string {
@@ -76,7 +72,7 @@ function checkMetadata(metadata: Readonly<Record<string, unknown>> | undefined):
 }
 
 /** Whether there are objects or lists inside each other for more than so many levels. */
-export function isDeeper(value: unknown, levels: number): boolean {
+function isDeeper(value: unknown, levels: number): boolean {
   if (typeof value !== 'object' || value === null) return false
   return levels === 0 || Object.values(value).some((inner) => isDeeper(inner, levels - 1))
 }

@@ -12,6 +12,7 @@ import type { Heard, KeyPage, ListQuery, LockDriver, Request, Standing, Supports
 import { LeaseholdError } from '../core/errors.ts'
 import { fullSupport } from '../core/full-support.ts'
 import { leaseDefaults } from '../core/lease-defaults.ts'
+import { withinLimits } from '../core/limits.ts'
 import { Listeners } from '../core/listeners.ts'
 import { positiveMs } from '../core/time/duration.ts'
 import { systemEnvironment } from '../core/time/environment.ts'
@@ -30,7 +31,7 @@ import { checkEtcdOptions, defaults, type EtcdOptions } from './etcd/options.ts'
 import { endOverdue } from './etcd/overdue.ts'
 import { OwnClaims, type EndClaims } from './etcd/own-claims.ts'
 import { RecentKeys } from './etcd/recent-keys.ts'
-import { refuseUnsupported, sendInSlices } from './etcd/requests.ts'
+import { sendInSlices } from './etcd/requests.ts'
 import { Sending, type SendingSetup } from './etcd/sending.ts'
 import { sweep } from './etcd/sweep.ts'
 
@@ -134,9 +135,12 @@ class EtcdDriver implements LockDriver {
     })
   }
 
-  async send(requests: readonly Request[]): Promise<readonly Standing[]> {
+  send(requests: readonly Request[]): Promise<readonly Standing[]> {
+    return withinLimits(this.supports, requests, (valid) => this.#sendValid(valid))
+  }
+
+  async #sendValid(requests: readonly Request[]): Promise<readonly Standing[]> {
     this.#refuseIfClosed()
-    refuseUnsupported(requests)
     return sendInSlices(requests, (slice) => this.#send(slice))
   }
 

@@ -6,10 +6,11 @@
  * apart, show nobody before it. The protocol and why it is safe: docs/decisions/060-issues-as-a-queue.md.
  */
 import { keyOf } from '../core/batcher.ts'
-import type { Claim, KeyPage, ListQuery, LockDriver, Request, Standing, Supports } from '../core/driver.ts'
+import type { KeyPage, ListQuery, LockDriver, Request, Standing, Supports } from '../core/driver.ts'
 import { durationMs, positiveMs, type Duration } from '../core/time/duration.ts'
 import { systemEnvironment, type Environment } from '../core/time/environment.ts'
 import { LeaseholdError } from '../core/errors.ts'
+import { withinLimits } from '../core/limits.ts'
 import { pageOf } from '../core/paging.ts'
 import { ttlMaxMs } from './github/claim-comment.ts'
 import { Deadlines, type Deadline } from './github/deadline.ts'
@@ -130,7 +131,11 @@ class IssuesDriver implements GithubDriver {
     await this.#opened()
   }
 
-  async send(requests: readonly Request[]): Promise<readonly Standing[]> {
+  send(requests: readonly Request[]): Promise<readonly Standing[]> {
+    return withinLimits(this.supports, requests, (valid) => this.#sendValid(valid))
+  }
+
+  async #sendValid(requests: readonly Request[]): Promise<readonly Standing[]> {
     if (requests.length === 0 && !this.#closed) return []
     const { desk, issues } = await this.#opened()
     return eachInTurn(requests, keyOf, (request) => this.#carryOut(desk, issues, request))
@@ -249,8 +254,6 @@ class IssuesDriver implements GithubDriver {
 
   async #carryOut(desk: Desk, issues: LockIssues, request: Request): Promise<Standing> {
     const key = keyOf(request)
-    const error = request.op === 'claim' ? this.#refusal(request.claim) : undefined
-    if (error !== undefined) return { state: 'unknown', error }
     try {
       return await this.#deadlines.within(boundMs(request), async (deadline) => {
         const issue = await issues.of(key, request.op === 'claim', deadline)
@@ -260,21 +263,6 @@ class IssuesDriver implements GithubDriver {
       if (isGone(cause)) issues.forget(key)
       return { state: 'unknown', error: faultOf(cause) }
     }
-  }
-
-  #refusal(claim: Claim): LeaseholdError | undefined {
-    const { supports } = this
-    const { mode, range, replaces, graceMs, maxHoldMs, evict, ttlMs, priority } = claim
-    const beyond =
-      (mode === 'shared' && 'shared locks') ||
-      (range !== undefined && 'byte ranges') ||
-      (replaces !== undefined && 'conversions') ||
-      (graceMs > 0 && 'grace') ||
-      (maxHoldMs !== undefined && 'maxHold') ||
-      (priority !== 0 && 'priorities') ||
-      (evict !== undefined && !supports.evict.includes(evict) && `eviction of ${evict}`) ||
-      (ttlMs > supports.ttlMaxMs && `a ttl above ${supports.ttlMaxMs} ms`)
-    return beyond === false ? undefined : new LeaseholdError('UNSUPPORTED', `The github store cannot do ${beyond}.`)
   }
 }
 

@@ -8,6 +8,7 @@ import { randomBytes } from 'node:crypto'
 import type { Heard, KeyPage, ListQuery, LockDriver, Request, Standing, Supports } from '../core/driver.ts'
 import { LeaseholdError } from '../core/errors.ts'
 import { fullSupport } from '../core/full-support.ts'
+import { withinLimits } from '../core/limits.ts'
 import { Listeners } from '../core/listeners.ts'
 import { Opening } from '../core/opening.ts'
 import { checkOptions, type OptionNames } from '../core/option-names.ts'
@@ -75,6 +76,12 @@ class HttpDriver implements LockDriver {
   }
 
   async send(requests: readonly Request[]): Promise<readonly Standing[]> {
+    // What the store supports is known once it is open.
+    if (this.#store === undefined) await this.#opened()
+    return withinLimits(this.supports, requests, (valid) => this.#sendValid(valid))
+  }
+
+  async #sendValid(requests: readonly Request[]): Promise<readonly Standing[]> {
     const store = this.#store ?? (await this.#opened())
     this.#refuseIfClosed()
     if (requests.length === 0) return []

@@ -13,6 +13,7 @@ import { LeaseholdError } from '../core/errors.ts'
 import { fenceFloor } from '../core/fence.ts'
 import { fullSupport } from '../core/full-support.ts'
 import { KeyState, type FenceCounter } from '../core/key-state.ts'
+import { withinLimits } from '../core/limits.ts'
 import { Listeners } from '../core/listeners.ts'
 import { checkOptions, type OptionNames } from '../core/option-names.ts'
 import { pageOf } from '../core/paging.ts'
@@ -148,7 +149,11 @@ class MemoryDriver implements LockDriver {
 
   async open(): Promise<void> {}
 
-  async send(requests: readonly Request[]): Promise<readonly Standing[]> {
+  send(requests: readonly Request[]): Promise<readonly Standing[]> {
+    return withinLimits(this.supports, requests, (valid) => this.#sendValid(valid))
+  }
+
+  async #sendValid(requests: readonly Request[]): Promise<readonly Standing[]> {
     this.#refuseIfClosed()
     const { now } = this.#store
     return requests.map((request) => this.#store.carryOut(request, now))

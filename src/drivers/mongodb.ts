@@ -13,6 +13,7 @@ import { systemEnvironment } from '../core/time/environment.ts'
 import { LeaseholdError } from '../core/errors.ts'
 import { fullSupport } from '../core/full-support.ts'
 import { leaseDefaults } from '../core/lease-defaults.ts'
+import { withinLimits } from '../core/limits.ts'
 import { Listeners } from '../core/listeners.ts'
 import { Opening } from '../core/opening.ts'
 import { checkOptions, type OptionNames } from '../core/option-names.ts'
@@ -123,7 +124,11 @@ class MongodbDriver implements LockDriver {
     await this.#opened()
   }
 
-  async send(requests: readonly Request[]): Promise<readonly Standing[]> {
+  send(requests: readonly Request[]): Promise<readonly Standing[]> {
+    return withinLimits(this.supports, requests, (valid) => this.#sendValid(valid))
+  }
+
+  async #sendValid(requests: readonly Request[]): Promise<readonly Standing[]> {
     const store = this.#store ?? (await this.#opened())
     this.#refuseIfClosed()
     const sentAt = this.#ownTime()

@@ -10,6 +10,7 @@ import { keyOf } from '../core/batcher.ts'
 import type { Heard, KeyPage, ListQuery, LockDriver, Request, Standing, Supports } from '../core/driver.ts'
 import { positiveMs, type Duration } from '../core/time/duration.ts'
 import { LeaseholdError } from '../core/errors.ts'
+import { withinLimits } from '../core/limits.ts'
 import { Listeners } from '../core/listeners.ts'
 import { checkOptions, type OptionNames } from '../core/option-names.ts'
 import { pageLimit } from '../core/paging.ts'
@@ -100,6 +101,10 @@ class PostgresAdvisoryDriver implements LockDriver {
   }
 
   send(requests: readonly Request[]): Promise<readonly Standing[]> {
+    return withinLimits(this.supports, requests, (valid) => this.#sendValid(valid))
+  }
+
+  #sendValid(requests: readonly Request[]): Promise<readonly Standing[]> {
     if (requests.length === 0 && !this.#closed) return Promise.resolve([])
     return this.#inTurn(async () => this.#sendOn(await this.#begun(), requests))
   }

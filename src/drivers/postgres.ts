@@ -11,6 +11,7 @@ import { keyOf } from '../core/batcher.ts'
 import type { Heard, KeyPage, ListQuery, LockDriver, Request, Standing } from '../core/driver.ts'
 import { LeaseholdError } from '../core/errors.ts'
 import { fullSupport } from '../core/full-support.ts'
+import { withinLimits } from '../core/limits.ts'
 import { Listeners } from '../core/listeners.ts'
 import { Opening } from '../core/opening.ts'
 import { checkOptions, type OptionNames } from '../core/option-names.ts'
@@ -102,7 +103,11 @@ class PostgresDriver implements LockDriver {
     await this.#ready()
   }
 
-  async send(requests: readonly Request[]): Promise<readonly Standing[]> {
+  send(requests: readonly Request[]): Promise<readonly Standing[]> {
+    return withinLimits(this.supports, requests, (valid) => this.#sendValid(valid))
+  }
+
+  async #sendValid(requests: readonly Request[]): Promise<readonly Standing[]> {
     this.#refuseIfClosed()
     if (requests.length === 0) return []
     const batch = batchOf(requests, this.#channel)

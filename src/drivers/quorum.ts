@@ -9,6 +9,7 @@ import type { KeyPage, ListQuery, LockDriver, Request, Standing, Supports } from
 import { durationMs, positiveMs, type Duration } from '../core/time/duration.ts'
 import { systemEnvironment, type Environment } from '../core/time/environment.ts'
 import { LeaseholdError, plainMessageOf } from '../core/errors.ts'
+import { blockingFault, errorOf, withinLimits } from '../core/limits.ts'
 import { checkOptions, type OptionNames } from '../core/option-names.ts'
 import { Assembly } from './quorum/assembly.ts'
 import { claimOn } from './quorum/claiming.ts'
@@ -17,7 +18,7 @@ import { mayBeLifted, mergedPage } from './quorum/listing.ts'
 import { Node } from './quorum/node.ts'
 import { releaseOn } from './quorum/releasing.ts'
 import { renewOn } from './quorum/renewing.ts'
-import { refusalOf, supportsOf, unsupported } from './quorum/supports.ts'
+import { supportsOf, unsupported } from './quorum/supports.ts'
 
 export interface QuorumOptions {
   /**
@@ -63,7 +64,6 @@ class QuorumDriver implements LockDriver {
   readonly name = 'quorum'
   readonly supports: Supports
   readonly #assembly: Assembly
-  readonly #votesAfterMs: number
   #opening: Promise<void> | undefined
   #closing: Promise<void> | undefined
 
@@ -79,7 +79,6 @@ class QuorumDriver implements LockDriver {
     if (!(drift >= 0 && drift <= 0.5)) throw new LeaseholdError('INVALID', `drift is ${drift}. Use 0 to 0.5.`)
     const { environment = systemEnvironment() } = options
     const votesAfterMs = durationMs(votesAfter, 'votesAfter')
-    this.#votesAfterMs = votesAfterMs
     this.supports = supportsOf(drivers, votesAfterMs)
     this.#assembly = new Assembly(
       drivers.map((driver, place) => new Node(driver, place + 1, environment, votesAfterMs)),
@@ -98,7 +97,11 @@ class QuorumDriver implements LockDriver {
     return this.#opening
   }
 
-  async send(requests: readonly Request[]): Promise<readonly Standing[]> {
+  send(requests: readonly Request[]): Promise<readonly Standing[]> {
+    return withinLimits(this.supports, requests, (valid) => this.#sendValid(valid))
+  }
+
+  async #sendValid(requests: readonly Request[]): Promise<readonly Standing[]> {
     this.#refuseIfClosed()
     const inTurn = keysInTurn(requests)
     const last = new Map<string, Promise<Standing>>()
@@ -135,12 +138,15 @@ class QuorumDriver implements LockDriver {
   #carryOut(request: Request): Promise<Standing> {
     const assembly = this.#assembly
     switch (request.op) {
-      case 'claim': {
-        const error = refusalOf(request.claim, this.supports, this.#votesAfterMs)
-        return error === undefined ? claimOn(assembly, request.claim) : Promise.resolve({ state: 'unknown', error })
-      }
-      case 'renew':
+      case 'claim':
+        return claimOn(assembly, request.claim)
+      case 'renew': {
+        // The grace of a claim that another process was granted is not known here: whoever resumed it has its proof.
+        const graceMs = assembly.grants.get(request.id)?.claim.graceMs ?? 0
+        const fault = blockingFault(request.ttlMs, graceMs, this.supports)
+        if (fault !== undefined) return Promise.resolve({ state: 'unknown', error: errorOf(fault) })
         return renewOn(assembly, request)
+      }
       case 'release':
         return releaseOn(assembly, request)
       case 'withdraw':

@@ -10,6 +10,7 @@ import { inTime } from '../core/time/bounded.ts'
 import type { Heard, KeyPage, ListQuery, LockDriver, Request, Standing } from '../core/driver.ts'
 import { LeaseholdError } from '../core/errors.ts'
 import { fullSupport } from '../core/full-support.ts'
+import { withinLimits } from '../core/limits.ts'
 import { Listeners } from '../core/listeners.ts'
 import { Opening } from '../core/opening.ts'
 import { checkOptions, type OptionNames } from '../core/option-names.ts'
@@ -100,6 +101,10 @@ class RedisDriver implements LockDriver {
   }
 
   send(requests: readonly Request[]): Promise<readonly Standing[]> {
+    return withinLimits(this.supports, requests, (valid) => this.#sendValid(valid))
+  }
+
+  #sendValid(requests: readonly Request[]): Promise<readonly Standing[]> {
     const link = this.#link
     return link === undefined ? this.#sendOnceConnected(requests) : this.#sendOver(link, requests)
   }

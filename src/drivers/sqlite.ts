@@ -10,6 +10,7 @@ import { keyOf } from '../core/batcher.ts'
 import type { Heard, KeyPage, ListQuery, LockDriver, Request, Standing } from '../core/driver.ts'
 import { LeaseholdError } from '../core/errors.ts'
 import { fullSupport } from '../core/full-support.ts'
+import { withinLimits } from '../core/limits.ts'
 import { Listeners } from '../core/listeners.ts'
 import { Opening } from '../core/opening.ts'
 import { Bell, removeDeadBells } from './sqlite/bell.ts'
@@ -110,7 +111,11 @@ class SqliteDriver implements LockDriver {
     await this.#connected()
   }
 
-  async send(requests: readonly Request[]): Promise<readonly Standing[]> {
+  send(requests: readonly Request[]): Promise<readonly Standing[]> {
+    return withinLimits(this.supports, requests, (valid) => this.#sendValid(valid))
+  }
+
+  async #sendValid(requests: readonly Request[]): Promise<readonly Standing[]> {
     const connection = await this.#connected()
     const { result, notices } = await this.#persist(() => this.#transact(connection, requests))
     this.#keepTrack(requests, result)

@@ -1,10 +1,6 @@
 import { LeaseholdError } from '../core/errors.ts'
-
-/** Least and most of a number, both allowed. */
-export interface Bounds {
-  readonly least: number
-  readonly most: number
-}
+import { isWithin, wholeNumber, type Bounds } from '../core/limits/bounds.ts'
+import { textFault } from '../core/limits/texts.ts'
 
 /** The fields of an object out of somebody else's JSON. Each is checked as it is read; errors say where it stands. */
 export class Fields {
@@ -35,22 +31,16 @@ export class Fields {
   /** Text of at most so many bytes, not empty unless `least` is 0. */
   text(name: string, bytesMax: number, least = 1): string {
     const value = this.#value[name]
-    if (typeof value !== 'string') throw wrong(this.whereIs(name), 'must be text')
-    if (value.length < least) throw wrong(this.whereIs(name), 'must not be empty')
-    if (value.length > bytesMax || Buffer.byteLength(value) > bytesMax) {
-      throw wrong(this.whereIs(name), `must be at most ${bytesMax} bytes long`)
-    }
-    // Some stores can keep neither, and would refuse all that is sent together with it.
-    if (!value.isWellFormed()) throw wrong(this.whereIs(name), 'must be well-formed Unicode')
-    if (value.includes('\0')) throw wrong(this.whereIs(name), 'must not have a NUL character')
-    return value
+    const fault = textFault(value, bytesMax, least)
+    if (fault === undefined) return value as string
+    throw wrong(this.whereIs(name), fault)
   }
 
   /** A whole number. */
-  number(name: string, { least, most }: Bounds): number {
+  number(name: string, bounds: Bounds): number {
     const value = this.#value[name]
-    if (Number.isSafeInteger(value) && (value as number) >= least && (value as number) <= most) return value as number
-    throw wrong(this.whereIs(name), `must be a whole number from ${least} to ${most}`)
+    if (isWithin(value, bounds)) return value
+    throw wrong(this.whereIs(name), wholeNumber(bounds))
   }
 
   flag(name: string): boolean {

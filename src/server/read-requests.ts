@@ -1,23 +1,7 @@
 import type { Claim, EvictRule, Range, Request, Runner } from '../core/driver.ts'
-import { isDeeper, metadataBytesMax, metadataDepthMax } from '../core/runner.ts'
-import { Fields, wrong, type Bounds } from './fields.ts'
-
-/** Limits of what a request may say. A client of ours stays far below them. */
-export const requestBounds = {
-  /** A namespace of 64, a kind, and a name of 512. */
-  keyBytesMax: 1024,
-  idBytesMax: 1024,
-  runnerTextBytesMax: 1024,
-  partyBytesMax: 4096,
-  reasonBytesMax: 1024,
-  /** What a client says of itself, what its caller says of the claim, and what is added by itself. */
-  metadataBytesMax: 2 * metadataBytesMax + 1024,
-  priority: { least: -1000, most: 1000 },
-  positive: { least: 1, most: Number.MAX_SAFE_INTEGER },
-  natural: { least: 0, most: Number.MAX_SAFE_INTEGER },
-  /** Whatever the last fence is, more must follow: for years, a million a second. */
-  fenceFloor: { least: 0, most: 2 ** 53 - 2 ** 50 },
-} as const
+import { requestBounds, type Bounds } from '../core/limits/bounds.ts'
+import { metadataFault } from '../core/limits/texts.ts'
+import { Fields, wrong } from './fields.ts'
 
 const modes = ['exclusive', 'shared'] as const
 const evictRules: readonly EvictRule[] = ['stale', 'lower-priority', 'same-runner', 'all']
@@ -102,11 +86,11 @@ function readPlace(fields: Fields): { readonly key: string; readonly id: string 
 
 function readClaim(value: unknown, where: string): Claim {
   const fields = new Fields(value, where, claimFields)
-  const { idBytesMax, positive, natural, priority } = requestBounds
+  const { idBytesMax, positive, natural, permits, priority } = requestBounds
   return {
     ...readPlace(fields),
     mode: fields.oneOf('mode', modes),
-    ...optionalNumber(fields, 'limit', positive),
+    ...optionalNumber(fields, 'limit', permits),
     ...(fields.has('range') && { range: readRange(fields.raw('range'), fields.whereIs('range')) }),
     ...(fields.has('replaces') && { replaces: fields.text('replaces', idBytesMax) }),
     priority: fields.number('priority', priority),
@@ -146,11 +130,9 @@ function readRunner(value: unknown, where: string): Runner {
 }
 
 function readMetadata(value: unknown, where: string): Readonly<Record<string, unknown>> {
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) throw wrong(where, 'must be an object')
-  if (isDeeper(value, metadataDepthMax)) throw wrong(where, `must be nested at most ${metadataDepthMax} deep`)
-  if (Buffer.byteLength(JSON.stringify(value)) <= requestBounds.metadataBytesMax)
-    return value as Readonly<Record<string, unknown>>
-  throw wrong(where, `must be at most ${requestBounds.metadataBytesMax} bytes of JSON`)
+  const fault = metadataFault(value)
+  if (fault === undefined) return value as Readonly<Record<string, unknown>>
+  throw wrong(where, fault)
 }
 
 function optionalNumber<Name extends string>(

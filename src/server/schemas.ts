@@ -1,6 +1,6 @@
 /** JSON Schemas of what travels, for the OpenAPI document. The checks themselves are in `read-requests.ts`. */
 import type { Schema } from './call.ts'
-import { requestBounds } from './read-requests.ts'
+import { requestBounds, yearMs } from '../core/limits/bounds.ts'
 
 const text = (maxLength: number, minLength = 1): Schema => ({ type: 'string', minLength, maxLength })
 const whole = (minimum: number, maximum = Number.MAX_SAFE_INTEGER): Schema => ({ type: 'integer', minimum, maximum })
@@ -38,16 +38,16 @@ const claim = object({
   id,
   key,
   mode: { enum: ['exclusive', 'shared'] },
-  'limit?': whole(1),
+  'limit?': whole(1, requestBounds.permits.most),
   'range?': range,
   'replaces?': id,
   priority: whole(requestBounds.priority.least, requestBounds.priority.most),
   wait: flag,
   'evict?': { enum: ['stale', 'lower-priority', 'same-runner', 'all'] },
-  'staleMs?': whole(0),
-  ttlMs: whole(1),
-  graceMs: whole(0),
-  'maxHoldMs?': whole(1),
+  'staleMs?': whole(0, yearMs),
+  ttlMs: whole(1, yearMs),
+  graceMs: whole(0, yearMs),
+  'maxHoldMs?': whole(1, yearMs),
   'detached?': flag,
   runner,
 })
@@ -57,7 +57,7 @@ const fenceFloor = whole(requestBounds.fenceFloor.least, requestBounds.fenceFloo
 const request: Schema = {
   oneOf: [
     object({ op: { const: 'claim' }, claim }),
-    object({ op: { const: 'renew' }, key, id, ttlMs: whole(1), 'fenceFloor?': fenceFloor, 'detached?': flag }),
+    object({ op: { const: 'renew' }, key, id, ttlMs: whole(1, yearMs), 'fenceFloor?': fenceFloor, 'detached?': flag }),
     object({ op: { const: 'release' }, key, id }),
     object({ op: { const: 'withdraw' }, key, id }),
     object({ op: { const: 'evict' }, key, fence: whole(0), reason: text(requestBounds.reasonBytesMax, 0) }),
@@ -158,6 +158,8 @@ export const storeSchema: Schema = object({
       fence: flag,
       ttlMinMs: amount,
       ttlMaxMs: amount,
+      'durationMaxMs?': amount,
+      'ttlAndGraceMaxMs?': amount,
     },
     false,
   ),

@@ -24,6 +24,7 @@ import { eviction } from './conformance/eviction.ts'
 import { exclusion } from './conformance/exclusion.ts'
 import { isMet, type BenchCan, type Fact } from './conformance/fact.ts'
 import { fences } from './conformance/fences.ts'
+import { limits } from './conformance/limits.ts'
 import { listening } from './conformance/listening.ts'
 import { listing } from './conformance/listing.ts'
 import { opening } from './conformance/opening.ts'
@@ -44,6 +45,7 @@ const promises: Readonly<Record<string, (fact: Fact) => void>> = {
   succession,
   conversion,
   batches,
+  limits,
   listing,
   listening,
 }

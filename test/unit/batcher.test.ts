@@ -63,7 +63,8 @@ describe('the batcher', () => {
     const { time, batcher } = setUp()
     const sent: string[] = []
     const answers = new Map<string, () => void>()
-    const driver: Pick<LockDriver, 'send'> = {
+    const driver: Pick<LockDriver, 'send' | 'supports'> = {
+      supports: memory().supports,
       send: (requests) =>
         new Promise((resolve) => {
           const ids = requests.map((request) => ('id' in request ? request.id : '')).join()
@@ -255,7 +256,7 @@ describe('the batcher', () => {
       failing === undefined
         ? new Promise((_, reject) => (failing = () => reject(new Error('no route'))))
         : recorder.driver.send(requests)
-    const batcher = new Batcher({ send }, time.environment)
+    const batcher = new Batcher({ ...recorder.driver, send }, time.environment)
     void submitOnce(batcher, release('a', 'first'))
     await time.advance(0)
     void submitOnce(batcher, release('a', 'second'))

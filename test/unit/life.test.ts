@@ -263,7 +263,13 @@ describe('holding', () => {
     expect(wakeAt(player.life)).toBe(18_498)
     expect(player.tick(18_498).done).toEqual(['jeopardy'])
     expect(player.play({ type: 'renew', at: 19_000, ttlMs: 60_000 }).done).toEqual(['renew'])
-    expect(player.answer(held(60_000), 19_000).life.deadline).toBe(19_000 + 60_000 - 3002)
+    expect(player.answer(held(60_000), 19_000, 19_000, 60_000).life.deadline).toBe(19_000 + 60_000 - 3002)
+  })
+
+  test('is trusted for no longer than was asked for, whatever the store answers', () => {
+    const player = new Player().answer(held(60_000), 0, 0)
+    expect(player.life.deadline).toBe(30_000 - 1502)
+    expect(player.answer(held(2 ** 53), 100).life.deadline).toBe(100 + 30_000 - 1502)
   })
 
   test('asked to renew for longer raises no false alarm meanwhile', () => {

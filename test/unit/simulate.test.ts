@@ -126,7 +126,7 @@ const mutants: Readonly<Record<string, Mutant>> = {
   },
   'ends leases before their time': {
     by: 'overlap',
-    store: claiming((claim) => ({ ...claim, ttlMs: claim.ttlMs / 2 })),
+    store: claiming((claim) => ({ ...claim, ttlMs: Math.ceil(claim.ttlMs / 2) })),
   },
   'keeps leases for an hour': {
     by: 'left',

@@ -31,7 +31,7 @@ function landed(life: Life, event: Extract<Event, { type: 'answer' }>): Stepped 
     case 'held':
       if (life.phase === 'held') return renewed(life, standing, event)
       return granted(life, standing, sentAt, at, {
-        deadline: trustedUntil(sentAt, Math.min(standing.ttlMs, boundOf(life))),
+        deadline: trustedUntil(sentAt, lastsMs(life, standing.ttlMs, event)),
         inFlight: false,
       })
     case 'waiting':
@@ -42,6 +42,14 @@ function landed(life: Life, event: Extract<Event, { type: 'answer' }>): Stepped 
     case 'unknown':
       return failed(life, standing.error, event)
   }
+}
+
+/**
+ * How long an answer can be trusted for: as long as it says, but no longer than was asked for, nor than an earlier renewal
+ * that may still arrive and shorten the lease.
+ */
+function lastsMs(life: Life, ttlMs: number, { askedMs }: Extract<Event, { type: 'answer' }>): number {
+  return Math.min(ttlMs, askedMs, boundOf(life))
 }
 
 function granted(
@@ -80,20 +88,19 @@ function renewed(
   event: Extract<Event, { type: 'answer' }>,
 ): Stepped {
   const { sentAt, at } = event
-  // An earlier renewal may still arrive, and shorten what this one has given.
-  const lastsMs = Math.min(standing.ttlMs, boundOf(life))
+  const leftMs = lastsMs(life, standing.ttlMs, event)
   const leaving = standing.leaving ?? life.leaving
   const next = answeredTo(life, event)
   // One of our own is under way still, for a ttl that is no longer in force: it may have been less.
   const overtaken = next.inFlight && life.askAgain
-  const deadline = Math.min(trustedUntil(sentAt, lastsMs), overtaken ? life.deadline : Infinity)
+  const deadline = Math.min(trustedUntil(sentAt, leftMs), overtaken ? life.deadline : Infinity)
   next.sentAt = sentAt
   next.failures = 0
   next.lastError = undefined
   next.leaving = leaving
   if (leaving === undefined) {
     next.deadline = deadline
-    next.dangerAt = Math.floor(deadline - lastsMs / 3)
+    next.dangerAt = Math.floor(deadline - leftMs / 3)
     next.nextAt = holderBeat(life, sentAt, at)
   } else {
     // A holder that was asked to leave is promised no more than it has.
@@ -117,7 +124,7 @@ function queued(
   const waiting = copyOf(life)
   waiting.phase = 'waiting'
   waiting.sentAt = sentAt
-  waiting.deadline = trustedUntil(sentAt, Math.min(standing.ttlMs, boundOf(life)))
+  waiting.deadline = trustedUntil(sentAt, lastsMs(life, standing.ttlMs, event))
   waiting.nextAt = Math.min(waiterBeat(life, sentAt, at), at + Math.min(standing.againMs, pollMs))
   waiting.inFlight = false
   waiting.failures = polls

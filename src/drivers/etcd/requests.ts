@@ -1,22 +1,8 @@
 import { keyOf } from '../../core/batcher.ts'
 import type { Request, Standing } from '../../core/driver.ts'
-import { LeaseholdError } from '../../core/errors.ts'
 
 /** Requests for one key in one transaction: each may put a marker, and etcd does only so much at once. */
 const requestsPerKeyMax = 40
-
-/** Refuses what needs a clock of the store. */
-export function refuseUnsupported(requests: readonly Request[]): void {
-  for (const request of requests) {
-    if (request.op !== 'claim') continue
-    const { graceMs, maxHoldMs, evict } = request.claim
-    const what =
-      graceMs > 0 ? 'a grace' : maxHoldMs !== undefined ? 'maxHold' : evict === 'stale' ? "evict: 'stale'" : undefined
-    if (what !== undefined) {
-      throw new LeaseholdError('UNSUPPORTED', `The etcd store has no ${what}: etcd has no clock to judge that by.`)
-    }
-  }
-}
 
 /** Sends requests slice by slice. What was answered counts, and after a failure nothing more is sent. */
 export async function sendInSlices(

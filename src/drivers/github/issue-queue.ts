@@ -6,7 +6,7 @@
  */
 import type { Claim, Request, Standing } from '../../core/driver.ts'
 import { LeaseholdError } from '../../core/errors.ts'
-import { claimText, ttlMaxMs } from './claim-comment.ts'
+import { claimText } from './claim-comment.ts'
 import type { Deadline } from './deadline.ts'
 import { timeAt, type Desk } from './desk.ts'
 import { settleDuplicates, enter, find, isHopeless } from './entering.ts'
@@ -59,7 +59,6 @@ async function renewOn(desk: Desk, issue: number, request: Renewal, deadline: De
   if (ended !== undefined) return ended
   const { fenceFloor = 0, ttlMs } = request
   if (fenceFloor > seat.comment) return unsupported('a fence above the id of its comment')
-  if (ttlMs > ttlMaxMs) return unsupported(`a ttl above ${ttlMaxMs} ms`)
   const now = environment.now()
   const everyMs = seat.held ? pace.editEveryMs(now, ttlMs, seats.size) : pace.waiterEditEveryMs(now, ttlMs, seats.size)
   const isDue = ttlMs !== seat.record.ttlMs || now - seat.editedAt >= everyMs

@@ -10,15 +10,6 @@ export const connectionLost: Standing = {
   detail: 'the connection to the database was lost',
 }
 
-/** Why a claim asks for more than a session lock can do, if it does. */
-export function unsupported(claim: Claim): LeaseholdError | undefined {
-  const { limit, range, replaces, evict, graceMs, maxHoldMs } = claim
-  const beyond = limit ?? range ?? replaces ?? evict ?? maxHoldMs ?? (graceMs > 0 ? graceMs : undefined)
-  if (beyond === undefined) return undefined
-  const what = 'Advisory locks have no limits, ranges, conversions, evictions, grace or longest hold.'
-  return new LeaseholdError('UNSUPPORTED', `${what} Use leasehold/postgres.`, { key: claim.key })
-}
-
 /** Two names with one 64-bit key: told, and not granted. */
 export function collision(claim: Claim, other: string): Standing {
   const what = `${JSON.stringify(claim.key)} and ${JSON.stringify(other)} have the same 64-bit key.`

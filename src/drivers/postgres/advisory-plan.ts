@@ -1,5 +1,5 @@
 import type { Claim, Request, Standing } from '../../core/driver.ts'
-import { collision, refused, released, unknown, unsupported } from './advisory-answers.ts'
+import { collision, refused, released, unknown } from './advisory-answers.ts'
 import { standingOf, type Holding, type Holdings } from './advisory-holdings.ts'
 import type { SessionStep, StepKind } from './advisory-session.ts'
 
@@ -81,8 +81,6 @@ export class StepPlan {
   #claim(claim: Claim, hash: string, place: number): Standing | undefined {
     const known = this.#holdings.find(claim.id)
     if (known !== undefined) return standingOf(known, performance.now())
-    const beyond = unsupported(claim)
-    if (beyond !== undefined) return { state: 'unknown', error: beyond }
     const here = this.#holdings.of(hash)
     const stranger = here.find((holding) => holding.claim.key !== claim.key)
     if (stranger !== undefined) return collision(claim, stranger.claim.key)

@@ -1,6 +1,6 @@
-import type { Claim, EvictRule, LockDriver, Supports } from '../../core/driver.ts'
-import { formatDuration } from '../../core/time/duration.ts'
+import type { EvictRule, LockDriver, Supports } from '../../core/driver.ts'
 import { LeaseholdError } from '../../core/errors.ts'
+import { durationMaxOf } from '../../core/limits.ts'
 
 /**
  * Rules by which each node can take a lock by itself. `lower-priority` needs a queue, and nodes that decide alone would
@@ -15,7 +15,9 @@ const leaseDefaultMs = 30_000
 export function supportsOf(drivers: readonly LockDriver[], votesAfterMs: number): Supports {
   const all = drivers.map(({ supports }) => supports)
   // A node that restarted empty votes again after `votesAfter`: by then every lease it forgot must be over.
-  const ttlMaxMs = Math.min(votesAfterMs === 0 ? Infinity : votesAfterMs, ...all.map((one) => one.ttlMaxMs))
+  const forgottenAfterMs = votesAfterMs === 0 ? Infinity : votesAfterMs
+  const ttlMaxMs = Math.min(forgottenAfterMs, ...all.map((one) => one.ttlMaxMs))
+  const ttlAndGraceMaxMs = Math.min(forgottenAfterMs, ...all.map((one) => one.ttlAndGraceMaxMs ?? Infinity))
   const ttlDefaultMs = Math.max(...all.map((one) => one.ttlDefaultMs ?? leaseDefaultMs))
   return {
     shared: false,
@@ -31,25 +33,11 @@ export function supportsOf(drivers: readonly LockDriver[], votesAfterMs: number)
     fence: all.every(({ fence }) => fence),
     ttlMinMs: Math.max(...all.map(({ ttlMinMs }) => ttlMinMs)),
     ttlMaxMs,
+    durationMaxMs: Math.min(...all.map(durationMaxOf)),
+    ...(ttlAndGraceMaxMs !== Infinity && { ttlAndGraceMaxMs }),
     ttlDefaultMs: Math.min(ttlDefaultMs, ttlMaxMs),
     ...(all.some(({ renewals }) => renewals === false) && { renewals: false }),
   }
-}
-
-/** Why a claim cannot be made at all; undefined if it can. */
-export function refusalOf(claim: Claim, supports: Supports, votesAfterMs: number): LeaseholdError | undefined {
-  if (claim.mode === 'shared') return unsupported('shared locks and semaphores')
-  if (claim.range !== undefined) return unsupported('byte ranges')
-  if (claim.replaces !== undefined) return unsupported('conversions')
-  if (claim.evict !== undefined && !supports.evict.includes(claim.evict)) return unsupported(`evict: ${claim.evict}`)
-  if (claim.graceMs > 0 && !supports.grace) return unsupported('a grace')
-  if (claim.maxHoldMs !== undefined && !supports.maxHold) return unsupported('a longest hold')
-  if (votesAfterMs === 0 || claim.ttlMs + claim.graceMs <= votesAfterMs) return undefined
-  return new LeaseholdError(
-    'INVALID',
-    `ttl and grace together are ${formatDuration(claim.ttlMs + claim.graceMs)}, longer than votesAfter, ` +
-      `${formatDuration(votesAfterMs)}: a node that restarted empty would vote before they are over.`,
-  )
 }
 
 export function unsupported(what: string): LeaseholdError {

@@ -4,7 +4,7 @@ import { controlCharacters, describeScope, splitStoreKey } from '../../core/scop
 import type { AuditEntry } from '../../dashboard/documents.ts'
 import type { Grant } from '../call.ts'
 import { Fields, wrong } from '../fields.ts'
-import { requestBounds } from '../read-requests.ts'
+import { requestBounds } from '../../core/limits/bounds.ts'
 import type { StoreAccess } from '../store-gate.ts'
 import { checkEvictable } from '../supported.ts'
 import type { Audit } from './audit.ts'

@@ -1,6 +1,6 @@
 /** JSON Schemas of what operators are told, for the OpenAPI document. The types are in `dashboard/documents.ts`. */
 import type { RouteSchema, Schema } from '../call.ts'
-import { requestBounds } from '../read-requests.ts'
+import { requestBounds } from '../../core/limits/bounds.ts'
 import { limitMax, states } from './query.ts'
 
 const text: Schema = { type: 'string' }
