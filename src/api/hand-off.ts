@@ -7,6 +7,7 @@ import { Tenure } from '../core/tenure.ts'
 import type { Client } from './client.ts'
 import { Lease } from './lease.ts'
 import { askedToLeave } from './lease-errors.ts'
+import { checkTtl } from './lease-limits.ts'
 import { unsupported, type Terms } from './options.ts'
 import { checkProof, type LeaseProof } from './proof.ts'
 import { unanswered } from './refusal.ts'
@@ -50,6 +51,7 @@ export function resume(client: Client, proof: LeaseProof, terms: Terms): Promise
   return new Promise((resolve, reject) => {
     checkProof(proof)
     refuseWhereClaimsEndWithUs(client)
+    checkTtl(terms.ttlMs, proof.graceMs ?? 0, client.driver.supports)
     const place = splitStoreKey(proof.key)
     if (place?.namespace !== client.namespace) {
       throw new LeaseholdError('SCOPE_MISMATCH', `The lease with fence ${proof.fence} is of another namespace.`)
@@ -77,7 +79,7 @@ export function resume(client: Client, proof: LeaseProof, terms: Terms): Promise
       }
       const tenure = Tenure.resume(client.office, claimOf(client, proof, terms), lifeTerms, standing, sentAt, at)
       if (tenure === undefined) return reject(notHeld(proof))
-      const lease = new Lease(client, tenure, terms, standing.fence, at)
+      const lease = new Lease(client, tenure, { ...terms, graceMs: graceOf(proof, terms) }, standing.fence, at)
       client.tell('acquired', lease, { waitMs: at - sentAt, attempts: 1 })
       const { leaving } = standing
       if (leaving !== undefined) client.tell('leaving', lease, { reason: leaving, remainingMs: lease.remainingMs })
@@ -106,7 +108,8 @@ function renewDetached(client: Client, key: string, id: string, ttlMs: number, a
 }
 
 /** The claim as far as the one who resumes it must know it. */
-function claimOf(client: Client, { key, id, mode = 'exclusive', limit, range }: LeaseProof, terms: Terms): Claim {
+function claimOf(client: Client, proof: LeaseProof, terms: Terms): Claim {
+  const { key, id, mode = 'exclusive', limit, range } = proof
   return {
     id,
     key,
@@ -116,10 +119,15 @@ function claimOf(client: Client, { key, id, mode = 'exclusive', limit, range }: 
     priority: terms.priority,
     wait: false,
     ttlMs: terms.ttlMs,
-    graceMs: terms.graceMs,
+    graceMs: graceOf(proof, terms),
     detached: true,
     runner: claimant(client.runner, terms.party, terms.metadata),
   }
+}
+
+/** The store keeps the grace that the claim was made with. */
+function graceOf(proof: LeaseProof, terms: Terms): number {
+  return proof.graceMs ?? terms.graceMs
 }
 
 function notHeld({ fence }: Pick<LeaseProof, 'fence'>): LeaseholdError {

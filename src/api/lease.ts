@@ -8,6 +8,7 @@ import type { Observer, Tenure } from '../core/tenure.ts'
 import { AwaitedRenewals } from './awaited-renewals.ts'
 import type { Client } from './client.ts'
 import { askedToLeave, lost, notHeld } from './lease-errors.ts'
+import { renewalMs } from './lease-limits.ts'
 import { checkHeartbeat, type WaitOptions, type Terms } from './options.ts'
 import { Progress } from './progress.ts'
 import { proofOf, type LeaseProof } from './proof.ts'
@@ -122,7 +123,7 @@ export class Lease implements AsyncDisposable, Observer, RosterMember {
 
   /** Sets the end of the lease to now plus `ttl`, which stays in force. Rejects with NOT_HELD once it is over. */
   async renew(ttl?: Duration): Promise<void> {
-    const ttlMs = ttl === undefined ? this.tenure.life.ttlMs : positiveMs(ttl, 'ttl')
+    const ttlMs = renewalMs(ttl, this.tenure.life, this.#client.driver.supports)
     this.refuseUnlessHeld()
     this.#renewing ??= new AwaitedRenewals()
     const renewed = this.#renewing.next()

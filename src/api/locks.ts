@@ -19,7 +19,7 @@ import type { Lease } from './lease.ts'
 import { evictHolders, statusOf, sweepLocks, type EvictOptions } from './operators/operators.ts'
 import { runOnce, type OnceOptions, type OnceResult } from './primitives/once.ts'
 import type { AcquireOptions, Terms } from './options.ts'
-import type { LeaseProof } from './proof.ts'
+import { checkProof, type LeaseProof } from './proof.ts'
 import { readWriteLock, type ReadWriteLock } from './primitives/read-write.ts'
 import { semaphoreOf, type Semaphore } from './primitives/semaphore.ts'
 import { gatherStatistics, type Statistics } from './operators/statistics.ts'
@@ -120,8 +120,9 @@ export class Locks implements AsyncDisposable {
 
   /** Takes over a lease that another process handed off: pass what its `handOff()` gave. Its fence stays the same. */
   async resume(proof: LeaseProof, options?: AcquireOptions): Promise<Lease> {
-    const ttl = options?.ttl ?? proof?.ttlMs
-    return resume(this.#client, proof, this.#taker.terms({ ...options, ...(ttl !== undefined && { ttl }) }))
+    checkProof(proof)
+    const ttl = options?.ttl ?? proof.ttlMs
+    return resume(this.#client, proof, this.#taker.terms({ ...options, ttl }))
   }
 
   /** A page of what is held and waited for in this namespace. */

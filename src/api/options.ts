@@ -2,8 +2,12 @@ import { pausesMs, retryPresets, type Backoff } from '../core/time/backoff.ts'
 import { durationMs, positiveMs, type Duration } from '../core/time/duration.ts'
 import type { EvictRule, Supports } from '../core/driver.ts'
 import { LeaseholdError } from '../core/errors.ts'
+import { durationMaxOf } from '../core/limits.ts'
+import { requestBounds } from '../core/limits/bounds.ts'
+import { textFault } from '../core/limits/texts.ts'
 import { checkOptions, type OptionNames } from '../core/option-names.ts'
 import type { Patience } from '../core/waiter.ts'
+import { checkLongest, checkTtl, checkUnnamedTtl } from './lease-limits.ts'
 import type { Origin } from './origin.ts'
 
 /** Named pairs of ttl and heartbeat, in milliseconds. */
@@ -157,13 +161,18 @@ export function resolveOptions(options: AcquireOptions, supports: Supports, allo
       `onConflict: 'force' takes locks from live holders. Pass allowForce: true to connect if that is meant.`,
     )
   }
-  const maxHoldMs = options.maxHold === undefined ? undefined : positiveMs(options.maxHold, 'maxHold')
+  const maxHoldMs = checkLongest(optionalMs(options.maxHold, 'maxHold'), 'maxHold', supports)
   const graceMs = options.grace === undefined ? 0 : durationMs(options.grace, 'grace')
+  checkLongest(graceMs, 'grace', supports)
+  checkLongest(optionalMs(options.staleAfter, 'staleAfter'), 'staleAfter', supports)
   const priority = resolvePriority(options.priority)
   if (evict !== undefined && !supports.evict.includes(evict)) throw unsupported(`onConflict: '${strategy}'`)
   if (maxHoldMs !== undefined && !supports.maxHold) throw unsupported('maxHold')
   if (graceMs > 0 && !supports.grace) throw unsupported('grace')
   if (priority !== 0 && !supports.priority) throw unsupported('priority')
+  checkTtl(ttlMs, graceMs, supports)
+  const partyFault = options.party === undefined ? undefined : textFault(options.party, requestBounds.partyBytesMax)
+  if (partyFault !== undefined) throw invalid(`party ${partyFault}.`)
   const retry = options.retry === undefined ? undefined : resolveRetry(options.retry)
   return {
     ttlMs,
@@ -199,9 +208,7 @@ function leaseTimes(
   const preset = options.lease === undefined ? undefined : leasePresets[options.lease]
   const defaultTtlMs = preset?.ttlMs ?? supports.ttlDefaultMs ?? leasePresets.standard.ttlMs
   const ttlMs = options.ttl === undefined ? defaultTtlMs : positiveMs(options.ttl, 'ttl')
-  if (ttlMs < supports.ttlMinMs || ttlMs > supports.ttlMaxMs) {
-    throw invalid(`ttl is ${ttlMs} ms. This store takes ${supports.ttlMinMs} to ${supports.ttlMaxMs} ms.`)
-  }
+  if (options.ttl === undefined) checkUnnamedTtl(ttlMs, supports, options.lease)
   const { heartbeat = 'auto' } = options
   if (heartbeat === 'manual') return { ttlMs, heartbeatMs: Infinity }
   if (heartbeat === 'auto') {
@@ -210,6 +217,10 @@ function leaseTimes(
     return { ttlMs, heartbeatMs: ttlMs === defaultTtlMs && defaultHeartbeatMs ? defaultHeartbeatMs : ttlMs / 3 }
   }
   return { ttlMs, heartbeatMs: checkHeartbeat(positiveMs(heartbeat, 'heartbeat'), ttlMs) }
+}
+
+function optionalMs(duration: Duration | undefined, option: string): number | undefined {
+  return duration === undefined ? undefined : positiveMs(duration, option)
 }
 
 /** Milliseconds to wait. For ever may be said, too: it is what `acquire` does unless told. */
@@ -235,7 +246,7 @@ function resolvePriority(priority: AcquireOptions['priority']): number {
 function staleMs(options: AcquireOptions, supports: Supports, ttlMs: number, heartbeatMs: number): number {
   if (options.staleAfter !== undefined) return positiveMs(options.staleAfter, 'staleAfter')
   if (supports.staleDefaultMs !== undefined) return supports.staleDefaultMs
-  return Math.ceil(2.5 * Math.min(heartbeatMs, ttlMs / 3))
+  return Math.min(Math.ceil(2.5 * Math.min(heartbeatMs, ttlMs / 3)), durationMaxOf(supports))
 }
 
 function resolveRetry(retry: NonNullable<AcquireOptions['retry']>): Backoff {

@@ -24,7 +24,9 @@ export async function verifyProof(client: Client, proof: LeaseProof, scope: Scop
       fence: proof.fence,
     })
   }
-  if (page.now >= claim.expiresAt) {
+  const remainingMs = Math.min(claim.expiresAt - page.now, claim.ttlMs)
+  // Also for what is no number: a store that does not say when the lease ends does not say that it is held.
+  if (!(remainingMs > 0)) {
     throw new LeaseholdError('LOST', `The lease with fence ${proof.fence} has expired. Refuse the request.`, {
       fence: proof.fence,
     })
@@ -36,7 +38,7 @@ export async function verifyProof(client: Client, proof: LeaseProof, scope: Scop
       fence: proof.fence,
     })
   }
-  return { fence: claim.fence, remainingMs: claim.expiresAt - page.now }
+  return { fence: claim.fence, remainingMs }
 }
 
 function sameSecret(one: string, other: string): boolean {

@@ -1,5 +1,6 @@
 import type { Supports } from './driver.ts'
 import { LeaseholdError } from './errors.ts'
+import { yearMs } from './limits/bounds.ts'
 import { positiveMs, type Duration } from './time/duration.ts'
 
 /** How long leases of a store last where the caller does not say, and how often they are renewed. */
@@ -13,6 +14,7 @@ const ttlUnlessTold = '30s'
 /** What a store says of it in `supports`. */
 export function leaseDefaults({ ttl, heartbeat }: LeaseDefaults): Partial<Supports> {
   const ttlMs = positiveMs(ttl ?? ttlUnlessTold, 'ttl')
+  if (ttlMs > yearMs) throw new LeaseholdError('INVALID', `ttl is ${ttlMs} ms. Use ${yearMs} ms at most, a year.`)
   const heartbeatMs = heartbeat === undefined ? ttlMs / 3 : positiveMs(heartbeat, 'heartbeat')
   if (heartbeatMs <= ttlMs / 2) return { ttlDefaultMs: ttlMs, heartbeatDefaultMs: heartbeatMs }
   throw new LeaseholdError(

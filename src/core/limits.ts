@@ -44,9 +44,10 @@ export function faultOf(request: Request, supports: Supports): Fault | undefined
 }
 
 /** What is wrong with a ttl for this store, whether it is claimed, renewed, converted or handed off with. */
-export function ttlFault(ttlMs: number, { ttlMinMs, ttlMaxMs }: Supports): Fault | undefined {
-  if (Number.isSafeInteger(ttlMs) && ttlMs >= ttlMinMs && ttlMs <= ttlMaxMs) return undefined
-  return { code: 'INVALID', field: 'ttlMs', what: `must be from ${ttlMinMs} to ${ttlMaxMs} for this store` }
+export function ttlFault(ttlMs: number, supports: Supports): Fault | undefined {
+  const { ttlMinMs } = supports
+  if (Number.isSafeInteger(ttlMs) && ttlMs >= ttlMinMs && ttlMs <= ttlMaxOf(supports)) return undefined
+  return { code: 'INVALID', field: 'ttlMs', what: `must be from ${ttlMinMs} to ${ttlMaxOf(supports)} for this store` }
 }
 
 /** What is wrong with a ttl of a claim with this grace: some stores bound both together. */
@@ -66,7 +67,12 @@ export function evictionFault({ evict }: Supports): Fault | undefined {
 
 /** The longest grace, longest hold and silence that a store takes. */
 export function durationMaxOf({ durationMaxMs = yearMs }: Supports): number {
-  return durationMaxMs
+  return Math.min(durationMaxMs, yearMs)
+}
+
+/** The longest ttl that a store takes, whatever its driver says. */
+export function ttlMaxOf({ ttlMaxMs }: Supports): number {
+  return Math.min(ttlMaxMs, yearMs)
 }
 
 /** The error that a request with this fault is answered with. */

@@ -1,6 +1,9 @@
 import { posix } from 'node:path'
 import type { Range } from './driver.ts'
 import { LeaseholdError } from './errors.ts'
+import { errorOf, rangeFault } from './limits.ts'
+import { requestBounds } from './limits/bounds.ts'
+import { textFault } from './limits/texts.ts'
 
 /** What is locked. Each scope has one canonical key; a plain string means {@link named}. */
 export interface Scope {
@@ -13,6 +16,8 @@ export interface Scope {
 export type ScopeLike = string | Scope
 
 const nameBytesMax = 512
+/** What a namespace of 64 leaves of the longest key. */
+const scopeKeyBytesMax = requestBounds.keyBytesMax - 65
 /** What no name and no line of text may have: it would end the line, or say something to a terminal. */
 // oxlint-disable-next-line no-control-regex -- control characters are what it looks for
 export const controlCharacters = /[\u0000-\u001f\u007f-\u009f\u2028\u2029]/
@@ -59,8 +64,17 @@ export function issue(number: number): Scope {
 /** The scope a caller means. */
 export function toScope(scope: ScopeLike): Scope {
   if (typeof scope === 'string') return named(scope)
-  if (typeof scope?.key === 'string' && typeof scope.kind === 'string') return scope
+  if (typeof scope?.key === 'string' && typeof scope.kind === 'string') return checkScope(scope)
   throw new LeaseholdError('INVALID', 'A scope is a name, or made by named, inode, path, byteRange or issue.')
+}
+
+/** A scope may have been made by hand: what no store could keep is refused here. */
+function checkScope(scope: Scope): Scope {
+  const keyFault = textFault(scope.key, scopeKeyBytesMax)
+  if (keyFault !== undefined) throw new LeaseholdError('INVALID', `The key of a scope ${keyFault}.`)
+  const fault = scope.range === undefined ? undefined : rangeFault(scope.range)
+  if (fault !== undefined) throw errorOf(fault)
+  return scope
 }
 
 /** How people write the scope: what {@link named} was given, else `inode 7`, `inode 7 [0, 4096)`, `path /a`, `issue 5`. */

@@ -14,7 +14,7 @@ import { fullSupport } from '../core/full-support.ts'
 import { leaseDefaults } from '../core/lease-defaults.ts'
 import { withinLimits } from '../core/limits.ts'
 import { Listeners } from '../core/listeners.ts'
-import { positiveMs } from '../core/time/duration.ts'
+import { timerMs } from '../core/time/duration.ts'
 import { systemEnvironment } from '../core/time/environment.ts'
 import { patienceFor } from '../core/time/patience.ts'
 import { parseAddress } from './etcd/address.ts'
@@ -65,7 +65,7 @@ class EtcdDriver implements LockDriver {
   constructor(url: string, options: EtcdOptions) {
     const address = parseAddress(url)
     this.#forTests = options.leasesForTests
-    this.#timeoutMs = positiveMs(options.timeout ?? defaults.timeout, 'timeout')
+    this.#timeoutMs = timerMs(options.timeout ?? defaults.timeout, 'timeout')
     this.#keyspace = new Keyspace(options.prefix ?? address.prefix ?? defaults.prefix)
     this.supports = { ...etcdSupport, ...leaseDefaults(options) }
     const keyspace = this.#keyspace

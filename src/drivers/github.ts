@@ -7,7 +7,7 @@
  */
 import { keyOf } from '../core/batcher.ts'
 import type { KeyPage, ListQuery, LockDriver, Request, Standing, Supports } from '../core/driver.ts'
-import { durationMs, positiveMs, type Duration } from '../core/time/duration.ts'
+import { durationMs, timerMs, type Duration } from '../core/time/duration.ts'
 import { systemEnvironment, type Environment } from '../core/time/environment.ts'
 import { LeaseholdError } from '../core/errors.ts'
 import { withinLimits } from '../core/limits.ts'
@@ -98,6 +98,9 @@ class IssuesDriver implements GithubDriver {
     this.#deadlines = new Deadlines(this.#environment)
     this.#settleMs = durationMs(options.settle ?? settleDefaultMs, 'settle')
     const { min, max } = options.poll ?? { min: '1s', max: '16s' }
+    const [pollMinMs, pollMaxMs] = [timerMs(min, 'poll.min'), timerMs(max, 'poll.max')]
+    if (pollMinMs > pollMaxMs) throw invalid(`poll.min is ${pollMinMs} ms, more than poll.max, ${pollMaxMs} ms.`)
+    if (4 * this.#settleMs > ttlMaxMs) throw invalid(`settle is ${this.#settleMs} ms. Use ${ttlMaxMs / 4} ms at most.`)
     this.supports = {
       shared: false,
       limit: false,
@@ -118,8 +121,8 @@ class IssuesDriver implements GithubDriver {
       staleDefaultMs: ttlDefaultMs,
       pollingDefault: {
         attempts: Infinity,
-        minMs: positiveMs(min, 'poll.min'),
-        maxMs: positiveMs(max, 'poll.max'),
+        minMs: pollMinMs,
+        maxMs: pollMaxMs,
         factor: 2,
         jitter: 0.1,
       },
@@ -272,4 +275,8 @@ function boundMs(request: Request): number {
   const mostMs = 120_000
   if (request.op === 'claim') return Math.min(mostMs, Math.max(leastMs, request.claim.ttlMs / 2))
   return request.op === 'renew' ? Math.min(mostMs, Math.max(leastMs, request.ttlMs / 4)) : readWithinMs
+}
+
+function invalid(message: string): LeaseholdError {
+  return new LeaseholdError('INVALID', message)
 }

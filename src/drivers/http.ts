@@ -12,6 +12,7 @@ import { withinLimits } from '../core/limits.ts'
 import { Listeners } from '../core/listeners.ts'
 import { Opening } from '../core/opening.ts'
 import { checkOptions, type OptionNames } from '../core/option-names.ts'
+import { timerMs } from '../core/time/duration.ts'
 import { patienceFor } from '../core/time/patience.ts'
 import { WaitingClaims } from '../core/waiting-claims.ts'
 import { knownHeader, protocolVersion, sessionHeader } from '../core/wire/wire-protocol.ts'
@@ -39,6 +40,8 @@ export interface HttpOptions {
 const httpNames: OptionNames<HttpOptions> = { url: true, token: true, ca: true, answerWithinMs: true }
 
 const answerWithinDefaultMs = 5000
+/** Whatever the server says of its store. */
+const answerWithinMostMs = 120_000
 const idLengthMax = 1024
 
 /** The lock store behind a Leasehold server, out of a URL or options. */
@@ -68,7 +71,7 @@ class HttpDriver implements LockDriver {
     const fromVariable = process.env['LEASEHOLD_TOKEN'] || undefined
     const address = parseAddress(url, token)
     this.#line = new Line({ ...address, token: address.token ?? fromVariable }, ca)
-    this.#answerWithinMs = answerWithinMs
+    this.#answerWithinMs = answerWithinMs === undefined ? undefined : timerMs(answerWithinMs, 'answerWithinMs')
   }
 
   async open(): Promise<void> {
@@ -197,7 +200,8 @@ class HttpDriver implements LockDriver {
 
   /** A store with a long lease of its own is one that takes long to answer. */
   get #patienceMs(): number {
-    return this.#answerWithinMs ?? Math.max(answerWithinDefaultMs, (this.supports.ttlDefaultMs ?? 0) / 10)
+    const slowMs = Math.min(answerWithinMostMs, (this.supports.ttlDefaultMs ?? 0) / 10)
+    return this.#answerWithinMs ?? Math.max(answerWithinDefaultMs, slowMs)
   }
 
   #refuseIfClosed(): void {

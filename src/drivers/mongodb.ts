@@ -7,7 +7,7 @@
  */
 import { randomBytes } from 'node:crypto'
 import { sendBySwapping } from '../core/document-swaps.ts'
-import { positiveMs, type Duration } from '../core/time/duration.ts'
+import { timerMs, type Duration } from '../core/time/duration.ts'
 import type { Heard, KeyPage, ListQuery, LockDriver, Request, Standing, Supports } from '../core/driver.ts'
 import { systemEnvironment } from '../core/time/environment.ts'
 import { LeaseholdError } from '../core/errors.ts'
@@ -105,7 +105,7 @@ class MongodbDriver implements LockDriver {
     const fromUrl = typeof source === 'string' ? urlOptions(source) : undefined
     this.#source = fromUrl?.url ?? source
     this.#options = { ...fromUrl?.options, ...options }
-    this.#timeoutMs = positiveMs(options.timeout ?? defaults.timeout, 'timeout')
+    this.#timeoutMs = timerMs(options.timeout ?? defaults.timeout, 'timeout')
     this.#pace = paceOf(options)
     this.supports = { ...fullSupport, ...leaseDefaults(options) }
     let revisions = 0
@@ -248,8 +248,8 @@ class MongodbDriver implements LockDriver {
 }
 
 function paceOf({ waitMin, waitMax, adaptive = true }: MongodbOptions): Pace {
-  const minMs = positiveMs(waitMin ?? defaults.waitMin, 'waitMin')
-  const maxMs = positiveMs(waitMax ?? Math.max(defaults.waitMax, minMs), 'waitMax')
+  const minMs = timerMs(waitMin ?? defaults.waitMin, 'waitMin')
+  const maxMs = timerMs(waitMax ?? Math.max(defaults.waitMax, minMs), 'waitMax')
   if (minMs <= maxMs) return { minMs, maxMs, adaptive }
   throw new LeaseholdError('INVALID', `waitMin is ${minMs} ms, more than waitMax, ${maxMs} ms.`)
 }

@@ -8,7 +8,7 @@
  */
 import { keyOf } from '../core/batcher.ts'
 import type { Heard, KeyPage, ListQuery, LockDriver, Request, Standing, Supports } from '../core/driver.ts'
-import { positiveMs, type Duration } from '../core/time/duration.ts'
+import { timerMs, type Duration } from '../core/time/duration.ts'
 import { LeaseholdError } from '../core/errors.ts'
 import { withinLimits } from '../core/limits.ts'
 import { Listeners } from '../core/listeners.ts'
@@ -72,9 +72,9 @@ class PostgresAdvisoryDriver implements LockDriver {
     const fromUrl = typeof source === 'string' ? urlOptions(source, ['schema', 'ttl']) : undefined
     this.#source = fromUrl?.url ?? source
     this.#schema = options.schema ?? fromUrl?.options.get('schema') ?? 'leasehold'
-    this.#ttlMs =
-      options.ttlMs ?? positiveMs((fromUrl?.options.get('ttl') as Duration | undefined) ?? ttlDefaultMs, 'ttl')
-    this.#patienceMs = options.patienceMs ?? patienceDefaultMs
+    const ttl = options.ttlMs ?? (fromUrl?.options.get('ttl') as Duration | undefined)
+    this.#ttlMs = timerMs(ttl ?? ttlDefaultMs, options.ttlMs === undefined ? 'ttl' : 'ttlMs')
+    this.#patienceMs = timerMs(options.patienceMs ?? patienceDefaultMs, 'patienceMs')
     this.supports = {
       shared: true,
       limit: false,

@@ -15,6 +15,7 @@ import { withinLimits } from '../core/limits.ts'
 import { Listeners } from '../core/listeners.ts'
 import { Opening } from '../core/opening.ts'
 import { checkOptions, type OptionNames } from '../core/option-names.ts'
+import { timerMs } from '../core/time/duration.ts'
 import { pageLimit } from '../core/paging.ts'
 import { patienceFor } from '../core/time/patience.ts'
 import { readAnswer, readNotice, readPage, type Notice } from './postgres/answer.ts'
@@ -50,6 +51,8 @@ const postgresNames: OptionNames<PostgresOptions> = {
 }
 
 const poolSizeDefault = 4
+/** No PostgreSQL takes more connections. */
+const poolSizeMax = 262_143
 const patienceDefaultMs = 5000
 /** How often a driver that is in use forgets keys that are not, and how many at once. */
 const tidyEveryMs = 600_000
@@ -88,10 +91,10 @@ class PostgresDriver implements LockDriver {
     this.#source = fromUrl?.url ?? source
     this.#options = { ...optionsOf(fromUrl?.options), ...options }
     const { poolSize = poolSizeDefault } = this.#options
-    if (!Number.isInteger(poolSize) || poolSize < 1) {
-      throw new LeaseholdError('INVALID', `poolSize is ${poolSize}. Use a whole number from 1 on.`)
+    if (!Number.isInteger(poolSize) || poolSize < 1 || poolSize > poolSizeMax) {
+      throw new LeaseholdError('INVALID', `poolSize is ${poolSize}. Use a whole number from 1 to ${poolSizeMax}.`)
     }
-    this.#patienceMs = options.patienceMs ?? patienceDefaultMs
+    this.#patienceMs = timerMs(options.patienceMs ?? patienceDefaultMs, 'patienceMs')
     this.#waiting = new WaitingRoom(
       () => this.#listener?.hears !== true,
       (key, id) => this.#tell({ key, id }),

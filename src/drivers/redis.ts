@@ -14,6 +14,7 @@ import { withinLimits } from '../core/limits.ts'
 import { Listeners } from '../core/listeners.ts'
 import { Opening } from '../core/opening.ts'
 import { checkOptions, type OptionNames } from '../core/option-names.ts'
+import { timerMs } from '../core/time/duration.ts'
 import { patienceFor } from '../core/time/patience.ts'
 import { parseAddress } from './redis/address.ts'
 import { callsOf, isOneCall, type Call } from './redis/calls.ts'
@@ -93,7 +94,7 @@ class RedisDriver implements LockDriver {
     const channel = keyspace.channel(randomBytes(9).toString('base64url'))
     this.#options = options
     this.#sender = { keyspace, channel, clock: options.clockForTests }
-    this.#commandTimeoutMs = options.commandTimeoutMs ?? commandTimeoutDefaultMs
+    this.#commandTimeoutMs = timerMs(options.commandTimeoutMs ?? commandTimeoutDefaultMs, 'commandTimeoutMs')
   }
 
   async open(): Promise<void> {

@@ -27,6 +27,7 @@ import { takeShortcut } from './sqlite/shortcut.ts'
 import { standpointIn, type Standpoint } from './sqlite/standpoint.ts'
 import { defaultFile } from '../core/machine/state-directory.ts'
 import { checkOptions, type OptionNames } from '../core/option-names.ts'
+import { timerMs } from '../core/time/duration.ts'
 import { ageOfFileMs, bellDirectory, createBellDirectory } from './sqlite/store-file.ts'
 import { inTransaction, type Outcome } from './sqlite/transaction.ts'
 import { forOthers, systemSurroundings, type SqliteSurroundings } from './sqlite/surroundings.ts'
@@ -94,7 +95,7 @@ class SqliteDriver implements LockDriver {
     this.#options = options
     this.#file = path.resolve(options.file ?? defaultFile())
     this.store = this.#file
-    this.#patienceMs = options.patienceMs ?? patienceDefaultMs
+    this.#patienceMs = timerMs(options.patienceMs ?? patienceDefaultMs, 'patienceMs')
     const surroundings = { ...systemSurroundings(), ...options.surroundings }
     this.#surroundings = options.forOthers === true ? forOthers(surroundings) : surroundings
     this.#standpoint = standpointIn(this.#surroundings)

@@ -1,6 +1,8 @@
 import { submitOnce } from '../../core/batcher.ts'
 import type { Standing } from '../../core/driver.ts'
 import { LeaseholdError } from '../../core/errors.ts'
+import { isWithin, requestBounds } from '../../core/limits/bounds.ts'
+import { textFault } from '../../core/limits/texts.ts'
 import { checkOptions, type OptionNames } from '../../core/option-names.ts'
 import { scopeOf, storeKey, type Scope } from '../../core/scope.ts'
 import type { Client } from '../client.ts'
@@ -25,6 +27,11 @@ export async function evictHolders(client: Client, scope: Scope, options: EvictO
   checkOptions(options, evictNames, 'evict')
   if (typeof options?.reason !== 'string' || options.reason === '') {
     throw new LeaseholdError('INVALID', 'evict needs a reason: it is told to the holder.')
+  }
+  const fault = textFault(options.reason, requestBounds.reasonBytesMax)
+  if (fault !== undefined) throw new LeaseholdError('INVALID', `reason ${fault}.`)
+  if (options.fence !== undefined && !isWithin(options.fence, requestBounds.positive)) {
+    throw new LeaseholdError('INVALID', `fence is ${String(options.fence)}. Use the fence that inspect shows.`)
   }
   if (client.driver.supports.evict.length === 0) throw unsupported('evict')
   const key = storeKey(client.namespace, scope.key)

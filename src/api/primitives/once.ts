@@ -5,6 +5,7 @@ import { named } from '../../core/scope.ts'
 import { attempt, exclusively } from '../acquisition.ts'
 import { handOff } from '../hand-off.ts'
 import type { Lease } from '../lease.ts'
+import { checkTtl } from '../lease-limits.ts'
 import { unsupported, type AcquireOptions, type Terms } from '../options.ts'
 import { asParty, bodyParty } from '../parties/party.ts'
 import { refusal } from '../refusal.ts'
@@ -37,7 +38,7 @@ export async function runOnce<Result>(
   if (client.driver.supports.lifetime === 'connection') {
     throw unsupported('once, which needs claims that outlive their client')
   }
-  const atMostMs = positiveMs(options?.atMost, 'atMost')
+  const atMostMs = checkTtl(positiveMs(options?.atMost, 'atMost'), 0, client.driver.supports, 'atMost')
   const atLeastMs = options.atLeast === undefined ? 0 : durationMs(options.atLeast, 'atLeast')
   if (atLeastMs > atMostMs) {
     throw new LeaseholdError('INVALID', `atLeast is ${atLeastMs} ms, more than atMost, ${atMostMs} ms.`)

@@ -1,4 +1,5 @@
 import { LeaseholdError } from '../../core/errors.ts'
+import { isWithin, requestBounds } from '../../core/limits/bounds.ts'
 import type { Scope } from '../../core/scope.ts'
 import type { AcquireOptions } from '../options.ts'
 import type { Lock, Taker } from '../taker.ts'
@@ -9,10 +10,11 @@ export interface Semaphore extends Lock {
 }
 
 export function semaphoreOf(taker: Taker, scope: Scope, permits: number, fixed: AcquireOptions): Semaphore {
-  if (!Number.isSafeInteger(permits) || permits < 1) {
+  if (!isWithin(permits, requestBounds.permits)) {
+    const { most } = requestBounds.permits
     throw new LeaseholdError(
       'INVALID',
-      `A semaphore has a whole number of permits, at least 1, not ${String(permits)}.`,
+      `A semaphore has a whole number of permits, at least 1 and at most ${most}, not ${String(permits)}.`,
     )
   }
   return { ...taker.lock(scope, { mode: 'shared', limit: permits }, fixed), permits }

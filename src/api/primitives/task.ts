@@ -6,6 +6,7 @@ import { attempt, exclusively } from '../acquisition.ts'
 import { replaceLease } from '../conversion.ts'
 import { inspectLock } from '../operators/inspection.ts'
 import type { Lease } from '../lease.ts'
+import { checkTtl } from '../lease-limits.ts'
 import { unsupported, type AcquireOptions, type Terms } from '../options.ts'
 import type { ReleaseResult } from '../release-result.ts'
 import { refusal } from '../refusal.ts'
@@ -75,9 +76,12 @@ export class Task implements AsyncDisposable {
     checkOptions(options, { remember: true }, 'complete')
     const { client } = this.#taker
     this.lease.refuseUnlessHeld()
-    const keepMs = options.remember === undefined ? rememberMs : durationMs(options.remember, 'remember')
+    const { supports } = client.driver
+    const longestMs = Math.min(rememberMs, supports.ttlMaxMs)
+    const keepMs = options.remember === undefined ? longestMs : durationMs(options.remember, 'remember')
     if (keepMs === 0) return void (await this.lease.release())
-    if (!client.driver.supports.convert) throw unsupported('completed tasks that are remembered: pass remember: 0')
+    if (!supports.convert) throw unsupported('completed tasks that are remembered: pass remember: 0')
+    checkTtl(keepMs, 0, supports, 'remember')
     // In one step, so that at no moment the task is neither claimed nor completed.
     const mark = await replaceLease(client, this.lease, exclusively, markTerms(this.#taker, this.lease, keepMs), 0)
     mark.passOn('handed-off')

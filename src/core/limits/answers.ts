@@ -1,5 +1,6 @@
 import type { Request, Standing, Succession, Supports } from '../driver.ts'
 import { LeaseholdError } from '../errors.ts'
+import { ttlMaxOf } from '../limits.ts'
 
 /**
  * The answer to a request, once it has been checked: a driver is somebody else's code. No answer gives more time than a
@@ -31,8 +32,8 @@ export function malformed(what: string): LeaseholdError {
 }
 
 /** The longest that a claim can last after this request. One that is sent again may have been renewed for longer since. */
-function longestMs(request: Request, { ttlMaxMs }: Supports): number {
-  return request.op === 'renew' ? request.ttlMs : ttlMaxMs
+function longestMs(request: Request, supports: Supports): number {
+  return request.op === 'renew' ? request.ttlMs : ttlMaxOf(supports)
 }
 
 function withTtlOf<Answer extends { readonly ttlMs: number }>(answer: Answer, mostMs: number): Answer {

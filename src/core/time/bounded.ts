@@ -1,3 +1,4 @@
+import { timerMaxMs } from './duration.ts'
 import type { Environment, Timer } from './environment.ts'
 
 /** What `work` resolves with, or undefined if that takes longer than `milliseconds`. Rejects as `work` does. */
@@ -25,7 +26,7 @@ export function inTime<Result>(
   late: (milliseconds: number) => unknown,
 ): Promise<Result> {
   return new Promise((resolve, reject) => {
-    const timer = setTimeout(() => reject(late(milliseconds)), milliseconds)
+    const timer = setTimeout(() => reject(late(milliseconds)), Math.min(milliseconds, timerMaxMs))
     const settle = (): void => {
       clearTimeout(timer)
       resolve(work)

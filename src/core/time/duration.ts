@@ -38,6 +38,16 @@ export function positiveMs(duration: Duration, name: string): number {
   return milliseconds
 }
 
+/** The longest delay that `setTimeout` keeps, about 24 days: a longer one would fire at once. */
+export const timerMaxMs = 2_147_483_647
+
+/** Like {@link positiveMs}, for an option that a timer counts. */
+export function timerMs(duration: Duration, name: string): number {
+  const milliseconds = positiveMs(duration, name)
+  if (milliseconds <= timerMaxMs) return milliseconds
+  throw new LeaseholdError('INVALID', `${name} is ${milliseconds} ms. Timers take ${timerMaxMs} ms at most, 24 days.`)
+}
+
 /** What was read last: a program names the same few durations with every lock. */
 const known = new Map<string, number>()
 const knownMax = 100

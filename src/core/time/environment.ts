@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { uptime } from 'node:os'
 import { performance } from 'node:perf_hooks'
+import { timerMaxMs } from './duration.ts'
 import { deferrer } from './turns.ts'
 
 /** A timer that fires once. */
@@ -28,9 +29,6 @@ export interface Environment {
   /** An unguessable name: 128 random bits. */
   id(): string
 }
-
-/** The longest delay `setTimeout` keeps; a longer one would fire at once. */
-const timerMaxMs = 2_147_483_647
 
 /**
  * `performance.now()` counts from the start of the thread; this moves it to the clock all threads share. Of several tries

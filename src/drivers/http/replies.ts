@@ -1,4 +1,6 @@
 import type { KeyPage, ListedClaim, ListedKey, Standing, Supports } from '../../core/driver.ts'
+import { isWithin, requestBounds, yearMs } from '../../core/limits/bounds.ts'
+import type { Backoff } from '../../core/time/backoff.ts'
 import { fromWireStanding, isRunner } from '../../core/wire/wire-standing.ts'
 
 /** What a server says of its store. */
@@ -14,7 +16,13 @@ export interface StoreDescription {
 type Given = Readonly<Record<string, unknown>>
 
 const flags = ['shared', 'limit', 'range', 'queue', 'push', 'priority', 'convert', 'grace', 'maxHold', 'fence'] as const
-const optionalNumbers = ['ttlDefaultMs', 'heartbeatDefaultMs', 'staleDefaultMs'] as const
+const optionalNumbers = [
+  'ttlDefaultMs',
+  'heartbeatDefaultMs',
+  'staleDefaultMs',
+  'durationMaxMs',
+  'ttlAndGraceMaxMs',
+] as const
 const optionalFlags = ['parties', 'renewals'] as const
 const timesListed = [
   'ttlMs',
@@ -38,9 +46,9 @@ export function standingsIn(value: unknown, count: number): readonly Standing[] 
 export function pageIn(value: unknown): KeyPage | undefined {
   const page = recordOf(value)
   const { now, keys, next } = page ?? {}
-  if (typeof now !== 'number' || !Array.isArray(keys) || !keys.every(isListedKey)) return undefined
+  if (!Number.isFinite(now) || !Array.isArray(keys) || !keys.every(isListedKey)) return undefined
   if (next !== undefined && typeof next !== 'string') return undefined
-  return { now, keys, ...(next !== undefined && { next }) }
+  return { now: now as number, keys, ...(next !== undefined && { next }) }
 }
 
 /** What a reply says of the store; undefined if it says nothing of the kind. */
@@ -50,7 +58,7 @@ export function storeIn(value: unknown): StoreDescription | undefined {
   const supports = supportsIn(recordOf(given?.['supports']))
   const { bodyBytesMax, requestsPerCallMax } = recordOf(given?.['limits']) ?? {}
   if (typeof protocol !== 'number' || supports === undefined) return undefined
-  if (!isPositive(bodyBytesMax) || !isPositive(requestsPerCallMax)) return undefined
+  if (!isCount(bodyBytesMax) || !isCount(requestsPerCallMax)) return undefined
   if (dataAgeMs !== undefined && dataAgeMs !== null && !(typeof dataAgeMs === 'number' && dataAgeMs >= 0))
     return undefined
   // JSON has no Infinity: null stands for it.
@@ -60,15 +68,29 @@ export function storeIn(value: unknown): StoreDescription | undefined {
 function supportsIn(given: Given | undefined): Supports | undefined {
   if (given === undefined || !flags.every((name) => typeof given[name] === 'boolean')) return undefined
   const { evict, ttlMinMs, ttlMaxMs } = given
-  if (!Array.isArray(evict) || !isPositive(ttlMinMs) || !isPositive(ttlMaxMs)) return undefined
+  if (!Array.isArray(evict) || !isDuration(ttlMinMs) || !isDuration(ttlMaxMs) || ttlMinMs > ttlMaxMs) return undefined
   const supports: Record<string, unknown> = { evict, ttlMinMs, ttlMaxMs }
+  const optional = optionalNumbers.filter((name) => given[name] !== undefined)
+  if (!optional.every((name) => isDuration(given[name]))) return undefined
   for (const name of flags) supports[name] = given[name]
-  for (const name of optionalNumbers) if (isPositive(given[name])) supports[name] = given[name]
+  for (const name of optional) supports[name] = given[name]
   for (const name of optionalFlags) if (typeof given[name] === 'boolean') supports[name] = given[name]
   if (given['lifetime'] === 'connection') supports['lifetime'] = 'connection'
-  const polling = recordOf(given['pollingDefault'])
-  if (polling !== undefined) supports['pollingDefault'] = { ...polling, attempts: polling['attempts'] ?? Infinity }
+  if (given['pollingDefault'] !== undefined) {
+    const polling = pollingIn(recordOf(given['pollingDefault']))
+    if (polling === undefined) return undefined
+    supports['pollingDefault'] = polling
+  }
   return supports as unknown as Supports
+}
+
+/** How to ask again. JSON has no Infinity: null stands for it. */
+function pollingIn(given: Given | undefined): Backoff | undefined {
+  const { attempts, minMs, maxMs, factor, jitter } = given ?? {}
+  if (!isDuration(minMs) || !isDuration(maxMs) || minMs > maxMs) return undefined
+  if (!isNumber(factor, 1, 100) || !isNumber(jitter, 0, 1)) return undefined
+  if (attempts !== null && attempts !== undefined && !isNumber(attempts, 1, Number.MAX_SAFE_INTEGER)) return undefined
+  return { attempts: attempts ?? Infinity, minMs, maxMs, factor, jitter }
 }
 
 function isListedKey(value: unknown): value is ListedKey {
@@ -81,11 +103,20 @@ function isListedClaim(value: unknown): value is ListedClaim {
   if (claim === undefined || typeof claim['id'] !== 'string' || !isRunner(claim['runner'])) return false
   if (claim['state'] !== 'held' && claim['state'] !== 'waiting') return false
   if (claim['mode'] !== 'exclusive' && claim['mode'] !== 'shared') return false
-  return Number.isSafeInteger(claim['fence']) && timesListed.every((name) => typeof claim[name] === 'number')
+  return Number.isSafeInteger(claim['fence']) && timesListed.every((name) => Number.isFinite(claim[name]))
 }
 
-function isPositive(value: unknown): value is number {
-  return typeof value === 'number' && value > 0
+/** A number of something: JSON can say 1e999. */
+function isCount(value: unknown): value is number {
+  return isWithin(value, requestBounds.positive)
+}
+
+function isDuration(value: unknown): value is number {
+  return isNumber(value, Number.MIN_VALUE, yearMs)
+}
+
+function isNumber(value: unknown, least: number, most: number): value is number {
+  return typeof value === 'number' && value >= least && value <= most
 }
 
 function recordOf(value: unknown): Given | undefined {
