@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import type { Report } from '../../src/api/heartbeat/heartbeats.ts'
 import type { Lease, Locks } from '../../src/index.ts'
+import { faulty } from '../../src/testing/faults.ts'
 import { around } from '../support/around.ts'
 import { isSettled, locksBench, type LocksBench } from './support/bench-of-locks.ts'
 
@@ -34,6 +35,22 @@ describe('a lease', () => {
     expect((await locks.inspect('a'))?.holders[0]).toMatchObject({ renewalCount: expect.any(Number) as number })
     expect((await locks.stats()).counters['lock.heartbeat_renewed']).toBeGreaterThan(50)
     expect(lease.heldMs).toBe(60_000)
+  })
+
+  test('is renewed although a claim of the same lock is not answered', async () => {
+    const bench = locksBench()
+    bench.wrap = (driver) => faulty(driver, { hang: 1, only: ({ op }) => op === 'claim' && hangs })
+    let hangs = false
+    const locks = await bench.client()
+    const lease = await locks.acquire('a', { ttl: '3s' })
+    hangs = true
+    const second = locks.acquire('a', { ttl: '5m' })
+    second.catch(() => {})
+    await bench.advance(60_000)
+    expect(lease.held).toBe(true)
+    const released = lease.release()
+    await bench.advance(2000)
+    expect(await released).toEqual({ released: true })
   })
 
   test('trusts what another thread was told no longer than the shorter ttl that it has asked for meanwhile', async () => {
