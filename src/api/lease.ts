@@ -7,7 +7,7 @@ import { scopeOf, type Scope } from '../core/scope.ts'
 import type { Observer, Tenure } from '../core/tenure.ts'
 import { AwaitedRenewals } from './awaited-renewals.ts'
 import type { Client } from './client.ts'
-import { askedToLeave, lost, notHeld } from './lease-errors.ts'
+import { askedToLeave, lost, notHeld, notRenewed } from './lease-errors.ts'
 import { checkHeartbeat, type WaitOptions, type Terms } from './options.ts'
 import { Progress } from './progress.ts'
 import { proofOf, type LeaseProof } from './proof.ts'
@@ -120,12 +120,17 @@ export class Lease implements AsyncDisposable, Observer, RosterMember {
     return this.#loss
   }
 
-  /** Sets the end of the lease to now plus `ttl`, which stays in force. Rejects with NOT_HELD once it is over. */
+  /**
+   * Sets the end of the lease to now plus `ttl`, which stays in force. Rejects with NOT_HELD once the lease is over, or has
+   * been asked to leave.
+   */
   async renew(ttl?: Duration): Promise<void> {
     const ttlMs = ttl === undefined ? this.tenure.life.ttlMs : positiveMs(ttl, 'ttl')
     this.refuseUnlessHeld()
+    const { leaving, inFlight } = this.tenure.life
+    if (leaving !== undefined) throw askedToLeave(this, leaving)
     this.#renewing ??= new AwaitedRenewals()
-    const renewed = this.#renewing.next()
+    const renewed = this.#renewing.next(inFlight)
     const changed = ttlMs !== this.tenure.life.ttlMs
     this.tenure.renew(ttlMs)
     if (changed && this.heartbeating) this.tenure.renewElsewhere(this.#heartbeatMs)
@@ -256,9 +261,12 @@ export class Lease implements AsyncDisposable, Observer, RosterMember {
   observe(effect: Exclude<Effect, { type: 'send' }>): void {
     switch (effect.type) {
       case 'renewed':
+        if (effect.own) this.#renewing?.answered()
         return this.#onRenewed()
+      case 'answered-late':
+        return this.#renewing?.answered(notRenewed(this))
       case 'renewal-failed':
-        this.#renewing?.failed(() => effect.error)
+        if (effect.own) this.#renewing?.answered(effect.error ?? notRenewed(this))
         return this.#client.tell('renewal-failed', this, { error: effect.error, remainingMs: this.#trustedMs() })
       case 'jeopardy':
         return this.#client.tell('jeopardy', this, { reason: this.#why(effect.reason), remainingMs: effect.leftMs })
@@ -276,7 +284,6 @@ export class Lease implements AsyncDisposable, Observer, RosterMember {
 
   #onRenewed(): void {
     this.#renewals += 1
-    this.#renewing?.succeeded()
     const client = this.#client
     const progress = this.#progress
     if (progress?.isWanting(client.environment.now()) === true && this.heartbeating) {

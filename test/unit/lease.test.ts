@@ -53,6 +53,69 @@ describe('a lease', () => {
     expect(await released).toEqual({ released: true })
   })
 
+  test('renewed for another ttl while a heartbeat is under way, tells so when that ttl is in force', async () => {
+    const bench = locksBench()
+    const answers: (() => void)[] = []
+    let isHeld = false
+    bench.wrap = (driver) => ({
+      ...around(driver),
+      send: async (requests) => {
+        if (isHeld && requests[0]?.op === 'renew') await new Promise<void>((resolve) => answers.push(resolve))
+        return driver.send(requests)
+      },
+    })
+    const lease = await (await bench.client()).acquire('a', { ttl: '6s' })
+    isHeld = true
+    await bench.advance(2000)
+    expect(answers).toHaveLength(1)
+    const renewed = lease.renew('60s')
+    answers[0]?.()
+    await bench.advance(0)
+    expect(await isSettled(renewed)).toBe(false)
+    const later = lease.renew('30s')
+    answers[1]?.()
+    await renewed
+    expect(await isSettled(later), 'the last one is under way still').toBe(false)
+    expect(lease.remainingMs).toBeGreaterThan(20_000)
+    answers[2]?.()
+    await later
+  })
+
+  test('that was asked to leave is not renewed, and says so at once', async () => {
+    const bench = locksBench()
+    const [holder, other] = await Promise.all([bench.client(), bench.client()])
+    const lease = await holder.acquire('a', { ttl: '6s', heartbeat: 'manual' })
+    const waiting = other.acquire('a', { priority: 5, onConflict: 'preempt' })
+    await bench.advance(100)
+    await expect(lease.renew()).rejects.toMatchObject({ code: 'NOT_HELD' })
+    await expect(lease.renew('60s')).rejects.toMatchObject({ code: 'NOT_HELD' })
+    await lease.release()
+    await (await waiting).release()
+  })
+
+  test('answers whoever renews it, also when another thread is answered first', async () => {
+    const bench = locksBench()
+    let answer: (() => void) | undefined
+    bench.wrap = (driver) => ({
+      ...around(driver),
+      send: async (requests) => {
+        if (requests[0]?.op === 'renew') await new Promise<void>((resolve) => (answer = resolve))
+        return driver.send(requests)
+      },
+    })
+    const locks = await bench.client()
+    const { tell } = await startThread(locks)
+    const lease = await locks.acquire('a', { ttl: '30s' })
+    const { id, key } = lease.claim
+    const renewed = lease.renew()
+    await bench.advance(10)
+    const sent = { at: bench.environment.now(), ttlMs: 30_000 }
+    tell({ id, key, sent, standing: { state: 'held', fence: lease.fence, ttlMs: 30_000 } })
+    expect(await isSettled(renewed), 'that was not what was asked').toBe(false)
+    answer?.()
+    await renewed
+  })
+
   test('trusts what another thread was told no longer than the shorter ttl that it has asked for meanwhile', async () => {
     const { client, environment } = locksBench()
     const lease = await (await client()).acquire('a', { ttl: '30s' })

@@ -7,7 +7,9 @@ import { clearAway, lose, whyOver } from './ending.ts'
 import { copyOf, nothing, type Effect, type Event, type Life, type LifeDraft, type Stepped } from './state.ts'
 
 /** What there is to do after most renewals. */
-const renewal: readonly Effect[] = [{ type: 'renewed' }]
+const renewal: readonly Effect[] = [{ type: 'renewed', own: true }]
+const renewalElsewhere: readonly Effect[] = [{ type: 'renewed', own: false }]
+const lateAnswer: readonly Effect[] = [{ type: 'answered-late' }]
 
 /** A claim or a renewal was answered. */
 export function answered(life: Life, event: Extract<Event, { type: 'answer' }>): Stepped {
@@ -15,7 +17,7 @@ export function answered(life: Life, event: Extract<Event, { type: 'answer' }>):
   if (life.phase !== 'asking' && life.phase !== 'waiting' && life.phase !== 'held') return [life, nothing]
   // Older news: a later request has been answered already.
   const isOutdated = sentAt < life.sentAt
-  const stepped: Stepped = isOutdated ? [outdated(life, event), nothing] : landed(life, event)
+  const stepped = isOutdated ? outdated(life, event) : landed(life, event)
   const next = stepped[0]
   if (!next.askAgain || next.inFlight || (next.phase !== 'held' && next.phase !== 'waiting')) return stepped
   const asking = copyOf(next)
@@ -36,7 +38,7 @@ function landed(life: Life, event: Extract<Event, { type: 'answer' }>): Stepped 
       })
     case 'waiting':
       // A grant that was pushed meanwhile is newer than this.
-      return life.phase === 'held' ? [answeredTo(life, event), nothing] : queued(life, standing, event)
+      return life.phase === 'held' ? [answeredTo(life, event), lateAnswer] : queued(life, standing, event)
     case 'absent':
       return ended(life, standing)
     case 'unknown':
@@ -101,7 +103,7 @@ function renewed(
     next.nextAt = Infinity
   }
   if (at >= next.deadline) return lose(next, whyOver(next), undefined)
-  if (leaving === undefined) return [next, renewal]
+  if (leaving === undefined) return [next, event.elsewhere === true ? renewalElsewhere : renewal]
   if (life.leaving !== undefined) return [next, nothing]
   return [next, [{ type: 'leaving', reason: leaving, leftMs: next.deadline - at }]]
 }
@@ -153,7 +155,7 @@ function failed(life: Life, error: unknown, event: Extract<Event, { type: 'answe
   next.failures = failures
   next.lastError = error
   next.nextAt = event.at + pauseMs(backoff, failures, event.roll)
-  return [next, [{ type: 'renewal-failed', error }]]
+  return [next, [{ type: 'renewal-failed', error, own: event.elsewhere !== true }]]
 }
 
 /** Something was heard without asking. Only ever newer than what is known, or dropped. */
@@ -175,11 +177,24 @@ export function heard(life: Life, event: Extract<Event, { type: 'heard' }>): Ste
   return [asking, nothing]
 }
 
-function outdated(life: Life, event: Extract<Event, { type: 'answer' }>): Life {
-  const { standing, askedMs } = event
+/** A later request was answered before: the answer changes nothing, but whoever awaits it must be told. */
+function outdated(life: Life, event: Extract<Event, { type: 'answer' }>): Stepped {
+  const { standing, askedMs, elsewhere } = event
   const next = answeredTo(life, event)
   if (standing.state === 'unknown') next.doubtMs = Math.min(life.doubtMs ?? Infinity, askedMs)
-  return next
+  if (elsewhere === true || life.phase !== 'held' || life.leaving !== undefined) return [next, nothing]
+  switch (standing.state) {
+    case 'held':
+      return [next, renewal]
+    case 'waiting':
+      return [next, lateAnswer]
+    case 'absent':
+      // The store contradicts itself: its next answer counts.
+      next.askAgain = true
+      return [next, nothing]
+    case 'unknown':
+      return [next, [{ type: 'renewal-failed', error: standing.error, own: true }]]
+  }
 }
 
 /** What was asked here is no longer on its way; what another thread asks is none of our requests. */

@@ -120,8 +120,11 @@ export type Effect =
   | { readonly type: 'refused'; readonly standing: Extract<Standing, { state: 'absent' }> }
   /** Whether it was granted is not known; it is being released. */
   | { readonly type: 'failed'; readonly error: unknown }
-  | { readonly type: 'renewed' }
-  | { readonly type: 'renewal-failed'; readonly error: unknown }
+  /** `own`: a request of this thread was answered, and not one of the heartbeat thread. */
+  | { readonly type: 'renewed'; readonly own: boolean }
+  | { readonly type: 'renewal-failed'; readonly error: unknown; readonly own: boolean }
+  /** A request of this thread was answered with what was known already. */
+  | { readonly type: 'answered-late' }
   | { readonly type: 'jeopardy'; readonly reason: string; readonly leftMs: number }
   | { readonly type: 'leaving'; readonly reason: string; readonly leftMs: number }
   | { readonly type: 'lost'; readonly reason: string; readonly detail: string | undefined }
