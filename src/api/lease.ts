@@ -39,6 +39,8 @@ export class Lease implements AsyncDisposable, Observer, RosterMember {
   /** Set when the lock lives on without this lease. */
   #passedOn: 'converted' | 'handed-off' | undefined
   #successor: Lease | undefined
+  /** Whether a claim is under way that is to take this lease's place. @internal */
+  isConverting = false
   #tellReleased: ((result: ReleaseResult) => void) | undefined
   #renewing: AwaitedRenewals | undefined
 
@@ -229,6 +231,21 @@ export class Lease implements AsyncDisposable, Observer, RosterMember {
   /** The lease that came of this one by conversion, or this one. @internal */
   get latest(): Lease {
     return this.#successor?.latest ?? this
+  }
+
+  /**
+   * When the longest hold that was asked for is over, by this client's clock: it counts from the first grant, however often
+   * the lease is converted, and however long a conversion waits. @internal
+   */
+  get holdUntil(): number | undefined {
+    const { holdUntil, maxHoldMs } = this.terms
+    return holdUntil ?? (maxHoldMs === undefined ? undefined : this.#heldSince + maxHoldMs)
+  }
+
+  /** A claim of this ttl, which is to take this lease's place, is about to be sent; undefined: it has come to nothing. @internal */
+  converting(ttlMs: number | undefined): void {
+    this.isConverting = ttlMs !== undefined
+    this.tenure.converting(ttlMs)
   }
 
   /** @internal */

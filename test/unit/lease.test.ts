@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import type { Report } from '../../src/api/heartbeat/heartbeats.ts'
 import type { Lease, Locks } from '../../src/index.ts'
+import { durationMs } from '../../src/core/time/duration.ts'
 import { faulty } from '../../src/testing/faults.ts'
 import { around } from '../support/around.ts'
 import { isSettled, locksBench, type LocksBench } from './support/bench-of-locks.ts'
@@ -301,6 +302,27 @@ describe('a lease', () => {
     for (let steps = 0; steps < 300 && told.length === 0; steps += 1) await advance(100)
     expect(told).toEqual(['max-hold'])
   })
+
+  test.each([
+    ['3s', '20s', '1s'],
+    ['30s', '60s', '100ms'],
+    ['30s', '60s', '9s'],
+    ['30s', '12s', '4s'],
+  ] as const)(
+    'of %s is warned once of its longest hold, %s, however often renewed: every %s',
+    async (ttl, maxHold, every) => {
+      const { client, advance } = locksBench()
+      const locks = await client()
+      const told: { readonly reason: string; readonly remainingMs: number }[] = []
+      locks.on('jeopardy', ({ reason, remainingMs }) => told.push({ reason, remainingMs }))
+      await locks.acquire('a', { ttl, maxHold, heartbeat: every })
+      await advance(60_000)
+      expect(told.map(({ reason }) => reason)).toEqual(['max-hold'])
+      // A third of the lease before its end, but for the drift margin.
+      const lastsMs = Math.min(durationMs(ttl, 'ttl'), durationMs(maxHold, 'maxHold'))
+      expect(Math.abs((told[0]?.remainingMs ?? 0) - lastsMs / 3)).toBeLessThan(lastsMs / 20 + 10)
+    },
+  )
 
   test('with progress is renewed only while its holder gets on', async () => {
     const { client, advance } = locksBench()

@@ -2,7 +2,7 @@ import { pauseMs } from '../time/backoff.ts'
 import { trustedUntil } from '../time/deadline.ts'
 import type { Standing } from '../driver.ts'
 import { LeaseholdError } from '../errors.ts'
-import { boundOf, holderBeat, renewNow, waiterBeat } from './beat.ts'
+import { boundOf, dangerAt, holderBeat, renewNow, waiterBeat, withinHold } from './beat.ts'
 import { clearAway, lose, whyOver } from './ending.ts'
 import { copyOf, nothing, type Effect, type Event, type Life, type LifeDraft, type Stepped } from './state.ts'
 
@@ -53,7 +53,8 @@ function granted(
   at: number,
   lease: { readonly deadline: number; readonly inFlight: boolean },
 ): Stepped {
-  if (at >= lease.deadline) {
+  const deadline = withinHold(life, lease.deadline)
+  if (at >= deadline) {
     // The answer took as long as the lease: nobody must see this grant.
     const error = new LeaseholdError('UNAVAILABLE', `The store took ${Math.round(at - sentAt)} ms to answer.`, {
       reason: 'no-answer',
@@ -65,8 +66,8 @@ function granted(
   held.phase = 'held'
   held.grantSentAt = sentAt
   held.sentAt = sentAt
-  held.deadline = lease.deadline
-  held.dangerAt = Math.floor(lease.deadline - life.ttlMs / 3)
+  held.deadline = deadline
+  held.dangerAt = dangerAt(life, deadline, life.ttlMs)
   held.nextAt = leaving === undefined ? holderBeat(life, sentAt, at) : Infinity
   held.inFlight = lease.inFlight
   held.failures = 0
@@ -88,14 +89,14 @@ function renewed(
   const next = answeredTo(life, event)
   // One of our own is under way still, for a ttl that is no longer in force: it may have been less.
   const overtaken = next.inFlight && life.askAgain
-  const deadline = Math.min(trustedUntil(sentAt, lastsMs), overtaken ? life.deadline : Infinity)
+  const deadline = withinHold(life, Math.min(trustedUntil(sentAt, lastsMs), overtaken ? life.deadline : Infinity))
   next.sentAt = sentAt
   next.failures = 0
   next.lastError = undefined
   next.leaving = leaving
   if (leaving === undefined) {
     next.deadline = deadline
-    next.dangerAt = Math.floor(deadline - lastsMs / 3)
+    next.dangerAt = dangerAt(life, deadline, life.ttlMs)
     next.nextAt = holderBeat(life, sentAt, at)
   } else {
     // A holder that was asked to leave is promised no more than it has.

@@ -49,6 +49,8 @@ export interface Life {
   readonly leaving: string | undefined
   /** Whether another claim is to take this one's place. In doubt: the store no longer knows this one, so it may have. */
   readonly converting: 'no' | 'under way' | 'in doubt'
+  /** The longest hold of a lease that came of another by conversion. The store counts from the conversion's own grant. */
+  readonly hold: LongestHold | undefined
   /** It is no longer waited for: whatever is sent next asks the store to forget it, unless it is held. */
   readonly withdrawn: boolean
 }
@@ -78,6 +80,7 @@ export function copyOf(life: Life): LifeDraft {
     dangerAt: life.dangerAt,
     leaving: life.leaving,
     converting: life.converting,
+    hold: life.hold,
     withdrawn: life.withdrawn,
   }
 }
@@ -133,10 +136,17 @@ export type Effect =
 
 export type Stepped = readonly [Life, readonly Effect[]]
 
+/** Until when a claim may be held at most, and the shortest ttl that the store takes. */
+export interface LongestHold {
+  readonly until: number
+  readonly ttlMinMs: number
+}
+
 export interface LifeTerms {
   readonly heartbeatMs: number
   readonly polling: Backoff | undefined
   readonly spread: number
+  readonly hold?: LongestHold | undefined
 }
 
 /** Nothing to do. */
