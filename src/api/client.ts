@@ -59,6 +59,7 @@ export class Client {
   readonly #runnerName: HeldName | undefined
   readonly #listening: Disposable | undefined
   #closing: Promise<void> | undefined
+  #closed = false
 
   constructor(setup: {
     readonly driver: LockDriver
@@ -112,7 +113,7 @@ export class Client {
   }
 
   get closed(): boolean {
-    return this.#closing !== undefined
+    return this.#closed
   }
 
   refuseIfClosed(): void {
@@ -170,7 +171,14 @@ export class Client {
 
   /** Ends waiting, releases what is held, and lets go of the store. Repeatable. */
   close(): Promise<void> {
-    this.#closing ??= this.#close()
+    if (this.#closing !== undefined) return this.#closing
+    // Closed before anybody is told: a listener may ask for another lock, or close the client once more.
+    let settle: (closing: Promise<void>) => void = () => {}
+    this.#closing = new Promise((resolve) => {
+      settle = resolve
+    })
+    this.#closed = true
+    settle(this.#close())
     return this.#closing
   }
 

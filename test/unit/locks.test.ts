@@ -39,8 +39,8 @@ describe('options that only show to be bad when they are used', () => {
     ['run', (locks, options) => locks.run('a', options, () => {})],
     ['acquireAll', (locks, options) => locks.acquireAll(['a', 'b'], options)],
     ['read', (locks, options) => locks.readWrite('a').read(options)],
-    ['elect', async (locks, options) => locks.elect('a', options as object).campaign()],
-    ['claim', (locks, options) => locks.claim('a', '1', options as object)],
+    ['elect', async (locks, options) => locks.elect('a', options).campaign()],
+    ['claim', (locks, options) => locks.claim('a', '1', options)],
     ['once', (locks, options) => locks.once('a', { atMost: '1s', ...options } as never, () => {})],
     ['resume', async (locks, options) => locks.resume(await (await locks.acquire('resumed')).handOff(), options)],
   ]
