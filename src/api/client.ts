@@ -13,7 +13,7 @@ import type { HeartbeatThread, Office } from '../core/tenure.ts'
 import type { Report } from './heartbeat/heartbeats.ts'
 import type { Lease } from './lease.ts'
 import type { LockOrder } from './parties/lock-order.ts'
-import type { Logger } from './logger.ts'
+import { quietLogger, type Logger } from './logger.ts'
 import type { DeadlockWatch } from './parties/deadlock-watch.ts'
 import type { WaitOptions } from './options.ts'
 import { PartyBook } from './parties/party-book.ts'
@@ -78,7 +78,7 @@ export class Client {
     this.namespace = setup.namespace
     this.allowForce = setup.allowForce
     this.ways = setup.ways
-    this.#logger = setup.logger
+    this.#logger = setup.logger && quietLogger(setup.logger)
     this.#runnerName = setup.runnerName
     this.events = new Events((message) => this.log('warn', message))
     this.office = {
@@ -162,11 +162,7 @@ export class Client {
   }
 
   log(level: keyof Logger, message: string, details?: object): void {
-    try {
-      this.#logger?.[level](message, details)
-    } catch {
-      // A broken logger must not break a lock.
-    }
+    this.#logger?.[level](message, details)
   }
 
   /** Ends waiting, releases what is held, and lets go of the store. Repeatable. */

@@ -1,6 +1,7 @@
 import type { Sleeper } from '../../core/time/alarm.ts'
 import { positiveMs, type Duration } from '../../core/time/duration.ts'
 import { LeaseholdError, messageOf } from '../../core/errors.ts'
+import { callForeign } from '../../core/foreign-call.ts'
 import { checkOptions, type OptionNames } from '../../core/option-names.ts'
 import type { RosterMember } from '../../core/roster.ts'
 import { named, type Scope } from '../../core/scope.ts'
@@ -234,12 +235,9 @@ export class Election implements Sleeper, RosterMember, AsyncIterable<Leader | n
     listener: ((...given: Arguments) => unknown) | undefined,
     ...given: Arguments
   ): void {
-    const complain = (error: unknown) =>
-      this.#taker.client.log('warn', `A listener of ${this.scope.key} threw: ${messageOf(error)}`)
-    try {
-      Promise.resolve(listener?.(...given)).catch(complain)
-    } catch (error) {
-      complain(error)
-    }
+    callForeign(
+      () => listener?.(...given),
+      (error) => this.#taker.client.log('warn', `A listener of ${this.scope.key} threw: ${messageOf(error)}`),
+    )
   }
 }
