@@ -8,6 +8,7 @@ import { Events, type EventName, type LockEvents } from '../core/events.ts'
 import { IdTable } from '../core/id-table.ts'
 import { Roster } from '../core/roster.ts'
 import { describeScope, type Scope } from '../core/scope.ts'
+import { checkedNews } from '../core/standing-check.ts'
 import type { HeldName } from '../core/machine/runner-name.ts'
 import type { HeartbeatThread, Office } from '../core/tenure.ts'
 import type { Report } from './heartbeat/heartbeats.ts'
@@ -89,7 +90,12 @@ export class Client {
       waiters: new Roster(),
       thread: undefined,
     }
-    this.#listening = driver.listen?.((_key, id, news) => this.office.tenures.get(id)?.hear(news))
+    this.#listening = driver.listen?.((_key, id, news) => this.#hear(id, news))
+  }
+
+  /** Notifications come from outside: a bad one must neither throw at the driver nor harm a claim. */
+  #hear(id: unknown, news: unknown): void {
+    if (typeof id === 'string') this.office.tenures.get(id)?.hear(checkedNews(news))
   }
 
   /** Renews from another thread from now on. */
@@ -98,7 +104,7 @@ export class Client {
       const tenure = this.office.tenures.get(report.id)
       if ('settledMs' in report) return tenure?.settledElsewhere(report.settledMs)
       const { sent, standing } = report
-      if (sent === undefined) tenure?.hear(standing)
+      if (sent === undefined) tenure?.hear(checkedNews(standing))
       else tenure?.renewedElsewhere(standing, sent.at, sent.ttlMs)
     })
   }

@@ -1,6 +1,8 @@
+import { inspect } from 'node:util'
 import type { LockDriver, Request, Standing } from './driver.ts'
 import type { Environment, Timer } from './time/environment.ts'
 import { clientClosed, LeaseholdError } from './errors.ts'
+import { isStanding } from './standing-check.ts'
 
 /** Whoever made a request. `answered` is called once, with the times just before it was sent and when the answer came. */
 export interface Requester {
@@ -326,21 +328,10 @@ function unlessWhole(standings: readonly Standing[], batch: readonly Pending[]):
 
 /** A driver is somebody else's code: what it answers is looked at before it is believed. */
 function checked(standing: Standing | null | undefined): Standing {
-  if (standing === undefined || standing === null) return { state: 'unknown', error: malformed('nothing') }
-  switch (standing.state) {
-    case 'held':
-      if (Number.isSafeInteger(standing.fence) && standing.fence > 0 && standing.ttlMs >= 0) return standing
-      break
-    case 'waiting':
-      if (standing.ahead >= 0 && standing.ttlMs >= 0 && standing.againMs >= 0) return standing
-      break
-    case 'absent':
-      if (typeof standing.reason === 'string') return standing
-      break
-    case 'unknown':
-      return standing
-  }
-  return { state: 'unknown', error: malformed(JSON.stringify(standing)) }
+  if (isStanding(standing)) return standing
+  const shown =
+    standing === undefined || standing === null ? 'nothing' : inspect(standing, { depth: 1, breakLength: Infinity })
+  return { state: 'unknown', error: malformed(shown) }
 }
 
 function malformed(what: string): LeaseholdError {

@@ -53,7 +53,10 @@ describe.each(broken)('what %s', (_how, fails) => {
     const warnings: string[] = []
     const logger: Logger = { debug() {}, info() {}, warn: (message) => void warnings.push(message) }
     const locks = await createLocks({ driver: memory(), logger })
-    const election = locks.elect('boss', { onElected: fails, onDeposed: fails })
+    const election = locks.elect('boss', {
+      onElected: () => fails() as undefined,
+      onDeposed: () => fails() as undefined,
+    })
     await election.campaign()
     await election.resign()
     await turns()

@@ -2,7 +2,7 @@ import { pauseMs } from '../time/backoff.ts'
 import { trustedUntil } from '../time/deadline.ts'
 import type { Standing } from '../driver.ts'
 import { LeaseholdError } from '../errors.ts'
-import { boundOf, dangerAt, holderBeat, renewNow, waiterBeat, withinHold } from './beat.ts'
+import { boundOf, dangerAt, holderBeat, renewNow, trustAtMost, waiterBeat, withinHold } from './beat.ts'
 import { clearAway, lose, whyOver } from './ending.ts'
 import { copyOf, nothing, type Effect, type Event, type Life, type LifeDraft, type Stepped } from './state.ts'
 
@@ -167,9 +167,11 @@ export function heard(life: Life, event: Extract<Event, { type: 'heard' }>): Ste
   if (news.state === 'absent') return ended(life, news)
   if (news.state !== 'held') return [life, nothing]
   if (life.phase === 'held') return heardLeaving(life, news, at)
-  // However late the news: the grant came after our last request, and its lease ends when that request said.
+  // However late the news: the grant came after our last request, and its lease ends when that request said. What the
+  // news say is left can only make that less: they may have been on their way for any time.
   const { maxHoldMs } = life.claim
-  const deadline = Math.min(life.deadline, maxHoldMs === undefined ? Infinity : trustedUntil(life.sentAt, maxHoldMs))
+  const longest = maxHoldMs === undefined ? Infinity : trustedUntil(life.sentAt, maxHoldMs)
+  const deadline = Math.min(life.deadline, trustedUntil(at, news.ttlMs), longest)
   if (deadline - at > life.ttlMs / 3) return granted(life, news, life.sentAt, at, { deadline, inFlight: life.inFlight })
   // Little of it may be left: renew first, and tell the owner when that is answered.
   if (life.phase !== 'asking') return renewNow(life, at)
@@ -214,5 +216,6 @@ function heardLeaving(life: Life, news: Extract<Standing, { state: 'held' }>, at
   const leaving = copyOf(life)
   leaving.leaving = news.leaving
   leaving.nextAt = Infinity
-  return [leaving, [{ type: 'leaving', reason: news.leaving, leftMs: life.deadline - at }]]
+  trustAtMost(leaving, news.ttlMs, at)
+  return [leaving, [{ type: 'leaving', reason: news.leaving, leftMs: Math.max(0, leaving.deadline - at) }]]
 }

@@ -1,5 +1,6 @@
 import type { KeyPage, ListedClaim, ListedKey, Standing, Supports } from '../../core/driver.ts'
-import { fromWireStanding, isRunner } from '../../core/wire/wire-standing.ts'
+import { isRunner } from '../../core/standing-check.ts'
+import { fromWireStanding } from '../../core/wire/wire-standing.ts'
 
 /** What a server says of its store. */
 export interface StoreDescription {
