@@ -1,5 +1,5 @@
 import { adaptivePolling } from '../core/time/backoff.ts'
-import type { AbsentReason, Claim, Mode } from '../core/driver.ts'
+import type { AbsentReason, Claim, Mode, Runner } from '../core/driver.ts'
 import { spreadOf, type LifeTerms } from '../core/life.ts'
 import { claimant } from '../core/runner.ts'
 import { storeKey, type Scope } from '../core/scope.ts'
@@ -70,6 +70,7 @@ class Acquisition extends Waiter {
   readonly #acquired: (lease: Lease) => void
   readonly #missed: (missed: Missed) => void
   readonly #key: string
+  readonly #runner: Runner
   #contended = false
 
   constructor(
@@ -92,15 +93,18 @@ class Acquisition extends Waiter {
     this.#acquired = acquired
     this.#missed = missed
     this.#key = storeKey(client.namespace, scope.key)
+    // Here, where it may throw: nobody waits yet.
+    this.#runner = claimant(client.runner, terms.party, terms.metadata)
     this.terms = {
       heartbeatMs: client.ownHeartbeatMs(terms.heartbeatMs, terms.ttlMs),
       polling: driver.supports.push ? undefined : (driver.supports.pollingDefault ?? adaptivePolling),
       spread: spreadOf(environment.random()),
+      hold: terms.holdUntil === undefined ? undefined : { until: terms.holdUntil, ttlMinMs: driver.supports.ttlMinMs },
     }
   }
 
   protected newClaim(): Claim {
-    const { priority, evict, staleMs, ttlMs, graceMs, maxHoldMs, detached, party, metadata } = this.#terms
+    const { priority, evict, staleMs, ttlMs, graceMs, maxHoldMs, detached } = this.#terms
     const { mode, limit, replaces } = this.#sharing
     const { range } = this.#scope
     const claim: Claim = {
@@ -111,7 +115,7 @@ class Acquisition extends Waiter {
       wait: this.#mayQueue,
       ttlMs,
       graceMs,
-      runner: claimant(this.#client.runner, party, metadata),
+      runner: this.#runner,
     }
     // Most want none of these, and a claim is kept for as long as it is held.
     const wantsNone = limit === undefined && range === undefined && evict === undefined && maxHoldMs === undefined

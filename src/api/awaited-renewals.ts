@@ -1,27 +1,39 @@
-/** Callers of `lease.renew` that have no answer yet. */
-export class AwaitedRenewals {
-  #callers: { readonly resolve: () => void; readonly reject: (error: unknown) => void }[] | undefined
+interface Caller {
+  readonly resolve: () => void
+  readonly reject: (error: unknown) => void
+}
 
-  /** Resolves with the next renewal that goes through. */
-  next(): Promise<void> {
+/** Callers of `lease.renew` that have no answer yet: each gets the answer to a request that was sent after the call. */
+export class AwaitedRenewals {
+  /** Callers whose request is under way. */
+  #sent: Caller[] = []
+  /** Callers whose request follows the one under way. */
+  #next: Caller[] = []
+
+  /** Settles with the answer to the next request, or to the one after it if a request is under way already. */
+  next(isUnderWay: boolean): Promise<void> {
     return new Promise((resolve, reject) => {
-      this.#callers ??= []
-      this.#callers.push({ resolve, reject })
+      const callers = isUnderWay ? this.#next : this.#sent
+      callers.push({ resolve, reject })
     })
   }
 
-  succeeded(): void {
-    for (const { resolve } of this.#take()) resolve()
+  /** The request under way was answered: with an error, or it went through. */
+  answered(error?: unknown): void {
+    const callers = this.#sent
+    this.#sent = this.#next
+    this.#next = []
+    for (const { resolve, reject } of callers) {
+      if (error === undefined) resolve()
+      else reject(error)
+    }
   }
 
-  /** The error is made only if somebody awaits it. */
+  /** No request of this lease will be answered any more. The error is made only if somebody awaits it. */
   failed(error: () => unknown): void {
-    for (const { reject } of this.#take()) reject(error())
-  }
-
-  #take() {
-    const callers = this.#callers ?? []
-    this.#callers = undefined
-    return callers
+    const callers = [...this.#sent, ...this.#next]
+    this.#sent = []
+    this.#next = []
+    for (const { reject } of callers) reject(error())
   }
 }

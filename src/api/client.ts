@@ -8,12 +8,13 @@ import { Events, type EventName, type LockEvents } from '../core/events.ts'
 import { IdTable } from '../core/id-table.ts'
 import { Roster } from '../core/roster.ts'
 import { describeScope, type Scope } from '../core/scope.ts'
+import { checkedNews } from '../core/standing-check.ts'
 import type { HeldName } from '../core/machine/runner-name.ts'
 import type { HeartbeatThread, Office } from '../core/tenure.ts'
 import type { Report } from './heartbeat/heartbeats.ts'
 import type { Lease } from './lease.ts'
 import type { LockOrder } from './parties/lock-order.ts'
-import type { Logger } from './logger.ts'
+import { quietLogger, type Logger } from './logger.ts'
 import type { DeadlockWatch } from './parties/deadlock-watch.ts'
 import type { WaitOptions } from './options.ts'
 import { PartyBook } from './parties/party-book.ts'
@@ -59,6 +60,7 @@ export class Client {
   readonly #runnerName: HeldName | undefined
   readonly #listening: Disposable | undefined
   #closing: Promise<void> | undefined
+  #closed = false
 
   constructor(setup: {
     readonly driver: LockDriver
@@ -77,7 +79,7 @@ export class Client {
     this.namespace = setup.namespace
     this.allowForce = setup.allowForce
     this.ways = setup.ways
-    this.#logger = setup.logger
+    this.#logger = setup.logger && quietLogger(setup.logger)
     this.#runnerName = setup.runnerName
     this.events = new Events((message) => this.log('warn', message))
     this.office = {
@@ -88,7 +90,12 @@ export class Client {
       waiters: new Roster(),
       thread: undefined,
     }
-    this.#listening = driver.listen?.((_key, id, news) => this.office.tenures.get(id)?.hear(news))
+    this.#listening = driver.listen?.((_key, id, news) => this.#hear(id, news))
+  }
+
+  /** Notifications come from outside: a bad one must neither throw at the driver nor harm a claim. */
+  #hear(id: unknown, news: unknown): void {
+    if (typeof id === 'string') this.office.tenures.get(id)?.hear(checkedNews(news))
   }
 
   /** Renews from another thread from now on. */
@@ -97,7 +104,7 @@ export class Client {
       const tenure = this.office.tenures.get(report.id)
       if ('settledMs' in report) return tenure?.settledElsewhere(report.settledMs)
       const { sent, standing } = report
-      if (sent === undefined) tenure?.hear(standing)
+      if (sent === undefined) tenure?.hear(checkedNews(standing))
       else tenure?.renewedElsewhere(standing, sent.at, sent.ttlMs)
     })
   }
@@ -112,7 +119,7 @@ export class Client {
   }
 
   get closed(): boolean {
-    return this.#closing !== undefined
+    return this.#closed
   }
 
   refuseIfClosed(): void {
@@ -161,16 +168,19 @@ export class Client {
   }
 
   log(level: keyof Logger, message: string, details?: object): void {
-    try {
-      this.#logger?.[level](message, details)
-    } catch {
-      // A broken logger must not break a lock.
-    }
+    this.#logger?.[level](message, details)
   }
 
   /** Ends waiting, releases what is held, and lets go of the store. Repeatable. */
   close(): Promise<void> {
-    this.#closing ??= this.#close()
+    if (this.#closing !== undefined) return this.#closing
+    // Closed before anybody is told: a listener may ask for another lock, or close the client once more.
+    let settle: (closing: Promise<void>) => void = () => {}
+    this.#closing = new Promise((resolve) => {
+      settle = resolve
+    })
+    this.#closed = true
+    settle(this.#close())
     return this.#closing
   }
 

@@ -30,10 +30,12 @@ export function replaceLease(
   waitMs: number,
 ): Promise<Lease> {
   const { signal, ...changed } = changes
+  const { holdUntil } = lease
   const terms: Terms = {
     ...lease.terms,
     ...lease.renewal,
-    maxHoldMs: leftToHold(lease),
+    maxHoldMs: holdUntil === undefined ? undefined : Math.max(1, Math.floor(holdUntil - client.environment.now())),
+    holdUntil,
     evict: undefined,
     // How often the lease itself was asked for does not bound what comes of it: `wait` alone does.
     patience: { ...lease.terms.patience, queueMs: undefined, signal },
@@ -41,28 +43,31 @@ export function replaceLease(
   }
   return new Promise((resolve, reject) => {
     if (lease.entries > 1) throw invalid(lease, 'was entered more than once. Leave it as often before converting it')
-    lease.tenure.converting(terms.ttlMs)
-    pursue(
-      client,
-      lease.scope,
-      { ...sharing, replaces: lease.claim.id },
-      terms,
-      waitMs,
-      (converted) => {
-        lease.passOn('converted', converted)
-        resolve(converted)
-      },
-      (missed) => {
-        lease.tenure.converting(undefined)
-        conversionRefusal(client, lease, missed, terms).then(reject, reject)
-      },
-    )
+    // Of two conversions the store would refuse one, and the claim must know of the other all the same.
+    if (lease.isConverting) throw invalid(lease, 'is being converted already. Await that, or abort it by its signal')
+    lease.converting(terms.ttlMs)
+    try {
+      pursue(
+        client,
+        lease.scope,
+        { ...sharing, replaces: lease.claim.id },
+        terms,
+        waitMs,
+        (converted) => {
+          lease.passOn('converted', converted)
+          resolve(converted)
+        },
+        (missed) => {
+          lease.converting(undefined)
+          conversionRefusal(client, lease, missed, terms).then(reject, reject)
+        },
+      )
+    } catch (error) {
+      // Nothing was asked for.
+      lease.converting(undefined)
+      reject(error)
+    }
   })
-}
-
-/** The longest hold counts from the first grant, however often the lease is converted. */
-function leftToHold({ terms, heldMs }: Lease): number | undefined {
-  return terms.maxHoldMs === undefined ? undefined : Math.max(1, Math.floor(terms.maxHoldMs - heldMs))
 }
 
 /** Reasons that say: what was to be converted is no more. */

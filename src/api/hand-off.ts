@@ -58,6 +58,8 @@ export function resume(client: Client, proof: LeaseProof, terms: Terms): Promise
     }
     const { key, id } = proof
     refuseSecondUse(client, proof)
+    // Before anything is sent: bad metadata throws.
+    const claim = claimOf(client, proof, terms)
     client.resuming.add(id)
     renewDetached(client, key, id, terms.ttlMs, (standing, sentAt, at) => {
       client.resuming.delete(id)
@@ -77,7 +79,7 @@ export function resume(client: Client, proof: LeaseProof, terms: Terms): Promise
         spread: spreadOf(client.environment.random()),
         doubtMs: doubtMs === Infinity ? undefined : doubtMs,
       }
-      const tenure = Tenure.resume(client.office, claimOf(client, proof, terms), lifeTerms, standing, sentAt, at)
+      const tenure = Tenure.resume(client.office, claim, lifeTerms, standing, sentAt, at)
       if (tenure === undefined) return reject(notHeld(proof))
       const lease = new Lease(client, tenure, { ...terms, graceMs: graceOf(proof, terms) }, standing.fence, at)
       client.tell('acquired', lease, { waitMs: at - sentAt, attempts: 1 })

@@ -31,6 +31,14 @@ export function askedToLeave(lease: Told, reason: string): LeaseholdError {
   return new LeaseholdError('NOT_HELD', `${nameOf(lease)} was asked to leave: ${reason}.`, detailsOf(lease))
 }
 
+/** For a renewal whose answer says nothing of it. */
+export function notRenewed(lease: Told): LeaseholdError {
+  return new LeaseholdError('UNAVAILABLE', `${nameOf(lease)} may not have been renewed. Renew it again.`, {
+    ...detailsOf(lease),
+    reason: 'no-answer',
+  })
+}
+
 /** What a lease is lost with. */
 export function lost(lease: Told, reason: string, detail: string | undefined, ttlMs: number): LeaseholdError {
   const why = detail === undefined ? reason : `${reason}: ${detail}`

@@ -7,7 +7,7 @@ import { scopeOf, type Scope } from '../core/scope.ts'
 import type { Observer, Tenure } from '../core/tenure.ts'
 import { AwaitedRenewals } from './awaited-renewals.ts'
 import type { Client } from './client.ts'
-import { askedToLeave, lost, notHeld } from './lease-errors.ts'
+import { askedToLeave, lost, notHeld, notRenewed } from './lease-errors.ts'
 import { renewalMs } from './lease-limits.ts'
 import { checkHeartbeat, type WaitOptions, type Terms } from './options.ts'
 import { Progress } from './progress.ts'
@@ -40,6 +40,8 @@ export class Lease implements AsyncDisposable, Observer, RosterMember {
   /** Set when the lock lives on without this lease. */
   #passedOn: 'converted' | 'handed-off' | undefined
   #successor: Lease | undefined
+  /** Whether a claim is under way that is to take this lease's place. @internal */
+  isConverting = false
   #tellReleased: ((result: ReleaseResult) => void) | undefined
   #renewing: AwaitedRenewals | undefined
 
@@ -121,12 +123,17 @@ export class Lease implements AsyncDisposable, Observer, RosterMember {
     return this.#loss
   }
 
-  /** Sets the end of the lease to now plus `ttl`, which stays in force. Rejects with NOT_HELD once it is over. */
+  /**
+   * Sets the end of the lease to now plus `ttl`, which stays in force. Rejects with NOT_HELD once the lease is over, or has
+   * been asked to leave.
+   */
   async renew(ttl?: Duration): Promise<void> {
     const ttlMs = renewalMs(ttl, this.tenure.life, this.#client.driver.supports)
     this.refuseUnlessHeld()
+    const { leaving, inFlight } = this.tenure.life
+    if (leaving !== undefined) throw askedToLeave(this, leaving)
     this.#renewing ??= new AwaitedRenewals()
-    const renewed = this.#renewing.next()
+    const renewed = this.#renewing.next(inFlight)
     const changed = ttlMs !== this.tenure.life.ttlMs
     this.tenure.renew(ttlMs)
     if (changed && this.heartbeating) this.tenure.renewElsewhere(this.#heartbeatMs)
@@ -227,6 +234,21 @@ export class Lease implements AsyncDisposable, Observer, RosterMember {
     return this.#successor?.latest ?? this
   }
 
+  /**
+   * When the longest hold that was asked for is over, by this client's clock: it counts from the first grant, however often
+   * the lease is converted, and however long a conversion waits. @internal
+   */
+  get holdUntil(): number | undefined {
+    const { holdUntil, maxHoldMs } = this.terms
+    return holdUntil ?? (maxHoldMs === undefined ? undefined : this.#heldSince + maxHoldMs)
+  }
+
+  /** A claim of this ttl, which is to take this lease's place, is about to be sent; undefined: it has come to nothing. @internal */
+  converting(ttlMs: number | undefined): void {
+    this.isConverting = ttlMs !== undefined
+    this.tenure.converting(ttlMs)
+  }
+
   /** @internal */
   refuseUnlessHeld(): void {
     if (!this.held) throw this.#notHeld()
@@ -257,9 +279,12 @@ export class Lease implements AsyncDisposable, Observer, RosterMember {
   observe(effect: Exclude<Effect, { type: 'send' }>): void {
     switch (effect.type) {
       case 'renewed':
+        if (effect.own) this.#renewing?.answered()
         return this.#onRenewed()
+      case 'answered-late':
+        return this.#renewing?.answered(notRenewed(this))
       case 'renewal-failed':
-        this.#renewing?.failed(() => effect.error)
+        if (effect.own) this.#renewing?.answered(effect.error ?? notRenewed(this))
         return this.#client.tell('renewal-failed', this, { error: effect.error, remainingMs: this.#trustedMs() })
       case 'jeopardy':
         return this.#client.tell('jeopardy', this, { reason: this.#why(effect.reason), remainingMs: effect.leftMs })
@@ -277,7 +302,6 @@ export class Lease implements AsyncDisposable, Observer, RosterMember {
 
   #onRenewed(): void {
     this.#renewals += 1
-    this.#renewing?.succeeded()
     const client = this.#client
     const progress = this.#progress
     if (progress?.isWanting(client.environment.now()) === true && this.heartbeating) {

@@ -84,6 +84,8 @@ export interface Terms {
   readonly patience: Patience
   readonly priority: number
   readonly maxHoldMs: number | undefined
+  /** Of a conversion: when the longest hold of the lease it came of is over, by the client's clock. */
+  readonly holdUntil?: number | undefined
   readonly graceMs: number
   readonly progressMs: number | undefined
   /** Refuse rather than queue. */
@@ -145,11 +147,19 @@ export function checkAcquireOptions(options: AcquireOptions, whose: string): voi
 /** Refuses what does not say how long to wait. */
 export function checkWaitOptions(options: WaitOptions, whose: string): void {
   checkOptions(options, waitNames, whose, noTimeout)
+  checkSignal(options.signal)
+}
+
+/** By what is used of it: a signal may be of another library, or another realm. */
+function checkSignal(signal: unknown): void {
+  if (signal === undefined || typeof (signal as AbortSignal | null)?.addEventListener === 'function') return
+  throw invalid('signal is no AbortSignal. Pass the signal of an AbortController.')
 }
 
 /** Checks options against each other and against what the store can do. */
 export function resolveOptions(options: AcquireOptions, supports: Supports, allowForce: boolean): Terms {
   checkAcquireOptions(options, 'acquire')
+  checkSignal(options.signal)
   const { ttlMs, heartbeatMs } = leaseTimes(options, supports)
   const strategy = options.onConflict ?? 'wait'
   if (!Object.hasOwn(evictRules, strategy)) {

@@ -1,5 +1,5 @@
 import type { LockDriver, Request, Standing } from './driver.ts'
-import type { Environment } from './time/environment.ts'
+import type { Environment, Timer } from './time/environment.ts'
 import { clientClosed, type LeaseholdError } from './errors.ts'
 import { errorOf, faultOf, type Fault } from './limits.ts'
 import { checkedAnswer, malformed } from './limits/answers.ts'
@@ -13,6 +13,10 @@ interface Pending {
   readonly key: string
   readonly request: Request
   readonly requester: Requester
+  /** Counts the requests of a batcher, in the order asked. */
+  readonly number: number
+  /** When a request that is held back may go ahead of what its key has under way; -1: not held back, or a claim. */
+  overtakesAt: number
 }
 
 /** A request that is not sent, because it is out of limits. */
@@ -23,7 +27,7 @@ interface Refused extends Pending {
 /** What one `send` is made of, in order of its keys. */
 interface Batch {
   readonly pending: readonly Pending[]
-  /** Whether its keys are known to be busy. */
+  /** Whether its keys are in `#busy`. */
   listed: boolean
 }
 
@@ -31,11 +35,20 @@ interface Batch {
 const requestsPerBatchMax = 500
 /** So many are sent in the middle of a turn: the store is at work on them while the next are made. */
 const requestsWorthStarting = 250
+/** The longest that a request is held back by requests of other claims of its key. */
+const heldBackMaxMs = 1000
 
 /**
  * Gathers what one turn of the event loop asks for and sends it in one `send`, sorted by key; if it is very much, in
- * several. While a key has a request under way nothing more is sent for it, so that requests arrive in order whatever
- * connections the driver uses. A request that is out of the store's limits is refused here and never sent.
+ * several. Requests arrive in order whatever connections the driver uses: while a key has a request under way, the next
+ * one for that key is held back.
+ *
+ * A request that the store does not answer must not cost other claims of its key their leases. So a renewal or a release
+ * is held back only for a part of its lease (`overtakesAt`). Then it is sent beside what is under way, unless that is a
+ * request of the same claim: the requests of one claim always arrive in order. Claims never overtake, so that those of one
+ * key keep their places.
+ *
+ * A request that is out of the store's limits is refused here and never sent.
  */
 export class Batcher {
   readonly #driver: Pick<LockDriver, 'send' | 'supports'>
@@ -49,7 +62,15 @@ export class Batcher {
   #underWay = 0
   /** Batches under way whose keys are not in `#busy` yet. */
   #unlisted: Batch[] = []
+  /** Batches under way whose keys are in `#busy`. */
+  #listed: Batch[] = []
+  /** How many batches more than one are under way for a key. Empty but for stores that do not answer. */
+  readonly #overtaken = new Map<string, number>()
+  #overtaking: Timer | undefined
+  #overtakingAt = Infinity
+  #numbers = 0
   #awaitingIdle: (() => void)[] = []
+  #awaitingAnswers: (() => void)[] = []
   #closed = false
 
   constructor(driver: Pick<LockDriver, 'send' | 'supports'>, environment: Environment) {
@@ -59,8 +80,9 @@ export class Batcher {
 
   /** Sends the request with the next batch its key allows. It is never answered before this returns. */
   submit(request: Request, requester: Requester): void {
+    this.#numbers += 1
+    const pending = { key: keyOf(request), request, requester, number: this.#numbers, overtakesAt: -1 }
     const fault = faultOf(request, this.#driver.supports)
-    const pending = { key: keyOf(request), request, requester }
     if (fault !== undefined) {
       this.#refused.push({ ...pending, fault })
       return this.#flushSoon()
@@ -80,9 +102,18 @@ export class Batcher {
     }
   }
 
+  /** Resolves when every request of the key that was submitted before this call has been answered. */
+  async keyAnswered(key: string): Promise<void> {
+    const last = this.#numbers
+    while (this.#isUnanswered(key, last)) {
+      await new Promise<void>((resolve) => this.#awaitingAnswers.push(resolve))
+    }
+  }
+
   /** Sends nothing more. Whoever asks for something is told that its outcome is not known. */
   close(): void {
     this.#closed = true
+    this.#disarm()
   }
 
   #flushSoon(): void {
@@ -120,6 +151,7 @@ export class Batcher {
     const at = this.#environment.now()
     const standing: Standing = { state: 'unknown', error: clientClosed() }
     for (const { request, requester } of gathered) requester.answered(request, standing, Math.floor(at), at)
+    for (const tell of this.#awaitingAnswers.splice(0)) tell()
     this.#tellIfIdle()
   }
 
@@ -127,6 +159,7 @@ export class Batcher {
   #freeAmong(gathered: readonly Pending[]): Pending[] {
     for (const batch of this.#unlisted) {
       batch.listed = true
+      this.#listed.push(batch)
       for (const { key } of batch.pending) this.#busy.set(key, undefined)
     }
     this.#unlisted = []
@@ -138,13 +171,70 @@ export class Batcher {
     if (waiting !== undefined) waiting.push(pending)
     else if (this.#busy.has(pending.key)) this.#busy.set(pending.key, [pending])
     else return true
+    const { request } = pending
+    if (request.op !== 'claim') {
+      // Whole milliseconds: requests of one turn are looked at together.
+      pending.overtakesAt = Math.ceil(this.#environment.now() + heldBackMs(request))
+      this.#overtakeAt(pending.overtakesAt)
+    }
     return false
   }
 
-  #send(pending: readonly Pending[]): void {
-    const batch: Batch = { pending, listed: false }
+  #overtakeAt(at: number): void {
+    if (at >= this.#overtakingAt || this.#closed) return
+    this.#disarm()
+    this.#overtakingAt = at
+    this.#overtaking = this.#environment.timer(at - this.#environment.now(), this.#overtake)
+  }
+
+  #disarm(): void {
+    this.#overtaking?.cancel()
+    this.#overtaking = undefined
+    this.#overtakingAt = Infinity
+  }
+
+  /** Sends what has been held back for long enough and follows no unanswered request of its own claim. */
+  readonly #overtake = (): void => {
+    this.#disarm()
+    const now = this.#environment.now()
+    const unanswered = new Set<string>()
+    for (const { pending } of this.#listed) for (const { request } of pending) unanswered.add(claimIdOf(request))
+    const ready: Pending[] = []
+    let nextAt = Infinity
+    for (const [key, waiting] of this.#busy) {
+      if (waiting === undefined) continue
+      const stay = waiting.filter((pending) => {
+        const id = claimIdOf(pending.request)
+        if (pending.overtakesAt > now) nextAt = Math.min(nextAt, pending.overtakesAt)
+        else if (pending.overtakesAt >= 0 && !unanswered.has(id)) {
+          ready.push(pending)
+          return false
+        }
+        unanswered.add(id)
+        return true
+      })
+      if (stay.length < waiting.length) this.#busy.set(key, stay.length === 0 ? undefined : stay)
+    }
+    if (nextAt < Infinity) this.#overtakeAt(nextAt)
+    ready.sort(byKey)
+    for (const pending of split(ready)) this.#send(pending, true)
+  }
+
+  /** Whether a request of the key that is not younger than number `last` has no answer yet. */
+  #isUnanswered(key: string, last: number): boolean {
+    const isIt = (pending: Pending): boolean => pending.key === key && pending.number <= last
+    if (this.#gathered.some(isIt) || this.#busy.get(key)?.some(isIt) === true) return true
+    return [this.#unlisted, this.#listed].some((batches) => batches.some(({ pending }) => pending.some(isIt)))
+  }
+
+  /** `overtaking`: other batches under way have the same keys. */
+  #send(pending: readonly Pending[], overtaking = false): void {
+    const batch: Batch = { pending, listed: overtaking }
     const requests = pending.map(({ request }) => request)
-    this.#unlisted.push(batch)
+    if (overtaking) {
+      this.#listed.push(batch)
+      for (const key of keysOf(batch)) this.#overtaken.set(key, (this.#overtaken.get(key) ?? 0) + 1)
+    } else this.#unlisted.push(batch)
     this.#underWay += 1
     // Start the clock before sending: a slow reply must shorten the lease we trust. So does rounding down.
     const sentAt = Math.floor(this.#environment.now())
@@ -169,9 +259,8 @@ export class Batcher {
     const error = failure ?? unlessWhole(standings, pending)
     this.#underWay -= 1
     const at = this.#environment.now()
-    if (batch.listed) for (const { key } of pending) this.#free(key)
-    else if (this.#unlisted.at(-1) === batch) this.#unlisted.pop()
-    else this.#unlisted.splice(this.#unlisted.indexOf(batch), 1)
+    takeOut(batch.listed ? this.#listed : this.#unlisted, batch)
+    if (batch.listed) for (const key of keysOf(batch)) this.#free(key)
     for (let index = 0; index < pending.length; index += 1) {
       const { request, requester } = pending[index] as Pending
       const standing: Standing =
@@ -180,6 +269,7 @@ export class Batcher {
           : { state: 'unknown', error }
       requester.answered(request, standing, sentAt, at)
     }
+    if (this.#awaitingAnswers.length > 0) for (const tell of this.#awaitingAnswers.splice(0)) tell()
     this.#tellIfIdle()
   }
 
@@ -191,8 +281,17 @@ export class Batcher {
     if (this.#isIdle && this.#awaitingIdle.length > 0) for (const tell of this.#awaitingIdle.splice(0)) tell()
   }
 
+  /** A batch of this key has been answered. */
   #free(key: string): void {
     const waiting = this.#busy.get(key)
+    const others = this.#overtaken.size === 0 ? undefined : this.#overtaken.get(key)
+    if (others !== undefined) {
+      if (others === 1) this.#overtaken.delete(key)
+      else this.#overtaken.set(key, others - 1)
+      // The answer may have been what the next request of its claim was held back by.
+      if (waiting !== undefined) this.#overtakeAt(Math.ceil(this.#environment.now()))
+      return
+    }
     this.#busy.delete(key)
     if (waiting === undefined) return
     this.#gathered.push(...waiting)
@@ -202,6 +301,32 @@ export class Batcher {
 
 export function keyOf(request: Request): string {
   return request.op === 'claim' ? request.claim.key : request.key
+}
+
+/** The claim that a request is about. An eviction names a fence and no claim: two of the same fence keep their order. */
+function claimIdOf(request: Request): string {
+  if (request.op === 'claim') return request.claim.id
+  return request.op === 'evict' ? `fence ${request.fence} of ${request.key}` : request.id
+}
+
+/** For how long other claims of its key may hold a request back. A renewal needs most of its lease to be tried again. */
+function heldBackMs(request: Request): number {
+  return request.op === 'renew' ? Math.min(heldBackMaxMs, request.ttlMs / 10) : heldBackMaxMs
+}
+
+/** The keys of a batch, each once: a batch is sorted by key. */
+function* keysOf({ pending }: Batch): Iterable<string> {
+  let last: string | undefined
+  for (const { key } of pending) {
+    if (key !== last) yield key
+    last = key
+  }
+}
+
+/** The batch that was sent last is mostly the one. */
+function takeOut(batches: Batch[], batch: Batch): void {
+  if (batches.at(-1) === batch) batches.pop()
+  else batches.splice(batches.indexOf(batch), 1)
 }
 
 /** Sorting is stable: requests of one key stay in the order asked. */

@@ -1,5 +1,6 @@
 import type { Succession } from './driver.ts'
 import { LeaseholdError, messageOf, type ErrorCode } from './errors.ts'
+import { callForeign } from './foreign-call.ts'
 import type { OptionNames } from './option-names.ts'
 import { nearest } from './suggestion.ts'
 
@@ -40,7 +41,8 @@ export interface LockEvents {
 }
 
 export type EventName = keyof LockEvents
-export type Listener<Name extends EventName> = (event: LockEvents[Name]) => void
+/** Hears an event. What it throws, or rejects with, goes to the logger. */
+export type Listener<Name extends EventName> = (event: LockEvents[Name]) => unknown
 
 const eventNames: OptionNames<LockEvents> = {
   waiting: true,
@@ -83,11 +85,10 @@ export class Events {
 
   emit<Name extends EventName>(name: Name, event: LockEvents[Name]): void {
     for (const listener of this.#listeners.get(name) ?? []) {
-      try {
-        ;(listener as Listener<Name>)(event)
-      } catch (error) {
-        this.#complain(`A listener for '${name}' threw: ${messageOf(error)}`)
-      }
+      callForeign(
+        () => (listener as Listener<Name>)(event),
+        (error) => this.#complain(`A listener for '${name}' threw: ${messageOf(error)}`),
+      )
     }
   }
 }

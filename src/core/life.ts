@@ -40,6 +40,7 @@ export function begin(claim: Claim, terms: LifeTerms, at: number): Stepped {
     dangerAt: Infinity,
     leaving: undefined,
     converting: 'no',
+    hold: terms.hold,
     withdrawn: false,
   }
   return [life, [{ type: 'send', request: { op: 'claim', claim } }]]

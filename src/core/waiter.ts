@@ -71,7 +71,7 @@ export abstract class Waiter implements Sleeper, RosterMember {
     this.#until = patience.waitMs === 0 ? Infinity : this.#since + patience.waitMs
   }
 
-  /** A claim with a fresh id: an id that was answered absent is never claimed again. */
+  /** A claim with a fresh id: an id that was answered absent is never claimed again. Must not throw: timers call it. */
   protected abstract newClaim(): Claim
   protected abstract readonly terms: LifeTerms
   /** The place in the queue was heard of. Must not throw, like the two below. */
@@ -101,13 +101,14 @@ export abstract class Waiter implements Sleeper, RosterMember {
 
   start(): void {
     const { signal } = this.#patience
-    this.#office.waiters.add(this)
-    this.#office.alarm.hold()
-    if (signal?.aborted === true) return this.#miss({ type: 'aborted' })
-    if (signal !== undefined) {
+    // First what may throw: somebody else's signal.
+    if (signal !== undefined && !signal.aborted) {
       this.#abort = (): void => this.#giveUp({ type: 'aborted' })
       listenForAbort(signal, this.#abort)
     }
+    this.#office.waiters.add(this)
+    this.#office.alarm.hold()
+    if (signal?.aborted === true) return this.#miss({ type: 'aborted' })
     this.#attempt(this.#since)
   }
 

@@ -1,4 +1,4 @@
-import type { Logger } from '../api/logger.ts'
+import { quietLogger, type Logger } from '../api/logger.ts'
 import { checkOptions, type OptionNames } from '../core/option-names.ts'
 import { systemEnvironment, type Environment } from '../core/time/environment.ts'
 import type { AccessDocument, GrantDocument } from '../dashboard/documents.ts'
@@ -32,7 +32,7 @@ export function dashboard(options: DashboardOptions = {}): (store: StoreAccess) 
   checkOptions(options, dashboardNames, 'dashboard')
   const { logger, environment = systemEnvironment() } = options
   return (store) => {
-    const audit = new Audit(logger)
+    const audit = new Audit(logger && quietLogger(logger))
     store.onEviction(({ grant, request, standing }) => {
       audit.record(entryOf(environment, grant, request, describeStanding(standing)))
     })

@@ -1,5 +1,5 @@
 import { driverFor } from '../api/stores/connect-driver.ts'
-import type { Logger } from '../api/logger.ts'
+import { quietLogger, type Logger } from '../api/logger.ts'
 import type { LockDriver } from '../core/driver.ts'
 import { systemEnvironment, type Environment } from '../core/time/environment.ts'
 import { LeaseholdError } from '../core/errors.ts'
@@ -113,7 +113,8 @@ class OpenServer implements LeaseholdServer {
     driver: LockDriver,
     options: Omit<ServeOptions, 'limits'> & { readonly limits: Limits; readonly book: TokenBook | undefined },
   ) {
-    const { limits, book, logger, environment = systemEnvironment(), routes = [] } = options
+    const { limits, book, environment = systemEnvironment(), routes = [] } = options
+    const logger = options.logger && quietLogger(options.logger)
     const metrics = new ServerMetrics()
     const sessions = new Sessions(environment, limits.claimsMax, (standing) => toWireStanding(standing, describeFault))
     const faults = new FaultLog(logger, environment)

@@ -1,15 +1,12 @@
-import { submitOnce, type Batcher } from '../core/batcher.ts'
-import type { Environment } from '../core/time/environment.ts'
+import type { Batcher } from '../core/batcher.ts'
 
 /** The keys of requests that the store may not know of yet: whoever looks must let it answer them first. */
 export class UnsettledKeys {
   readonly #batcher: Batcher
-  readonly #environment: Environment
   readonly #requests = new Map<string, number>()
 
-  constructor(batcher: Batcher, environment: Environment) {
+  constructor(batcher: Batcher) {
     this.#batcher = batcher
-    this.#environment = environment
   }
 
   /** A request is about to be sent. */
@@ -24,19 +21,16 @@ export class UnsettledKeys {
     else this.#requests.set(key, others)
   }
 
-  /** The request was given up, and its release is on the way. */
+  /** The request was given up, and its release is about to be sent. */
   async deleteOnceReleased(key: string): Promise<void> {
-    await this.#answered(key)
+    // The caller submits the release when this has returned.
+    await Promise.resolve()
+    await this.#batcher.keyAnswered(key)
     this.delete(key)
   }
 
   /** Resolves when the store has answered all that was sent before. */
   async settled(): Promise<void> {
-    await Promise.all([...this.#requests.keys()].map((key) => this.#answered(key)))
-  }
-
-  /** Requests of a key are answered in order. Releasing an id that nobody has changes nothing. */
-  async #answered(key: string): Promise<void> {
-    await submitOnce(this.#batcher, { op: 'release', key, id: this.#environment.id() })
+    await Promise.all([...this.#requests.keys()].map((key) => this.#batcher.keyAnswered(key)))
   }
 }

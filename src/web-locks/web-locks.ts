@@ -32,7 +32,7 @@ class LeaseholdLockManager implements WebLockManager {
   constructor(locks: Locks) {
     this.#locks = locks
     this.#client = locks.client
-    this.#unsettled = new UnsettledKeys(this.#client.office.batcher, this.#client.environment)
+    this.#unsettled = new UnsettledKeys(this.#client.office.batcher)
   }
 
   request<Result>(name: string, callback: LockGrantedCallback<Result>): Promise<Awaited<Result>>

@@ -3,6 +3,7 @@ import { Batcher, submitOnce } from '../../src/core/batcher.ts'
 import type { LockDriver, Request, Standing } from '../../src/core/driver.ts'
 import { memory } from '../../src/drivers/memory.ts'
 import { fakeTime } from '../../src/testing/fake-time.ts'
+import { claimOf } from '../support/claims.ts'
 import { isSettled } from './support/bench-of-locks.ts'
 
 const absent: Standing = { state: 'absent', reason: 'unknown' }
@@ -28,6 +29,19 @@ class Recorder {
   answer(standings = this.batches[this.batches.length - this.#answers.length]?.map(() => absent) ?? []): void {
     this.#answers.shift()?.(standings)
   }
+}
+
+/** A driver whose sends are answered one by one, in any order. */
+function answering() {
+  const answers: { readonly requests: readonly Request[]; readonly answer: () => void }[] = []
+  const driver: Pick<LockDriver, 'send' | 'supports'> = {
+    supports: memory().supports,
+    send: (requests) =>
+      new Promise((resolve) => {
+        answers.push({ requests, answer: () => resolve(requests.map(() => absent)) })
+      }),
+  }
+  return { driver, answers }
 }
 
 function setUp() {
@@ -107,6 +121,105 @@ describe('the batcher', () => {
     recorder.answer()
     await time.advance(0)
     expect(recorder.batches.at(-1)).toEqual([release('a', 'second')])
+  })
+
+  describe('with a store that does not answer a claim', () => {
+    const renew = (key: string, id: string, ttlMs = 3000): Request => ({ op: 'renew', key, id, ttlMs })
+    const claim = (key: string, id: string): Request => ({ op: 'claim', claim: claimOf(key, { id }) })
+
+    async function withClaimUnderWay() {
+      const { time, recorder, batcher } = setUp()
+      const ask = async (request: Request): Promise<void> => {
+        batcher.submit(request, { answered: () => {} })
+        await time.advance(0)
+      }
+      await ask(claim('a', 'first'))
+      return { time, recorder, batcher, ask, sent: () => recorder.batches.slice(1) }
+    }
+
+    test('a renewal of another claim of the key is held back for a tenth of its ttl', async () => {
+      const { time, ask, sent } = await withClaimUnderWay()
+      await ask(renew('a', 'holder'))
+      await time.advance(299)
+      expect(sent()).toEqual([])
+      await time.advance(2)
+      expect(sent()).toEqual([[renew('a', 'holder')]])
+    })
+
+    test('a release of another claim is held back for a second, and a claim until the answer', async () => {
+      const { time, ask, sent } = await withClaimUnderWay()
+      await ask(claim('a', 'second'))
+      await ask(release('a', 'holder'))
+      await time.advance(999)
+      expect(sent()).toEqual([])
+      await time.advance(60_000)
+      expect(sent()).toEqual([[release('a', 'holder')]])
+    })
+
+    test('the requests of one claim stay in order, under way or held back', async () => {
+      const { time, recorder, ask, sent } = await withClaimUnderWay()
+      await ask(claim('a', 'second'))
+      await ask(release('a', 'first'))
+      await ask(release('a', 'second'))
+      await time.advance(60_000)
+      expect(sent()).toEqual([])
+      recorder.answer()
+      await time.advance(0)
+      expect(sent()).toEqual([[claim('a', 'second'), release('a', 'first'), release('a', 'second')]])
+    })
+
+    test('what follows an overtaking request of the same claim waits for its answer, and no longer', async () => {
+      const { time, batcher, sent } = await withClaimUnderWay()
+      const { driver, answers } = answering()
+      const slow = new Batcher(driver, time.environment)
+      const ask = async (request: Request): Promise<void> => {
+        slow.submit(request, { answered: () => {} })
+        await time.advance(0)
+      }
+      await ask(claim('a', 'first'))
+      await ask(renew('a', 'holder'))
+      await time.advance(400)
+      await ask(release('a', 'holder'))
+      await time.advance(5000)
+      expect(answers.map(({ requests }) => requests)).toEqual([[claim('a', 'first')], [renew('a', 'holder')]])
+      answers[1]?.answer()
+      await time.advance(1)
+      expect(answers[2]?.requests).toEqual([release('a', 'holder')])
+      answers[0]?.answer()
+      await ask(claim('a', 'second'))
+      expect(answers).toHaveLength(3)
+      answers[2]?.answer()
+      await time.advance(0)
+      expect(answers[3]?.requests).toEqual([claim('a', 'second')])
+      answers[3]?.answer()
+      await slow.settled()
+      expect(sent()).toEqual([])
+      batcher.close()
+      expect(time.timers).toBe(0)
+    })
+
+    test('nothing is sent after it has been closed, and no timer is left', async () => {
+      const { time, batcher, ask, sent } = await withClaimUnderWay()
+      await ask(renew('a', 'holder'))
+      batcher.close()
+      expect(time.timers).toBe(0)
+      await time.advance(5000)
+      expect(sent()).toEqual([])
+    })
+  })
+
+  test('tells when all that a key was asked for before has been answered', async () => {
+    const { time, recorder, batcher } = setUp()
+    void submitOnce(batcher, release('a', 'first'))
+    const answered = batcher.keyAnswered('a')
+    await batcher.keyAnswered('b')
+    await time.advance(0)
+    void submitOnce(batcher, release('a', 'second'))
+    expect(await isSettled(answered)).toBe(false)
+    recorder.answer()
+    await time.advance(0)
+    expect(await isSettled(answered), 'whatever was asked for since').toBe(true)
+    expect(recorder.batches).toHaveLength(2)
   })
 
   test('keeps the order of requests for one key', async () => {
@@ -196,6 +309,11 @@ describe('the batcher', () => {
     ['a fence that is no number', [{ state: 'held', fence: 'x', ttlMs: 5 }]],
     ['a fence beyond 2^53', [{ state: 'held', fence: 2 ** 60, ttlMs: 5 }]],
     ['a lease of negative length', [{ state: 'held', fence: 5, ttlMs: -1 }]],
+    ['a lease without an end', [{ state: 'held', fence: 5, ttlMs: Infinity }]],
+    ['a lease of a text', [{ state: 'held', fence: 5, ttlMs: '5' }]],
+    ['nobody before', [{ state: 'held', fence: 5, ttlMs: 5, after: null }]],
+    ['a reason nobody knows', [{ state: 'absent', reason: 'whim' }]],
+    ['a number that JSON cannot have', [{ state: 'mine', size: 5n }]],
     ['a state nobody knows', [{ state: 'mine' }]],
     ['nothing', [undefined]],
     ['null', [null]],

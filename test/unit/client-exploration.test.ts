@@ -85,12 +85,12 @@ const mutants: Readonly<Record<string, Mutant>> = {
   },
   'does not say, handing a lease off, what was never answered': {
     module: 'api/proof',
-    tour: { weather: 'storm', about: 'hand-offs' },
+    tour: { weather: 'storm', about: 'hand-offs', processes: 2, workers: 4 },
     replace: ({ proofOf }) => ({ proofOf: (life, fence) => proofOf({ ...life, doubtMs: undefined }, fence) }),
   },
   'counts what its heartbeat thread was answered from when it hears of it': {
     module: 'core/life',
-    tour: { weather: 'gale', about: 'renewals', threads: true },
+    tour: { weather: 'gale', about: 'renewals', threads: true, store: 'silent' },
     replace: ({ step }) => ({
       step: (life, event) => {
         const isElsewhere = event.type === 'answer' && event.elsewhere === true

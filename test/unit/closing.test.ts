@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'vitest'
+import type { Locks } from '../../src/index.ts'
 import type { Request, Standing } from '../../src/core/driver.ts'
 import { webLocks } from '../../src/web-locks/index.ts'
 import { around } from '../support/around.ts'
@@ -106,6 +107,58 @@ describe('a client that is closed', () => {
     expect(await isSettled(outcome)).toBe(true)
     expect(await outcome).toBe('CLOSED')
     expect(bench.timers).toBe(0)
+  })
+
+  test.each<[string, (locks: Locks, again: () => void) => Promise<unknown>]>([
+    ['onDeposed', (locks, again) => locks.elect('boss', { onDeposed: again }).campaign()],
+    [
+      'an event',
+      async (locks, again) => {
+        for (const name of ['released', 'passed-on', 'failed', 'lost'] as const) locks.on(name, again)
+        await locks.acquire('a')
+        await locks.readWrite('b').read()
+      },
+    ],
+    [
+      'the logger',
+      async (locks) => {
+        await locks.acquire('a')
+      },
+    ],
+  ])('grants nothing to whoever asks when told so by %s', async (how, hold) => {
+    const bench = locksBench()
+    const outcomes: Promise<unknown>[] = []
+    let closing = false
+    const again = (): void => {
+      if (!closing) return
+      outcomes.push(
+        locks.acquire(`more ${outcomes.length}`).catch(codeOf),
+        locks.tryAcquire(`other ${outcomes.length}`).catch(codeOf),
+      )
+    }
+    const logger = { debug: again, info: again, warn: again }
+    const locks = await bench.client(how === 'the logger' ? { logger } : {})
+    await hold(locks, again)
+    closing = true
+    const closed = locks.close()
+    await bench.advance(10_000)
+    await closed
+    expect(outcomes.length).toBeGreaterThan(0)
+    expect(new Set(await Promise.all(outcomes))).toEqual(new Set(['CLOSED']))
+    const other = await bench.client()
+    expect((await other.list()).locks).toEqual([])
+    await other.close()
+    expect(bench.timers).toBe(0)
+  })
+
+  test('once more by a listener is one closing', async () => {
+    const bench = locksBench()
+    let closes = 0
+    bench.wrap = (driver) => around(driver, { close: () => ((closes += 1), driver.close()) })
+    const locks = await bench.client()
+    await locks.elect('boss', { onDeposed: () => locks.close() }).campaign()
+    await locks.close()
+    expect(closes).toBe(1)
   })
 
   test('while it only waits leaves no place in the queue', async () => {

@@ -41,6 +41,41 @@ describe('an election', () => {
     expect(other.isLeader).toBe(true)
   })
 
+  test('can be stood for again as soon as a candidate has resigned, elected or not', async () => {
+    const { client, advance } = locksBench()
+    const [one, other] = [(await client()).elect('boss'), (await client()).elect('boss')]
+    const first = await one.campaign()
+    const given = other.campaign().catch((error: unknown) => (error as { code?: string }).code)
+    await other.resign()
+    const again = other.campaign()
+    expect(await given).toBe('ABORTED')
+    await advance(1000)
+    expect(await isSettled(again)).toBe(false)
+    await one.resign()
+    expect((await again).fence).toBeGreaterThan(first.fence)
+    // It stands again by itself, as any candidate does.
+    await other.resign()
+    await one.campaign()
+    expect([one.isLeader, other.isLeader]).toEqual([true, false])
+  })
+
+  test('resigned from at the moment it is granted, is not entered, and can be stood for again', async () => {
+    const { client, advance } = locksBench()
+    const calls: string[] = []
+    const locks = await client()
+    const election = locks.elect('boss', { onElected: () => void calls.push('elected') })
+    const granted = locks.on('acquired', () => {
+      granted[Symbol.dispose]()
+      void election.resign()
+    })
+    const outcome = election.campaign().catch((error: unknown) => (error as { code?: string }).code)
+    const again = outcome.then(() => election.campaign())
+    await advance(100)
+    expect(await outcome).toBe('ABORTED')
+    expect((await again).held).toBe(true)
+    expect(calls).toEqual(['elected'])
+  })
+
   test('can be tried without waiting', async () => {
     const { client, advance } = locksBench()
     const [one, other] = [(await client({ defaults: { wait: '1h' } })).elect('boss'), (await client()).elect('boss')]
@@ -148,7 +183,7 @@ describe('an election', () => {
     expect(told).toEqual([true])
   })
 
-  test('that is won in the moment in which the candidate resigns is left again', async () => {
+  test('that is won in the moment in which the candidate resigns is given back, and nobody is called', async () => {
     const { client } = locksBench()
     const locks = await client()
     const told: string[] = []
@@ -157,9 +192,9 @@ describe('an election', () => {
       onDeposed: (_term, reason) => void told.push(reason),
     })
     locks.on('acquired', () => void election.resign())
-    await election.campaign()
+    await expect(election.campaign()).rejects.toMatchObject({ code: 'ABORTED' })
     expect([election.isLeader, await election.leader()]).toEqual([false, null])
-    expect(told).toEqual(['elected', 'resigned'])
+    expect(told).toEqual([])
   })
 
   test('is over for a leader whose client is closed, and the next one leads', async () => {

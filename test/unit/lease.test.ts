@@ -1,6 +1,8 @@
 import { describe, expect, test } from 'vitest'
 import type { Report } from '../../src/api/heartbeat/heartbeats.ts'
 import type { Lease, Locks } from '../../src/index.ts'
+import { durationMs } from '../../src/core/time/duration.ts'
+import { faulty } from '../../src/testing/faults.ts'
 import { around } from '../support/around.ts'
 import { isSettled, locksBench, type LocksBench } from './support/bench-of-locks.ts'
 
@@ -34,6 +36,85 @@ describe('a lease', () => {
     expect((await locks.inspect('a'))?.holders[0]).toMatchObject({ renewalCount: expect.any(Number) as number })
     expect((await locks.stats()).counters['lock.heartbeat_renewed']).toBeGreaterThan(50)
     expect(lease.heldMs).toBe(60_000)
+  })
+
+  test('is renewed although a claim of the same lock is not answered', async () => {
+    const bench = locksBench()
+    bench.wrap = (driver) => faulty(driver, { hang: 1, only: ({ op }) => op === 'claim' && hangs })
+    let hangs = false
+    const locks = await bench.client()
+    const lease = await locks.acquire('a', { ttl: '3s' })
+    hangs = true
+    const second = locks.acquire('a', { ttl: '5m' })
+    second.catch(() => {})
+    await bench.advance(60_000)
+    expect(lease.held).toBe(true)
+    const released = lease.release()
+    await bench.advance(2000)
+    expect(await released).toEqual({ released: true })
+  })
+
+  test('renewed for another ttl while a heartbeat is under way, tells so when that ttl is in force', async () => {
+    const bench = locksBench()
+    const answers: (() => void)[] = []
+    let isHeld = false
+    bench.wrap = (driver) => ({
+      ...around(driver),
+      send: async (requests) => {
+        if (isHeld && requests[0]?.op === 'renew') await new Promise<void>((resolve) => answers.push(resolve))
+        return driver.send(requests)
+      },
+    })
+    const lease = await (await bench.client()).acquire('a', { ttl: '6s' })
+    isHeld = true
+    await bench.advance(2000)
+    expect(answers).toHaveLength(1)
+    const renewed = lease.renew('60s')
+    answers[0]?.()
+    await bench.advance(0)
+    expect(await isSettled(renewed)).toBe(false)
+    const later = lease.renew('30s')
+    answers[1]?.()
+    await renewed
+    expect(await isSettled(later), 'the last one is under way still').toBe(false)
+    expect(lease.remainingMs).toBeGreaterThan(20_000)
+    answers[2]?.()
+    await later
+  })
+
+  test('that was asked to leave is not renewed, and says so at once', async () => {
+    const bench = locksBench()
+    const [holder, other] = await Promise.all([bench.client(), bench.client()])
+    const lease = await holder.acquire('a', { ttl: '6s', heartbeat: 'manual' })
+    const waiting = other.acquire('a', { priority: 5, onConflict: 'preempt' })
+    await bench.advance(100)
+    await expect(lease.renew()).rejects.toMatchObject({ code: 'NOT_HELD' })
+    await expect(lease.renew('60s')).rejects.toMatchObject({ code: 'NOT_HELD' })
+    await lease.release()
+    await (await waiting).release()
+  })
+
+  test('answers whoever renews it, also when another thread is answered first', async () => {
+    const bench = locksBench()
+    let answer: (() => void) | undefined
+    bench.wrap = (driver) => ({
+      ...around(driver),
+      send: async (requests) => {
+        if (requests[0]?.op === 'renew') await new Promise<void>((resolve) => (answer = resolve))
+        return driver.send(requests)
+      },
+    })
+    const locks = await bench.client()
+    const { tell } = await startThread(locks)
+    const lease = await locks.acquire('a', { ttl: '30s' })
+    const { id, key } = lease.claim
+    const renewed = lease.renew()
+    await bench.advance(10)
+    const sent = { at: bench.environment.now(), ttlMs: 30_000 }
+    tell({ id, key, sent, standing: { state: 'held', fence: lease.fence, ttlMs: 30_000 } })
+    expect(await isSettled(renewed), 'that was not what was asked').toBe(false)
+    answer?.()
+    await renewed
   })
 
   test('trusts what another thread was told no longer than the shorter ttl that it has asked for meanwhile', async () => {
@@ -221,6 +302,27 @@ describe('a lease', () => {
     for (let steps = 0; steps < 300 && told.length === 0; steps += 1) await advance(100)
     expect(told).toEqual(['max-hold'])
   })
+
+  test.each([
+    ['3s', '20s', '1s'],
+    ['30s', '60s', '100ms'],
+    ['30s', '60s', '9s'],
+    ['30s', '12s', '4s'],
+  ] as const)(
+    'of %s is warned once of its longest hold, %s, however often renewed: every %s',
+    async (ttl, maxHold, every) => {
+      const { client, advance } = locksBench()
+      const locks = await client()
+      const told: { readonly reason: string; readonly remainingMs: number }[] = []
+      locks.on('jeopardy', ({ reason, remainingMs }) => told.push({ reason, remainingMs }))
+      await locks.acquire('a', { ttl, maxHold, heartbeat: every })
+      await advance(60_000)
+      expect(told.map(({ reason }) => reason)).toEqual(['max-hold'])
+      // A third of the lease before its end, but for the drift margin.
+      const lastsMs = Math.min(durationMs(ttl, 'ttl'), durationMs(maxHold, 'maxHold'))
+      expect(Math.abs((told[0]?.remainingMs ?? 0) - lastsMs / 3)).toBeLessThan(lastsMs / 20 + 10)
+    },
+  )
 
   test('with progress is renewed only while its holder gets on', async () => {
     const { client, advance } = locksBench()

@@ -65,7 +65,7 @@ describe('a lease that another thread renews too', () => {
     expect(lease.life.inFlight).toBe(true)
     // So this one waits for that, and what is answered to that does not count for this one.
     expect(lease.play({ type: 'renew', at: 1002, ttlMs: 3000 }).done).toEqual([])
-    expect(lease.answer(1000, 30_000).done).toEqual(['renew'])
+    expect(lease.answer(1000, 30_000).done).toEqual(['renewed', 'renew'])
     expect(lease.life.deadline).toBe(1010 + trustedMs(3000))
   })
 
@@ -73,6 +73,6 @@ describe('a lease that another thread renews too', () => {
     const lease = new Shared().play({ type: 'renew', at: 1000, ttlMs: 3000 })
     lease.play({ type: 'renew', at: 1001, ttlMs: 30_000 }).answer(1002, 30_000, true)
     expect(lease.life.deadline).toBe(1000 + trustedMs(3000))
-    expect(lease.answer(1000, 3000).done).toEqual(['renew'])
+    expect(lease.answer(1000, 3000).done).toEqual(['renewed', 'renew'])
   })
 })

@@ -92,7 +92,7 @@ describe('asking', () => {
   test('takes a grant that is pushed before the answer arrives, and drops the older answer', () => {
     const player = new Player().heard(held(29_000), 50)
     expect(player.done).toEqual(['granted'])
-    expect(player.answer(waiting, 0, 60).done).toEqual([])
+    expect(player.answer(waiting, 0, 60).done).toEqual(['answered-late'])
     expect(player.life.phase).toBe('held')
   })
 })
@@ -154,7 +154,7 @@ describe('waiting', () => {
     const player = queued().tick(10_000)
     expect(player.heard(held(), 10_010).done).toEqual(['granted'])
     expect(player.tick(18_000).done, 'the next heartbeat is due').toEqual([])
-    expect(player.answer(waiting, 10_000, 18_100).done).toEqual([])
+    expect(player.answer(waiting, 10_000, 18_100).done).toEqual(['answered-late'])
     expect(player.tick(18_100).done).toEqual(['renew'])
   })
 
@@ -312,10 +312,10 @@ describe('holding', () => {
     expect(wakeAt(player.life)).toBe(18_498)
   })
 
-  test('drops the answer to an older request', () => {
+  test('takes an answer to an older request for an answer, and keeps what it knows', () => {
     const player = holding()
     player.answer(held(), 10_000, 10_010)
-    expect(player.answer(held(), 9000, 10_020).done).toEqual([])
+    expect(player.answer(held(), 9000, 10_020).done).toEqual(['renewed'])
     expect(player.life.deadline).toBe(38_498)
   })
 })

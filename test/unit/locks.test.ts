@@ -24,6 +24,41 @@ describe('what makes no sense', () => {
   })
 })
 
+describe('options that only show to be bad when they are used', () => {
+  const circle: Record<string, unknown> = {}
+  circle['self'] = circle
+  const bad: readonly [string, AcquireOptions][] = [
+    ['metadata with a BigInt', { metadata: { size: 5n } }],
+    ['metadata that contains itself', { metadata: circle }],
+    ['metadata that is too long', { metadata: { text: 'x'.repeat(9000) } }],
+    ['a signal that is none', { signal: {} as AbortSignal }],
+  ]
+  const calls: readonly [string, (locks: Locks, options: AcquireOptions) => Promise<unknown>][] = [
+    ['acquire', (locks, options) => locks.acquire('a', options)],
+    ['tryAcquire', (locks, options) => locks.tryAcquire('a', options)],
+    ['run', (locks, options) => locks.run('a', options, () => {})],
+    ['acquireAll', (locks, options) => locks.acquireAll(['a', 'b'], options)],
+    ['read', (locks, options) => locks.readWrite('a').read(options)],
+    ['elect', async (locks, options) => locks.elect('a', options).campaign()],
+    ['claim', (locks, options) => locks.claim('a', '1', options)],
+    ['once', (locks, options) => locks.once('a', { atMost: '1s', ...options } as never, () => {})],
+    ['resume', async (locks, options) => locks.resume(await (await locks.acquire('resumed')).handOff(), options)],
+  ]
+  test.each(calls.flatMap(([name, call]) => bad.map(([what, options]) => [name, what, call, options] as const)))(
+    '%s with %s rejects with INVALID and leaves nobody waiting',
+    async (_name, _what, call, options) => {
+      const bench = locksBench()
+      const locks = await bench.client()
+      await expect(call(locks, options)).rejects.toMatchObject({ code: 'INVALID' })
+      const { waiters, tenures, alarm } = locks.client.office
+      expect([waiters.size, tenures.size, alarm.sleepers]).toEqual([0, 0, 0])
+      expect(locks.client.resuming.size).toBe(0)
+      await locks.close()
+      expect(bench.timers).toBe(0)
+    },
+  )
+})
+
 describe('acquire', () => {
   test('waits its turn and gets a higher fence', async () => {
     const { client } = locksBench()

@@ -2,6 +2,7 @@ import { describe, expect, test } from 'vitest'
 import type { Lease, WaitOptions } from '../../src/index.ts'
 import type { Standing } from '../../src/core/driver.ts'
 import { around } from '../support/around.ts'
+import { faulty } from '../../src/testing/faults.ts'
 import { isSettled, locksBench } from './support/bench-of-locks.ts'
 
 describe('a read/write lock', () => {
@@ -119,6 +120,55 @@ describe('upgrade', () => {
     expect(await isSettled(urgent)).toBe(false)
     await writer.release()
     await urgent
+  })
+
+  test('asked for once more while under way is refused, and loses nothing though no news arrives', async () => {
+    const bench = locksBench()
+    bench.wrap = (driver) => faulty(driver, { dropNews: 1 })
+    const [one, other] = [await bench.client(), await bench.client()]
+    const lost: string[] = []
+    one.on('lost', ({ reason }) => lost.push(reason))
+    const [reader, second] = [await one.readWrite('a').read({ ttl: '3s' }), await other.readWrite('a').read()]
+    const upgrading = reader.upgrade()
+    await bench.advance(10)
+    await expect(reader.upgrade()).rejects.toMatchObject({ code: 'INVALID' })
+    await second.release()
+    // The read lease is renewed before the upgrade hears that it was granted.
+    await bench.advance(5000)
+    const writer = await upgrading
+    expect([writer.held, lost]).toEqual([true, []])
+    await writer.release()
+  })
+
+  test('that cannot be asked for leaves the read lease as it was', async () => {
+    const { client } = locksBench()
+    const reader = await (await client()).readWrite('a').read()
+    const signal = 5 as unknown as AbortSignal
+    await expect(reader.upgrade({ signal })).rejects.toMatchObject({ code: 'INVALID' })
+    expect([reader.isConverting, reader.tenure.life.converting]).toEqual([false, 'no'])
+    await (await reader.upgrade()).release()
+  })
+
+  test('does not make the longest hold longer by having been waited for', async () => {
+    const bench = locksBench()
+    const [one, other] = [await bench.client(), await bench.client()]
+    const told: string[] = []
+    one.on('jeopardy', ({ reason, remainingMs }) => told.push(`jeopardy ${reason} ${Math.round(remainingMs / 100)}`))
+    one.on('lost', ({ reason }) => told.push(`lost ${reason}`))
+    const reader = await one.readWrite('a').read({ ttl: '3s', maxHold: '20s' })
+    const second = await other.readWrite('a').read({ ttl: '3s' })
+    const upgrading = reader.upgrade()
+    await bench.advance(10_000)
+    await second.release()
+    const writer = await upgrading
+    await bench.advance(7500)
+    expect([writer.held, told]).toEqual([true, []])
+    await bench.advance(2500)
+    expect([writer.held, told]).toEqual([false, ['jeopardy max-hold 10', 'lost max-hold']])
+    // Nor does the store keep it for others to wait.
+    const next = other.readWrite('a').write()
+    await bench.advance(200)
+    expect(await isSettled(next)).toBe(true)
   })
 
   test('by two at once gives the second DEADLOCK and leaves it its read lock', async () => {

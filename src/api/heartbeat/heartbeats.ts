@@ -3,6 +3,7 @@ import { Batcher, type Requester } from '../../core/batcher.ts'
 import type { LockDriver, Request, Standing } from '../../core/driver.ts'
 import type { Environment } from '../../core/time/environment.ts'
 import { nextBeat, spreadOf } from '../../core/life.ts'
+import { isStanding } from '../../core/standing-check.ts'
 import type { WatchedClaim } from '../../core/tenure.ts'
 
 /** What whoever renews for a client reports: the answer to a renewal it sent, or news it heard. */
@@ -34,7 +35,7 @@ export class Heartbeats {
     this.#batcher = new Batcher(driver, environment)
     this.#alarm = new Alarm(environment)
     this.#listening = driver.listen?.((key, id, news) => {
-      if (news !== 'ask' && this.#beats.has(id)) tell({ id, key, standing: news })
+      if (this.#beats.has(id) && isStanding(news)) tell({ id, key, standing: news })
     })
   }
 

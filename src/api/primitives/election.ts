@@ -1,6 +1,7 @@
 import type { Sleeper } from '../../core/time/alarm.ts'
 import { positiveMs, type Duration } from '../../core/time/duration.ts'
 import { LeaseholdError, messageOf } from '../../core/errors.ts'
+import { callForeign } from '../../core/foreign-call.ts'
 import { checkOptions, type OptionNames } from '../../core/option-names.ts'
 import type { RosterMember } from '../../core/roster.ts'
 import { named, type Scope } from '../../core/scope.ts'
@@ -47,6 +48,14 @@ export interface Term {
   readonly held: boolean
 }
 
+/** From `campaign` to `resign`. */
+interface Candidacy {
+  /** Aborted when the office is no longer wanted. */
+  readonly abort: AbortController
+  /** The attempt under way to be elected. */
+  campaigning: Promise<Term> | undefined
+}
+
 /** Pause before standing again when the store could not be asked. */
 const againMs = 1000
 
@@ -64,9 +73,7 @@ export class Election implements Sleeper, RosterMember, AsyncIterable<Leader | n
   readonly #watches = new Set<LeaderWatch>()
   /** The term we are in, until we know of its end. */
   #term: Lease | undefined
-  /** Aborted when we no longer want the office; there from `campaign` to `resign`. */
-  #candidacy: AbortController | undefined
-  #campaigning: Promise<Term> | undefined
+  #candidacy: Candidacy | undefined
 
   /** @internal */
   constructor(taker: Taker, name: string, options: ElectionOptions) {
@@ -96,17 +103,14 @@ export class Election implements Sleeper, RosterMember, AsyncIterable<Leader | n
    * `resign`. Rejects on timeout or abort, and then no longer stands.
    */
   campaign(options: WaitOptions = {}): Promise<Term> {
-    this.#candidacy ??= new AbortController()
+    const candidacy = (this.#candidacy ??= { abort: new AbortController(), campaigning: undefined })
     if (this.#term?.held === true) return Promise.resolve(this.#term)
-    this.#campaigning ??= this.#win(this.#candidacy, options)
-      .catch((error: unknown) => {
-        this.#candidacy = undefined
-        throw error
-      })
-      .finally(() => {
-        this.#campaigning = undefined
-      })
-    return this.#campaigning
+    candidacy.campaigning ??= this.#campaign(candidacy, options).catch((error: unknown) => {
+      // A resigned candidate may stand again meanwhile: that is another candidacy.
+      if (this.#candidacy === candidacy) this.#candidacy = undefined
+      throw error
+    })
+    return candidacy.campaigning
   }
 
   /** Takes the office if it is vacant, without waiting. Tells whether this client leads now. Does not stand again. */
@@ -120,8 +124,9 @@ export class Election implements Sleeper, RosterMember, AsyncIterable<Leader | n
 
   /** Leaves the office, which passes to the next candidate at once, and no longer stands. Quiet if there is nothing to leave. */
   async resign(): Promise<void> {
-    this.#candidacy?.abort(new LeaseholdError('ABORTED', 'The candidate has resigned.'))
+    this.#candidacy?.abort.abort(new LeaseholdError('ABORTED', 'The candidate has resigned.'))
     this.#candidacy = undefined
+    this.#taker.client.office.alarm.set(this, Infinity)
     const term = this.#term
     if (term === undefined) return
     const released = term.release()
@@ -159,33 +164,43 @@ export class Election implements Sleeper, RosterMember, AsyncIterable<Leader | n
     this.#standAgain()
   }
 
-  async #win(candidacy: AbortController, waitOptions: WaitOptions): Promise<Term> {
+  async #campaign(candidacy: Candidacy, waitOptions: WaitOptions): Promise<Term> {
+    try {
+      return await this.#win(candidacy.abort.signal, waitOptions)
+    } finally {
+      candidacy.campaigning = undefined
+    }
+  }
+
+  async #win(resigned: AbortSignal, waitOptions: WaitOptions): Promise<Term> {
     checkWaitOptions(waitOptions, 'campaign')
     const { wait, signal } = waitOptions
     const options: AcquireOptions = {
       ...this.#acquire,
       ...(wait !== undefined && { wait }),
-      signal: signal === undefined ? candidacy.signal : AbortSignal.any([signal, candidacy.signal]),
+      signal: signal === undefined ? resigned : AbortSignal.any([signal, resigned]),
     }
     // As nobody: whoever began this goes on with other things meanwhile.
     const stand = () => asParty(undefined, () => this.#taker.acquire(this.scope, exclusively, options))
     let lease = await stand()
     // Whoever is called must be leader: a grant that was long under way may be over by now.
     while (!lease.held) lease = await stand()
+    if (resigned.aborted) {
+      // Resigned between the grant and now.
+      await lease.release()
+      throw resigned.reason
+    }
     this.#enterOffice(lease)
-    if (candidacy.signal.aborted) await this.resign()
     return lease
   }
 
   #standAgain(): void {
     const candidacy = this.#candidacy
-    if (candidacy === undefined || this.#campaigning !== undefined || this.#taker.client.closed) return
-    this.#campaigning = this.#win(candidacy, {}).finally(() => {
-      this.#campaigning = undefined
-    })
-    this.#campaigning.catch((error: unknown) => {
+    if (candidacy === undefined || candidacy.campaigning !== undefined || this.#taker.client.closed) return
+    candidacy.campaigning = this.#campaign(candidacy, {})
+    candidacy.campaigning.catch((error: unknown) => {
       const { client } = this.#taker
-      if (candidacy.signal.aborted || client.closed) return
+      if (candidacy.abort.signal.aborted || client.closed) return
       client.log('warn', `the campaign for ${this.scope.key} goes on after: ${messageOf(error)}`)
       client.office.alarm.set(this, client.environment.now() + againMs)
     })
@@ -220,12 +235,9 @@ export class Election implements Sleeper, RosterMember, AsyncIterable<Leader | n
     listener: ((...given: Arguments) => unknown) | undefined,
     ...given: Arguments
   ): void {
-    const complain = (error: unknown) =>
-      this.#taker.client.log('warn', `A listener of ${this.scope.key} threw: ${messageOf(error)}`)
-    try {
-      Promise.resolve(listener?.(...given)).catch(complain)
-    } catch (error) {
-      complain(error)
-    }
+    callForeign(
+      () => listener?.(...given),
+      (error) => this.#taker.client.log('warn', `A listener of ${this.scope.key} threw: ${messageOf(error)}`),
+    )
   }
 }

@@ -116,7 +116,7 @@ export async function claimTask(taker: Taker, queue: string, id: string, options
 function markTerms(taker: Taker, { terms }: Lease, keepMs: number): Partial<Terms> {
   const metadata = { ...terms.metadata, [completedMark]: true }
   const { ttlMs, heartbeatMs } = taker.terms({ ttl: keepMs, heartbeat: 'manual' })
-  return { ttlMs, heartbeatMs, metadata, maxHoldMs: undefined, graceMs: 0, detached: true }
+  return { ttlMs, heartbeatMs, metadata, maxHoldMs: undefined, holdUntil: undefined, graceMs: 0, detached: true }
 }
 
 /** A colon in the queue's name must not make it another queue's task. */

@@ -2,12 +2,14 @@ import { pauseMs } from '../time/backoff.ts'
 import { trustedUntil } from '../time/deadline.ts'
 import type { Standing } from '../driver.ts'
 import { LeaseholdError } from '../errors.ts'
-import { boundOf, holderBeat, renewNow, waiterBeat } from './beat.ts'
+import { boundOf, dangerAt, holderBeat, renewNow, trustAtMost, waiterBeat, withinHold } from './beat.ts'
 import { clearAway, lose, whyOver } from './ending.ts'
 import { copyOf, nothing, type Effect, type Event, type Life, type LifeDraft, type Stepped } from './state.ts'
 
 /** What there is to do after most renewals. */
-const renewal: readonly Effect[] = [{ type: 'renewed' }]
+const renewal: readonly Effect[] = [{ type: 'renewed', own: true }]
+const renewalElsewhere: readonly Effect[] = [{ type: 'renewed', own: false }]
+const lateAnswer: readonly Effect[] = [{ type: 'answered-late' }]
 
 /** A claim or a renewal was answered. */
 export function answered(life: Life, event: Extract<Event, { type: 'answer' }>): Stepped {
@@ -15,7 +17,7 @@ export function answered(life: Life, event: Extract<Event, { type: 'answer' }>):
   if (life.phase !== 'asking' && life.phase !== 'waiting' && life.phase !== 'held') return [life, nothing]
   // Older news: a later request has been answered already.
   const isOutdated = sentAt < life.sentAt
-  const stepped: Stepped = isOutdated ? [outdated(life, event), nothing] : landed(life, event)
+  const stepped = isOutdated ? outdated(life, event) : landed(life, event)
   const next = stepped[0]
   if (!next.askAgain || next.inFlight || (next.phase !== 'held' && next.phase !== 'waiting')) return stepped
   const asking = copyOf(next)
@@ -36,7 +38,7 @@ function landed(life: Life, event: Extract<Event, { type: 'answer' }>): Stepped 
       })
     case 'waiting':
       // A grant that was pushed meanwhile is newer than this.
-      return life.phase === 'held' ? [answeredTo(life, event), nothing] : queued(life, standing, event)
+      return life.phase === 'held' ? [answeredTo(life, event), lateAnswer] : queued(life, standing, event)
     case 'absent':
       return ended(life, standing)
     case 'unknown':
@@ -59,7 +61,8 @@ function granted(
   at: number,
   lease: { readonly deadline: number; readonly inFlight: boolean },
 ): Stepped {
-  if (at >= lease.deadline) {
+  const deadline = withinHold(life, lease.deadline)
+  if (at >= deadline) {
     // The answer took as long as the lease: nobody must see this grant.
     const error = new LeaseholdError('UNAVAILABLE', `The store took ${Math.round(at - sentAt)} ms to answer.`, {
       reason: 'no-answer',
@@ -71,8 +74,8 @@ function granted(
   held.phase = 'held'
   held.grantSentAt = sentAt
   held.sentAt = sentAt
-  held.deadline = lease.deadline
-  held.dangerAt = Math.floor(lease.deadline - life.ttlMs / 3)
+  held.deadline = deadline
+  held.dangerAt = dangerAt(life, deadline, life.ttlMs)
   held.nextAt = leaving === undefined ? holderBeat(life, sentAt, at) : Infinity
   held.inFlight = lease.inFlight
   held.failures = 0
@@ -93,14 +96,14 @@ function renewed(
   const next = answeredTo(life, event)
   // One of our own is under way still, for a ttl that is no longer in force: it may have been less.
   const overtaken = next.inFlight && life.askAgain
-  const deadline = Math.min(trustedUntil(sentAt, leftMs), overtaken ? life.deadline : Infinity)
+  const deadline = withinHold(life, Math.min(trustedUntil(sentAt, leftMs), overtaken ? life.deadline : Infinity))
   next.sentAt = sentAt
   next.failures = 0
   next.lastError = undefined
   next.leaving = leaving
   if (leaving === undefined) {
     next.deadline = deadline
-    next.dangerAt = Math.floor(deadline - leftMs / 3)
+    next.dangerAt = dangerAt(life, deadline, life.ttlMs)
     next.nextAt = holderBeat(life, sentAt, at)
   } else {
     // A holder that was asked to leave is promised no more than it has.
@@ -108,7 +111,7 @@ function renewed(
     next.nextAt = Infinity
   }
   if (at >= next.deadline) return lose(next, whyOver(next), undefined)
-  if (leaving === undefined) return [next, renewal]
+  if (leaving === undefined) return [next, event.elsewhere === true ? renewalElsewhere : renewal]
   if (life.leaving !== undefined) return [next, nothing]
   return [next, [{ type: 'leaving', reason: leaving, leftMs: next.deadline - at }]]
 }
@@ -160,7 +163,7 @@ function failed(life: Life, error: unknown, event: Extract<Event, { type: 'answe
   next.failures = failures
   next.lastError = error
   next.nextAt = event.at + pauseMs(backoff, failures, event.roll)
-  return [next, [{ type: 'renewal-failed', error }]]
+  return [next, [{ type: 'renewal-failed', error, own: event.elsewhere !== true }]]
 }
 
 /** Something was heard without asking. Only ever newer than what is known, or dropped. */
@@ -171,9 +174,11 @@ export function heard(life: Life, event: Extract<Event, { type: 'heard' }>): Ste
   if (news.state === 'absent') return ended(life, news)
   if (news.state !== 'held') return [life, nothing]
   if (life.phase === 'held') return heardLeaving(life, news, at)
-  // However late the news: the grant came after our last request, and its lease ends when that request said.
+  // However late the news: the grant came after our last request, and its lease ends when that request said. What the
+  // news say is left can only make that less: they may have been on their way for any time.
   const { maxHoldMs } = life.claim
-  const deadline = Math.min(life.deadline, maxHoldMs === undefined ? Infinity : trustedUntil(life.sentAt, maxHoldMs))
+  const longest = maxHoldMs === undefined ? Infinity : trustedUntil(life.sentAt, maxHoldMs)
+  const deadline = Math.min(life.deadline, trustedUntil(at, news.ttlMs), longest)
   if (deadline - at > life.ttlMs / 3) return granted(life, news, life.sentAt, at, { deadline, inFlight: life.inFlight })
   // Little of it may be left: renew first, and tell the owner when that is answered.
   if (life.phase !== 'asking') return renewNow(life, at)
@@ -182,11 +187,24 @@ export function heard(life: Life, event: Extract<Event, { type: 'heard' }>): Ste
   return [asking, nothing]
 }
 
-function outdated(life: Life, event: Extract<Event, { type: 'answer' }>): Life {
-  const { standing, askedMs } = event
+/** A later request was answered before: the answer changes nothing, but whoever awaits it must be told. */
+function outdated(life: Life, event: Extract<Event, { type: 'answer' }>): Stepped {
+  const { standing, askedMs, elsewhere } = event
   const next = answeredTo(life, event)
   if (standing.state === 'unknown') next.doubtMs = Math.min(life.doubtMs ?? Infinity, askedMs)
-  return next
+  if (elsewhere === true || life.phase !== 'held' || life.leaving !== undefined) return [next, nothing]
+  switch (standing.state) {
+    case 'held':
+      return [next, renewal]
+    case 'waiting':
+      return [next, lateAnswer]
+    case 'absent':
+      // The store contradicts itself: its next answer counts.
+      next.askAgain = true
+      return [next, nothing]
+    case 'unknown':
+      return [next, [{ type: 'renewal-failed', error: standing.error, own: true }]]
+  }
 }
 
 /** What was asked here is no longer on its way; what another thread asks is none of our requests. */
@@ -205,5 +223,6 @@ function heardLeaving(life: Life, news: Extract<Standing, { state: 'held' }>, at
   const leaving = copyOf(life)
   leaving.leaving = news.leaving
   leaving.nextAt = Infinity
-  return [leaving, [{ type: 'leaving', reason: news.leaving, leftMs: life.deadline - at }]]
+  trustAtMost(leaving, news.ttlMs, at)
+  return [leaving, [{ type: 'leaving', reason: news.leaving, leftMs: Math.max(0, leaving.deadline - at) }]]
 }

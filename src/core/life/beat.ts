@@ -62,16 +62,38 @@ export function renewNow(life: Life, at: number): Stepped {
   if (life.withdrawn && life.phase !== 'held') {
     return [next, [{ type: 'send', request: { op: 'withdraw', key, id } }]]
   }
-  trustAtMost(next, life.ttlMs, at)
-  return [next, [{ type: 'send', request: { op: 'renew', key, id, ttlMs: life.ttlMs } }]]
+  const ttlMs = askedTtlMs(life, at)
+  trustAtMost(next, ttlMs, at)
+  return [next, [{ type: 'send', request: { op: 'renew', key, id, ttlMs } }]]
+}
+
+/** The ttl to renew for. The store does not know how long a converted lease may still be held: no more is asked for. */
+function askedTtlMs({ ttlMs, hold }: Life, at: number): number {
+  return hold === undefined ? ttlMs : Math.min(ttlMs, Math.max(hold.ttlMinMs, Math.ceil(hold.until - at)))
+}
+
+/** A deadline that is not after the longest hold. */
+export function withinHold({ hold }: Life, deadline: number): number {
+  return hold === undefined ? deadline : Math.min(deadline, Math.floor(hold.until))
+}
+
+/**
+ * When to warn the owner of a lease for `ttlMs` that ends at `deadline`: a third of the lease before. Infinity if the owner
+ * has been warned of this end: renewals near the longest hold move it by no more than the drift margin.
+ */
+export function dangerAt(life: Life, deadline: number, ttlMs: number): number {
+  const leaseMs = Math.min(ttlMs, boundOf(life), life.claim.maxHoldMs ?? Infinity)
+  const wasWarned = life.phase === 'held' && life.dangerAt === Infinity
+  if (wasWarned && Math.abs(deadline - life.deadline) <= leaseMs / 20 + 3) return Infinity
+  return Math.floor(deadline - leaseMs / 3)
 }
 
 /** A shorter ttl counts from when it is asked for: it may come into force although nobody hears of it. */
 export function trustAtMost(life: LifeDraft, ttlMs: number, at: number): void {
   const deadline = trustedUntil(at, ttlMs)
   if (deadline >= life.deadline) return
+  life.dangerAt = dangerAt(life, deadline, ttlMs)
   life.deadline = deadline
-  life.dangerAt = Math.floor(deadline - ttlMs / 3)
 }
 
 /** Sends the claim once more, as it was: its id makes that safe. */

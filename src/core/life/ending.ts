@@ -34,8 +34,9 @@ export function passOn(life: Life): Stepped {
 export function whyOver(life: Life): string {
   const { maxHoldMs } = life.claim
   // The store's word on the longest hold comes too late for a holder that stops first: near its end is near enough.
-  const nearMs = life.ttlMs / 20
-  const heldLongest = maxHoldMs !== undefined && life.deadline >= trustedUntil(life.grantSentAt, maxHoldMs) - nearMs
+  const nearMs = life.ttlMs / 20 + 3
+  const longest = maxHoldMs === undefined ? Infinity : trustedUntil(life.grantSentAt, maxHoldMs)
+  const heldLongest = life.deadline >= Math.min(longest, life.hold?.until ?? Infinity) - nearMs
   return life.leaving ?? (heldLongest ? 'max-hold' : 'expired')
 }
 

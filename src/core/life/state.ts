@@ -49,6 +49,8 @@ export interface Life {
   readonly leaving: string | undefined
   /** Whether another claim is to take this one's place. In doubt: the store no longer knows this one, so it may have. */
   readonly converting: 'no' | 'under way' | 'in doubt'
+  /** The longest hold of a lease that came of another by conversion. The store counts from the conversion's own grant. */
+  readonly hold: LongestHold | undefined
   /** It is no longer waited for: whatever is sent next asks the store to forget it, unless it is held. */
   readonly withdrawn: boolean
 }
@@ -78,6 +80,7 @@ export function copyOf(life: Life): LifeDraft {
     dangerAt: life.dangerAt,
     leaving: life.leaving,
     converting: life.converting,
+    hold: life.hold,
     withdrawn: life.withdrawn,
   }
 }
@@ -120,8 +123,11 @@ export type Effect =
   | { readonly type: 'refused'; readonly standing: Extract<Standing, { state: 'absent' }> }
   /** Whether it was granted is not known; it is being released. */
   | { readonly type: 'failed'; readonly error: unknown }
-  | { readonly type: 'renewed' }
-  | { readonly type: 'renewal-failed'; readonly error: unknown }
+  /** `own`: a request of this thread was answered, and not one of the heartbeat thread. */
+  | { readonly type: 'renewed'; readonly own: boolean }
+  | { readonly type: 'renewal-failed'; readonly error: unknown; readonly own: boolean }
+  /** A request of this thread was answered with what was known already. */
+  | { readonly type: 'answered-late' }
   | { readonly type: 'jeopardy'; readonly reason: string; readonly leftMs: number }
   | { readonly type: 'leaving'; readonly reason: string; readonly leftMs: number }
   | { readonly type: 'lost'; readonly reason: string; readonly detail: string | undefined }
@@ -130,10 +136,17 @@ export type Effect =
 
 export type Stepped = readonly [Life, readonly Effect[]]
 
+/** Until when a claim may be held at most, and the shortest ttl that the store takes. */
+export interface LongestHold {
+  readonly until: number
+  readonly ttlMinMs: number
+}
+
 export interface LifeTerms {
   readonly heartbeatMs: number
   readonly polling: Backoff | undefined
   readonly spread: number
+  readonly hold?: LongestHold | undefined
 }
 
 /** Nothing to do. */

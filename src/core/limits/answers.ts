@@ -1,6 +1,8 @@
-import type { Request, Standing, Succession, Supports } from '../driver.ts'
+import { inspect } from 'node:util'
+import type { Request, Standing, Supports } from '../driver.ts'
 import { LeaseholdError } from '../errors.ts'
 import { ttlMaxOf } from '../limits.ts'
+import { isStanding } from '../standing-check.ts'
 
 /**
  * The answer to a request, once it has been checked: a driver is somebody else's code. No answer gives more time than a
@@ -8,22 +10,9 @@ import { ttlMaxOf } from '../limits.ts'
  * `unknown`.
  */
 export function checkedAnswer(standing: Standing | null | undefined, request: Request, supports: Supports): Standing {
-  if (standing === undefined || standing === null) return { state: 'unknown', error: malformed('nothing') }
-  switch (standing.state) {
-    case 'held':
-      if (!isFence(standing.fence) || !isAmount(standing.ttlMs)) break
-      if (!isTextOrAbsent(standing.leaving) || !isSuccessionOrAbsent(standing.after)) break
-      return withTtlOf(standing, longestMs(request, supports))
-    case 'waiting':
-      if (!isCount(standing.ahead) || !isAmount(standing.ttlMs) || !isAmount(standing.againMs)) break
-      return withTtlOf(standing, longestMs(request, supports))
-    case 'absent':
-      if (typeof standing.reason === 'string' && isTextOrAbsent(standing.detail)) return standing
-      break
-    case 'unknown':
-      return standing
-  }
-  return { state: 'unknown', error: malformed(shown(standing)) }
+  if (!isStanding(standing)) return { state: 'unknown', error: malformed(shown(standing)) }
+  if (standing.state === 'absent' || standing.state === 'unknown') return standing
+  return withTtlOf(standing, longestMs(request, supports))
 }
 
 /** The error for an answer that makes no sense. */
@@ -40,33 +29,8 @@ function withTtlOf<Answer extends { readonly ttlMs: number }>(answer: Answer, mo
   return answer.ttlMs > mostMs ? { ...answer, ttlMs: mostMs } : answer
 }
 
-function isFence(value: unknown): boolean {
-  return Number.isSafeInteger(value) && (value as number) > 0
-}
-
-function isCount(value: unknown): boolean {
-  return Number.isSafeInteger(value) && (value as number) >= 0
-}
-
-/** A lease without an end would be one that nobody stops trusting. */
-function isAmount(value: unknown): boolean {
-  return Number.isFinite(value) && (value as number) >= 0
-}
-
-function isTextOrAbsent(value: unknown): boolean {
-  return value === undefined || typeof value === 'string'
-}
-
-function isSuccessionOrAbsent(value: Succession | undefined): boolean {
-  if (value === undefined) return true
-  return typeof value === 'object' && value !== null && isCount(value.fence) && typeof value.runner?.id === 'string'
-}
-
-/** In short: an answer may be of any size. */
+/** In short: an answer may be of any size, and hold anything. */
 function shown(value: unknown): string {
-  try {
-    return JSON.stringify(value).slice(0, 500)
-  } catch {
-    return typeof value
-  }
+  if (value === undefined || value === null) return 'nothing'
+  return inspect(value, { depth: 1, breakLength: Infinity }).slice(0, 500)
 }

@@ -1,23 +1,12 @@
-import type { AbsentReason, Runner, Standing, Succession } from '../driver.ts'
+import type { Standing } from '../driver.ts'
 import { LeaseholdError } from '../errors.ts'
+import { isAbsentReason, isAmount, isSuccession } from '../standing-check.ts'
 import { fromWireError, toWireError, type WireError } from './wire-error.ts'
 
 /** A standing as it travels between a Leasehold server and its clients. */
 export type WireStanding =
   | Exclude<Standing, { state: 'unknown' }>
   | { readonly state: 'unknown'; readonly error: WireError }
-
-const absentReasons: ReadonlySet<unknown> = new Set<AbsentReason>([
-  'refused',
-  'expired',
-  'released',
-  'evicted',
-  'max-hold',
-  'deadlock',
-  'mismatch',
-  'unknown',
-])
-const endings: ReadonlySet<unknown> = new Set<Succession['how']>(['expired', 'died', 'evicted', 'max-hold'])
 
 /** The standing for the wire. `describe` makes an error of ours out of one that is not. */
 export function toWireStanding(standing: Standing, describe: (error: unknown) => LeaseholdError): WireStanding {
@@ -41,8 +30,8 @@ export function fromWireStanding(value: unknown): Standing | undefined {
     }
     case 'absent': {
       const { reason, detail } = given
-      if (!absentReasons.has(reason) || (detail !== undefined && typeof detail !== 'string')) return undefined
-      return { state: 'absent', reason: reason as AbsentReason, ...(detail !== undefined && { detail }) }
+      if (!isAbsentReason(reason) || (detail !== undefined && typeof detail !== 'string')) return undefined
+      return { state: 'absent', reason, ...(detail !== undefined && { detail }) }
     }
     case 'unknown': {
       const error = fromWireError(given['error'])
@@ -58,27 +47,4 @@ function heldFrom({ fence, ttlMs, leaving, after }: Readonly<Record<string, unkn
   if (leaving !== undefined && typeof leaving !== 'string') return undefined
   if (after !== undefined && !isSuccession(after)) return undefined
   return { state: 'held', fence: fence as number, ttlMs, leaving, after }
-}
-
-function isSuccession(value: unknown): value is Succession {
-  if (typeof value !== 'object' || value === null) return false
-  const { how, fence, runner } = value as Partial<Record<keyof Succession, unknown>>
-  return endings.has(how) && Number.isSafeInteger(fence) && isRunner(runner)
-}
-
-/** Whether a value that came over the wire can pass for a runner. */
-export function isRunner(value: unknown): value is Runner {
-  if (typeof value !== 'object' || value === null) return false
-  const { id, incarnation, host, pid, client, party, metadata } = value as Partial<Record<keyof Runner, unknown>>
-  const texts = [id, incarnation, host, client, party ?? '']
-  return texts.every((text) => typeof text === 'string') && typeof pid === 'number' && isRecordOrAbsent(metadata)
-}
-
-function isRecordOrAbsent(value: unknown): boolean {
-  return value === undefined || (typeof value === 'object' && value !== null && !Array.isArray(value))
-}
-
-/** JSON can say 1e999: a lease without an end would be one that nobody stops trusting. */
-function isAmount(value: unknown): value is number {
-  return Number.isFinite(value) && (value as number) >= 0
 }

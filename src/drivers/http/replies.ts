@@ -1,7 +1,8 @@
 import type { KeyPage, ListedClaim, ListedKey, Standing, Supports } from '../../core/driver.ts'
 import { isWithin, requestBounds, yearMs } from '../../core/limits/bounds.ts'
+import { isRunner } from '../../core/standing-check.ts'
 import type { Backoff } from '../../core/time/backoff.ts'
-import { fromWireStanding, isRunner } from '../../core/wire/wire-standing.ts'
+import { fromWireStanding } from '../../core/wire/wire-standing.ts'
 
 /** What a server says of its store. */
 export interface StoreDescription {

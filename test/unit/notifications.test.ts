@@ -1,0 +1,90 @@
+import { describe, expect, test } from 'vitest'
+import type { Heard, Standing } from '../../src/core/driver.ts'
+import { around } from '../support/around.ts'
+import { isSettled, locksBench } from './support/bench-of-locks.ts'
+
+/** A client whose driver can be made to say anything. */
+async function setUp() {
+  const bench = locksBench()
+  let heard: Heard = () => {}
+  bench.wrap = (driver) =>
+    around(driver, {
+      listen(listener) {
+        heard = listener
+        return { [Symbol.dispose]: () => {} }
+      },
+    })
+  const locks = await bench.client()
+  bench.wrap = (driver) => driver
+  const tell = (...said: unknown[]): void => (heard as (...given: unknown[]) => void)(...said)
+  return { bench, locks, other: await bench.client(), tell }
+}
+
+/** What no driver may say, and some do. */
+const nonsense: readonly [string, unknown][] = [
+  ['nothing', undefined],
+  ['null', null],
+  ['a text', 'held'],
+  ['a number', 5],
+  ['a state nobody knows', { state: 'mine' }],
+  ['a fence that is none', { state: 'held', fence: 'x', ttlMs: 1000 }],
+  ['a lease without an end', { state: 'held', fence: 5, ttlMs: Infinity }],
+  ['a lease of no length', { state: 'held', fence: 5 }],
+  ['null for who was before', { state: 'held', fence: 5, ttlMs: 1000, after: null }],
+  ['a reason that is none', { state: 'absent', reason: 5 }],
+  ['a reason to leave that is none', { state: 'held', fence: 5, ttlMs: 1000, leaving: {} }],
+]
+
+describe('a notification', () => {
+  test.each(nonsense)('of %s neither throws nor ends a lease', async (_what, news) => {
+    const { bench, locks, tell } = await setUp()
+    const lease = await locks.acquire('a', { ttl: '3s' })
+    expect(() => tell(lease.key, lease.claim.id, news)).not.toThrow()
+    await bench.advance(10_000)
+    expect(lease.held).toBe(true)
+  })
+
+  test.each(nonsense)('of %s neither throws nor grants a lock', async (_what, news) => {
+    const { bench, locks, other, tell } = await setUp()
+    const holder = await other.acquire('a')
+    const waiting = locks.acquire('a')
+    await bench.advance(10)
+    const { waiters } = (await locks.inspect('a')) ?? { waiters: [] }
+    expect(waiters).toHaveLength(1)
+    const id = [...locks.client.office.waiters].map((waiter) => (waiter as unknown as { claimId: string }).claimId)[0]
+    expect(() => tell('default/a', id, news)).not.toThrow()
+    await bench.advance(10)
+    expect(await isSettled(waiting)).toBe(false)
+    await holder.release()
+    await bench.advance(60_000)
+    expect((await waiting).held).toBe(true)
+  })
+
+  test.each([undefined, null, 5, {}, Symbol('id')])('about %s is not heard', async (id) => {
+    const { locks, tell } = await setUp()
+    const lease = await locks.acquire('a')
+    expect(() => tell(lease.key, id, 'ask')).not.toThrow()
+    expect(lease.held).toBe(true)
+  })
+
+  test('of a grant is trusted for no longer than it says', async () => {
+    const { bench, locks, other, tell } = await setUp()
+    await other.acquire('a')
+    const waiting = locks.acquire('a', { ttl: '30s' })
+    await bench.advance(10)
+    const id = [...locks.client.office.waiters].map((waiter) => (waiter as unknown as { claimId: string }).claimId)[0]
+    const granted: Standing = { state: 'held', fence: 7, ttlMs: 15_000 }
+    tell('default/a', id, granted)
+    expect((await waiting).remainingMs).toBeLessThan(15_000)
+  })
+
+  test('that a holder is to leave tells how long it still has', async () => {
+    const { locks, tell } = await setUp()
+    const left: number[] = []
+    locks.on('leaving', ({ remainingMs }) => left.push(remainingMs))
+    const lease = await locks.acquire('a', { ttl: '30s' })
+    tell(lease.key, lease.claim.id, { state: 'held', fence: lease.fence, ttlMs: 5000, leaving: 'preempted' })
+    expect(left[0]).toBeLessThan(5000)
+    expect(lease.remainingMs).toBeLessThan(5000)
+  })
+})
