@@ -24,12 +24,7 @@ export function isStanding(value: unknown): value is Standing {
     case 'held':
       return isHeld(given)
     case 'waiting':
-      // A driver that pushes may well say: never.
-      return (
-        isAmount(given['ahead']) &&
-        isAmount(given['ttlMs']) &&
-        (given['againMs'] === Infinity || isAmount(given['againMs']))
-      )
+      return isCount(given['ahead']) && isAmount(given['ttlMs']) && isAmount(given['againMs'])
     case 'absent':
       return isAbsentReason(given['reason']) && isTextOrAbsent(given['detail'])
     case 'unknown':
@@ -80,6 +75,10 @@ function isRecordOrAbsent(value: unknown): boolean {
 
 function isTextOrAbsent(value: unknown): boolean {
   return value === undefined || typeof value === 'string'
+}
+
+function isCount(value: unknown): value is number {
+  return Number.isSafeInteger(value) && (value as number) >= 0
 }
 
 /** JSON can say 1e999: a lease without an end would be one that nobody stops trusting. */
