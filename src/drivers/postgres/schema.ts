@@ -22,7 +22,7 @@ export interface SchemaOptions {
 
 /** The format of the tables and the revision of the functions that this version makes. */
 const tablesFormat = 1
-const functionsRevision = 4
+const functionsRevision = 5
 
 /** The rule beside the data. In this order: some use others when they are made. */
 const functionsSql = [
