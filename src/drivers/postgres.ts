@@ -6,7 +6,6 @@
  * they concern; where LISTEN does not work, claims that wait are told to ask.
  */
 import { randomBytes } from 'node:crypto'
-import { setTimeout as pause } from 'node:timers/promises'
 import { keyOf } from '../core/batcher.ts'
 import type { Heard, KeyPage, ListQuery, LockDriver, Request, Standing } from '../core/driver.ts'
 import { LeaseholdError } from '../core/errors.ts'
@@ -21,6 +20,7 @@ import { connectionsTo, type Connections, type PostgresSource, type Value } from
 import { changedNothing, faultOf, isSchemaMissing, isWorthRepeating } from './postgres/faults.ts'
 import { Listener } from './postgres/listener.ts'
 import { batchOf } from './postgres/batch.ts'
+import { retrying } from './postgres/retries.ts'
 import { inSchema, makeSchema, type SchemaOptions } from './postgres/schema.ts'
 import { ToldNews } from './postgres/told-news.ts'
 import { urlOptions } from './postgres/url.ts'
@@ -78,8 +78,6 @@ class PostgresDriver implements LockDriver {
   #listener: Listener | undefined
   #opened = false
   #closed = false
-  /** The tables are logged. */
-  #losesNothing = false
   #tidiedAt = -Infinity
 
   constructor(source: PostgresSource, options: PostgresOptions) {
@@ -133,14 +131,11 @@ class PostgresDriver implements LockDriver {
     }
   }
 
-  /** Infinity, unless the tables are unlogged: a crash or a failover empties them. */
+  /** Since the tables were created, this copy of them was first seen, or the server started: whichever was last. */
   async dataAgeMs(): Promise<number> {
     this.#refuseIfClosed()
-    if (this.#losesNothing) return Infinity
     try {
-      const dataAgeMs = Number(await this.#persist('select leasehold.kept_for_ms()::text', []))
-      this.#losesNothing = dataAgeMs === Infinity
-      return dataAgeMs
+      return Number(await this.#persist('select leasehold.kept_for_ms()::text', []))
     } catch (error) {
       throw faultOf(error)
     }
@@ -193,30 +188,21 @@ class PostgresDriver implements LockDriver {
   }
 
   /** Calls a function of ours and gives its answer, again if the database says it was only busy. */
-  async #persist(call: string, values: readonly Value[], withinMs = this.#patienceMs): Promise<string> {
+  #persist(call: string, values: readonly Value[], withinMs = this.#patienceMs): Promise<string> {
     const sql = this.#inSchema(call)
-    const startedAt = performance.now()
-    let leftMs = withinMs
     let remade = false
-    for (let tries = 1; ; tries += 1) {
-      try {
-        const connections = this.#opened ? this.#connections : await this.#ready()
-        if (connections === undefined || this.#closed) throw this.#closedError()
-        return await connections.ask(sql, values, Math.max(1, leftMs))
-      } catch (error) {
-        if (isSchemaMissing(error) && !remade) {
-          // Somebody dropped the schema: make it anew.
-          remade = true
-          this.#opened = false
-          this.#losesNothing = false
-        } else if (!isWorthRepeating(error) || leftMs < withinMs / 2) {
-          throw error
-        }
-      }
-      // Those who got in each other's way must not do so again.
-      await pause(Math.random() * Math.min(100, 5 * 2 ** tries))
-      leftMs = withinMs - (performance.now() - startedAt)
+    const attempt = async (leftMs: number): Promise<string> => {
+      const connections = this.#opened ? this.#connections : await this.#ready()
+      if (connections === undefined || this.#closed) throw this.#closedError()
+      return connections.ask(sql, values, leftMs)
     }
+    return retrying(withinMs, attempt, (error) => {
+      if (!isSchemaMissing(error) || remade) return isWorthRepeating(error)
+      // Somebody dropped the schema: make it anew.
+      remade = true
+      this.#opened = false
+      return true
+    })
   }
 
   /** Lets go of names that are no longer used. Can wait for a quieter moment. */

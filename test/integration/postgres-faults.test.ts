@@ -134,6 +134,8 @@ describe('the server', () => {
     onTestFinished(() => driver.close())
     const sent = driver.open().then(() => claim(driver, claimOf('a')))
     await expect(sent).rejects.toMatchObject({ code: 'UNAVAILABLE', reason: 'read-only' })
+    // It may be promoted without the last of its primary's claims.
+    await expect(driver.dataAgeMs?.()).rejects.toMatchObject({ code: 'UNAVAILABLE', reason: 'read-only' })
   })
 
   test('does not know the user: auth is what is told', async () => {

@@ -22,20 +22,29 @@ create unlogged table if not exists leasehold.advisory_sessions (
   primary key (process_id, started_at)
 );
 
--- One row, made by whoever first asks for how long locks have been kept: what ends all sessions empties it, but for a clean
+-- One row: in which copy of the database locks are taken, and since when. What ends all sessions empties it, but for a clean
 -- restart.
-create unlogged table if not exists leasehold.advisory_since (
-  one boolean     primary key default true check (one),
-  at  timestamptz not null default clock_timestamp()
+drop table if exists leasehold.advisory_since;
+create unlogged table if not exists leasehold.advisory_kept_since (
+  one  boolean     primary key default true check (one),
+  at   timestamptz not null default clock_timestamp(),
+  copy text        not null
 );
 
 -- For how long no lock can have been lost by the server, in milliseconds. If one of its processes crashes, all sessions end,
 -- and it still counts as up; a standby that takes over has been up and knows no locks.
 create or replace function leasehold.advisory_kept_for_ms() returns double precision language plpgsql as $$
+declare
+  this_copy text := leasehold.copy_of(array['leasehold.advisory_kept_since']::regclass[]);
+  since timestamptz;
 begin
-  insert into leasehold.advisory_since default values on conflict do nothing;
-  return (select extract(epoch from clock_timestamp() - greatest(s.at, pg_postmaster_start_time())) * 1000
-            from leasehold.advisory_since s);
+  select k.at into since from leasehold.advisory_kept_since k where k.copy = this_copy;
+  if since is null then
+    insert into leasehold.advisory_kept_since as k (copy) values (this_copy)
+        on conflict (one) do update set at = clock_timestamp(), copy = excluded.copy where k.copy <> excluded.copy;
+    return 0;
+  end if;
+  return greatest(0, extract(epoch from clock_timestamp() - greatest(since, pg_postmaster_start_time())) * 1000);
 end
 $$;
 

@@ -50,6 +50,14 @@ export function isSchemaMissing(error: unknown): boolean {
   return state === '3F000' || state === '42P01' || state === '42883' || state === '42704'
 }
 
+/** Raised by the script that makes a schema, if somebody else has made it meanwhile. */
+export const alreadyMade = 'LH001'
+
+/** Whether somebody else has made the schema meanwhile. */
+export function isAlreadyMade(error: unknown): boolean {
+  return sqlState(error) === alreadyMade
+}
+
 /** The error a user sees for whatever went wrong: what happened, and what to do. */
 export function faultOf(error: unknown): LeaseholdError {
   if (error instanceof LeaseholdError) return error
