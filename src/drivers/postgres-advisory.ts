@@ -29,7 +29,7 @@ export { postgresAdvisorySchema } from './postgres/schema.ts'
 export type { PostgresSource } from './postgres/connections.ts'
 
 export interface PostgresAdvisoryOptions {
-  /** Where fences are counted and names are noted. `leasehold` unless told. */
+  /** A set of locks of its own: where fences are counted and names are noted. `leasehold` unless told. */
   readonly schema?: string
   /** The longest lease, and how long the server bears with a silent session. 30 s unless told. */
   readonly ttlMs?: number
@@ -58,7 +58,7 @@ class PostgresAdvisoryDriver implements LockDriver {
   readonly #patienceMs: number
   readonly #holdings = new Holdings()
   readonly #listeners = new Listeners()
-  #names = new NotedNames()
+  #names: NotedNames
   #connections: Connections | undefined
   #session: AdvisorySession | undefined
   #introduced = false
@@ -71,6 +71,7 @@ class PostgresAdvisoryDriver implements LockDriver {
     const fromUrl = typeof source === 'string' ? urlOptions(source, ['schema', 'ttl']) : undefined
     this.#source = fromUrl?.url ?? source
     this.#schema = options.schema ?? fromUrl?.options.get('schema') ?? 'leasehold'
+    this.#names = new NotedNames(this.#schema)
     this.#ttlMs =
       options.ttlMs ?? positiveMs((fromUrl?.options.get('ttl') as Duration | undefined) ?? ttlDefaultMs, 'ttl')
     this.#patienceMs = options.patienceMs ?? patienceDefaultMs
@@ -173,7 +174,7 @@ class PostgresAdvisoryDriver implements LockDriver {
       this.#session = session
       this.#introduced = false
       // The server may have crashed, and have forgotten them.
-      this.#names = new NotedNames()
+      this.#names = new NotedNames(this.#schema)
       return session
     } catch (error) {
       throw faultOf(error)
@@ -235,7 +236,7 @@ class PostgresAdvisoryDriver implements LockDriver {
     for (let place = 0; place < requests.length; place += 1) {
       const request = requests[place]
       if (request === undefined || standings[place] !== undefined) continue
-      const hash = advisoryKey(keyOf(request))
+      const hash = advisoryKey(keyOf(request), this.#schema)
       if (plan.isUndecided(hash)) postponed = true
       else standings[place] = plan.add(request, hash, place)
     }

@@ -203,10 +203,37 @@ describe('the server', () => {
   })
 })
 
+describe('an id', () => {
+  test('means a claim only together with its key: asked of another key it is not known, and nothing happens', async () => {
+    const [driver, other] = [await open(), await open()]
+    const held = wish('a')
+    const { fence } = (await claim(driver, held)) as { fence: number }
+    const astray = { ...held, key: 'b' }
+    const unknown = { state: 'absent', reason: 'unknown' }
+    expect(await renew(driver, astray)).toEqual(unknown)
+    expect(await release(driver, astray)).toEqual(unknown)
+    const rest = await driver.send([
+      { op: 'withdraw', key: 'b', id: held.id },
+      { op: 'evict', key: 'a', fence, reason: 'because' },
+    ])
+    expect(rest).toEqual([unknown, unknown])
+    expect(await claim(other, wish('a'))).toMatchObject({ state: 'absent', reason: 'refused' })
+    // Claimed there, it is another claim: both are held, and given back one by one.
+    expect(await claim(driver, astray)).toMatchObject({ state: 'held' })
+    expect(await claim(other, wish('b'))).toMatchObject({ state: 'absent', reason: 'refused' })
+    expect(await release(driver, astray)).toEqual({ state: 'absent', reason: 'released' })
+    expect(await claim(other, wish('b'))).toMatchObject({ state: 'held' })
+    expect(await renew(driver, held)).toMatchObject({ state: 'held', fence })
+    expect(await release(driver, held)).toEqual({ state: 'absent', reason: 'released' })
+  })
+})
+
 describe('names', () => {
   test('with one 64-bit key are told apart: the second is an error, not a grant', async () => {
     const driver = await open()
-    await server.sql(`insert into ${schema}.advisory_names (hash, key) values ($1, 'planted')`, [advisoryKey('victim')])
+    await server.sql(`insert into ${schema}.advisory_names (hash, key) values ($1, 'planted')`, [
+      advisoryKey('victim', schema),
+    ])
     const [collided, granted] = await driver.send(
       ['victim', 'other'].map((key) => ({ op: 'claim' as const, claim: wish(key) })),
     )

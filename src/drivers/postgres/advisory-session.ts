@@ -33,7 +33,7 @@ const poolerProbeMs = 2000
  * when they have what they tried for. Nothing is done or answered if the session is not the one we began.
  */
 const stepsSql = `
-  select coalesce(done.digits, '') || ' ' || case when $4::boolean then nextval('leasehold.advisory_fences') else 0 end
+  select coalesce(done.digits, '') || ' ' || case when $4::boolean then leasehold.advisory_draw() else 0 end
     from (
       select string_agg(case
           when case u.step
@@ -43,10 +43,8 @@ const stepsSql = `
             when 4 then pg_advisory_unlock_shared(u.hash)
             else true
           end then '1' else '0' end, '') as digits
-        -- Shared with all who draw, not with who lifts the sequence.
-        from (
-          select pg_advisory_xact_lock_shared(7240618953042) where current_setting('leasehold.session', true) = $1
-        ) as guard, unnest($2::text::integer[], $3::text::bigint[]) as u (step, hash)
+        from (select where current_setting('leasehold.session', true) = $1) as guard,
+             unnest($2::text::integer[], $3::text::bigint[]) as u (step, hash)
     ) as done
    where current_setting('leasehold.session', true) = $1`
 

@@ -3,8 +3,8 @@
 
 create schema if not exists leasehold;
 
--- Every grant draws its fence here, while it holds. Whoever connects lifts it to the wall clock in microseconds: a crash
--- may have lost the last ones drawn, and ended every session.
+-- Every grant draws its fence here, while it holds, from the wall clock in microseconds on: a crash may have lost the last
+-- ones drawn, and a restore may have brought back older ones.
 create sequence if not exists leasehold.advisory_fences;
 
 -- Which name a 64-bit key stands for, to tell two names with one key apart, and for people.
@@ -48,7 +48,7 @@ begin
 end
 $$;
 
--- Lifts the sequence of fences to at least a number. Nobody draws meanwhile: see `advisory-session.ts`.
+-- Lifts the sequence of fences to at least a number. Nobody draws meanwhile: who draws shares the guard.
 create or replace function leasehold.advisory_lift(at_least bigint) returns void language plpgsql as $$
 begin
   -- Told to others on the strength of this: it must outlive a crash.
@@ -57,6 +57,26 @@ begin
   if (select last_value < at_least from leasehold.advisory_fences) then
     perform setval('leasehold.advisory_fences', at_least);
   end if;
+end
+$$;
+
+-- The next fence: past all that were drawn, and past the clock. Whoever finds the sequence behind the clock lifts it 10 ms ahead,
+-- so that most draws need not. The guard is taken once a transaction, shared or not: two that both wanted more than they
+-- have would deadlock.
+create or replace function leasehold.advisory_draw() returns bigint language plpgsql as $$
+declare
+  now_us bigint := extract(epoch from clock_timestamp()) * 1000000;
+begin
+  if (select last_value >= now_us from leasehold.advisory_fences) then
+    perform pg_advisory_xact_lock_shared(7240618953042);
+  else
+    perform pg_advisory_xact_lock(7240618953042);
+    now_us := extract(epoch from clock_timestamp()) * 1000000;
+    if (select last_value < now_us from leasehold.advisory_fences) then
+      perform setval('leasehold.advisory_fences', now_us + 10000);
+    end if;
+  end if;
+  return nextval('leasehold.advisory_fences');
 end
 $$;
 
