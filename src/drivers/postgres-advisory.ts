@@ -21,7 +21,8 @@ import { StepPlan } from './postgres/advisory-plan.ts'
 import { connectionLost, unknown } from './postgres/advisory-answers.ts'
 import { AdvisorySession, type SessionStep } from './postgres/advisory-session.ts'
 import { connectionsTo, type Connections, type PostgresSource } from './postgres/connections.ts'
-import { changedNothing, faultOf } from './postgres/faults.ts'
+import { changedNothing, faultOf, refusesContent } from './postgres/faults.ts'
+import { retrying } from './postgres/retries.ts'
 import { inSchema, makeAdvisorySchema } from './postgres/schema.ts'
 import { urlOptions } from './postgres/url.ts'
 
@@ -213,15 +214,43 @@ class PostgresAdvisoryDriver implements LockDriver {
     requests: readonly Request[],
     standings: (Standing | undefined)[],
   ): Promise<void> {
+    try {
+      await this.#prepareAll(session, requests, standings)
+    } catch (error) {
+      if (requests.length === 1 || !refusesContent(error)) throw error
+      // One of them is refused: it must fail alone.
+      for (const [place, request] of requests.entries()) {
+        const own = [standings[place]]
+        try {
+          await this.#prepareAll(session, [request], own)
+        } catch (refusal) {
+          if (!refusesContent(refusal)) throw refusal
+          own[0] = { state: 'unknown', error: faultOf(refusal) }
+        }
+        standings[place] = own[0]
+      }
+    }
+  }
+
+  async #prepareAll(
+    session: AdvisorySession,
+    requests: readonly Request[],
+    standings: (Standing | undefined)[],
+  ): Promise<void> {
     let floor = 0
-    for (const request of requests) if (request.op === 'renew') floor = Math.max(floor, request.fenceFloor ?? 0)
-    if (floor > 0) await session.lift(floor, this.#patienceMs)
+    for (const request of requests) {
+      // All locks count by one sequence: only who holds something lifts it.
+      const isHolder = request.op === 'renew' && this.#holdings.find(request.key, request.id) !== undefined
+      if (isHolder) floor = Math.max(floor, request.fenceFloor ?? 0)
+    }
+    if (floor > 0) await retrying(this.#patienceMs, (leftMs) => session.lift(floor, leftMs))
     const first = this.#introduced ? undefined : requests.find((request) => request.op === 'claim')
     if (first !== undefined) {
-      await session.introduce(JSON.stringify(first.claim.runner), this.#patienceMs)
+      const runner = JSON.stringify(first.claim.runner)
+      await retrying(this.#patienceMs, (leftMs) => session.introduce(runner, leftMs))
       this.#introduced = true
     }
-    await this.#names.note(session, requests, standings, this.#patienceMs)
+    await retrying(this.#patienceMs, (leftMs) => this.#names.note(session, requests, standings, leftMs))
   }
 
   /** Carries out, in one round trip, all that hangs on nothing undecided. Tells whether something is left. */

@@ -17,9 +17,16 @@ import { pageLimit } from '../core/paging.ts'
 import { patienceFor } from '../core/time/patience.ts'
 import { readAnswer, readNotice, readPage, type Notice } from './postgres/answer.ts'
 import { connectionsTo, type Connections, type PostgresSource, type Value } from './postgres/connections.ts'
-import { changedNothing, faultOf, isSchemaMissing, isWorthRepeating } from './postgres/faults.ts'
+import {
+  changedNothing,
+  faultOf,
+  isNotifyQueueFull,
+  isSchemaMissing,
+  isWorthRepeating,
+  refusesContent,
+} from './postgres/faults.ts'
 import { Listener } from './postgres/listener.ts'
-import { batchOf } from './postgres/batch.ts'
+import { batchOf, withoutNotifications, type Batch } from './postgres/batch.ts'
 import { retrying } from './postgres/retries.ts'
 import { inSchema, makeSchema, type SchemaOptions } from './postgres/schema.ts'
 import { ToldNews } from './postgres/told-news.ts'
@@ -53,6 +60,8 @@ const patienceDefaultMs = 5000
 /** How often a driver that is in use forgets keys that are not, and how many at once. */
 const tidyEveryMs = 600_000
 const keysPerTidying = 10_000
+/** How long to send no notifications once the server has had no room for them. */
+const mutedMs = 10_000
 
 /** A lock store in a PostgreSQL database: a URL, a Pool or Client of `pg`, or an instance of `postgres`. */
 export function postgres(source: PostgresSource, options: PostgresOptions = {}): LockDriver {
@@ -79,6 +88,8 @@ class PostgresDriver implements LockDriver {
   #opened = false
   #closed = false
   #tidiedAt = -Infinity
+  /** The server had no room for notifications. */
+  #mutedUntil = -Infinity
 
   constructor(source: PostgresSource, options: PostgresOptions) {
     const fromUrl = typeof source === 'string' ? urlOptions(source, urlNames) : undefined
@@ -103,20 +114,7 @@ class PostgresDriver implements LockDriver {
   async send(requests: readonly Request[]): Promise<readonly Standing[]> {
     this.#refuseIfClosed()
     if (requests.length === 0) return []
-    const batch = batchOf(requests, this.#channel)
-    let text: string
-    try {
-      text = await this.#persist(batch.sql, batch.values, patienceFor(requests, this.#patienceMs))
-    } catch (error) {
-      const fault = faultOf(error)
-      if (error instanceof LeaseholdError || changedNothing(error)) throw fault
-      return requests.map(() => ({ state: 'unknown', error: fault }))
-    }
-    const { standings, news } = readAnswer(text, batch)
-    this.#keepTrack(requests, standings)
-    if (news.length > 0) queueMicrotask(() => news.forEach((notice) => this.#tell(notice)))
-    this.#tidyNowAndThen()
-    return standings
+    return this.#sendBatch(requests, patienceFor(requests, this.#patienceMs))
   }
 
   async list(query: ListQuery): Promise<KeyPage> {
@@ -156,6 +154,59 @@ class PostgresDriver implements LockDriver {
     this.#listener = undefined
     await listener?.close()
     await connections?.close()
+  }
+
+  // ---- requests
+
+  async #sendBatch(requests: readonly Request[], withinMs: number): Promise<readonly Standing[]> {
+    const startedAt = performance.now()
+    const batch = batchOf(requests, this.#channel)
+    let text: string
+    try {
+      text = await this.#carryOut(batch, withinMs)
+    } catch (error) {
+      const leftMs = withinMs - (performance.now() - startedAt)
+      if (requests.length > 1 && refusesContent(error) && leftMs > 0) return this.#sendHalves(requests, leftMs)
+      const fault = faultOf(error)
+      if (error instanceof LeaseholdError || changedNothing(error)) throw fault
+      return requests.map(() => ({ state: 'unknown', error: fault }))
+    }
+    const { standings, news } = readAnswer(text, batch)
+    this.#keepTrack(requests, standings)
+    if (news.length > 0) queueMicrotask(() => news.forEach((notice) => this.#tell(notice)))
+    this.#tidyNowAndThen()
+    return standings
+  }
+
+  /** One request that the server refuses undoes its whole batch: sent by halves, it fails alone. */
+  async #sendHalves(requests: readonly Request[], withinMs: number): Promise<readonly Standing[]> {
+    const startedAt = performance.now()
+    const middle = Math.ceil(requests.length / 2)
+    const standings: Standing[] = []
+    // One after the other: both may have requests of one key.
+    for (const half of [requests.slice(0, middle), requests.slice(middle)]) {
+      try {
+        const leftMs = withinMs - (performance.now() - startedAt)
+        standings.push(...(await this.#sendBatch(half, Math.max(1, leftMs))))
+      } catch (error) {
+        standings.push(...half.map((): Standing => ({ state: 'unknown', error: faultOf(error) })))
+      }
+    }
+    return standings
+  }
+
+  /** A batch whose notifications the server has no room for is sent again without: they are only hints. */
+  async #carryOut({ sql, values }: Batch, withinMs: number): Promise<string> {
+    const startedAt = performance.now()
+    if (startedAt < this.#mutedUntil) return this.#persist(withoutNotifications(sql), values, withinMs)
+    try {
+      return await this.#persist(sql, values, withinMs)
+    } catch (error) {
+      if (!isNotifyQueueFull(error)) throw error
+      this.#mutedUntil = performance.now() + mutedMs
+      const leftMs = withinMs - (performance.now() - startedAt)
+      return this.#persist(withoutNotifications(sql), values, Math.max(1, leftMs))
+    }
   }
 
   // ---- the way to the database
@@ -239,6 +290,8 @@ class PostgresDriver implements LockDriver {
   }
 
   #hear(payload: string): void {
+    // The claim that is meant has a name too long for a notification.
+    if (payload === 'poll') return this.#waiting.askAll()
     try {
       this.#tell(readNotice(JSON.parse(payload) as Notice))
     } catch {

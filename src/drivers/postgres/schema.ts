@@ -66,7 +66,7 @@ export function inSchema(sql: string, schema: string): string {
     )
   }
   // Quoted, for it may be a word of SQL. Not in the name of a setting.
-  return sql.replaceAll(/\bleasehold(?=[.;])(?!\.session)/g, `"${schema}"`)
+  return sql.replaceAll(/\bleasehold(?=[.;])(?!\.(?:session|mute)\b)/g, `"${schema}"`)
 }
 
 /** Makes what the schema lacks, and brings functions of an earlier revision up to date. Any number of processes may do so at once. */

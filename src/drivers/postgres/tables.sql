@@ -91,6 +91,13 @@ create @table@ if not exists leasehold.claims (
 ) with (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0);
 
 -- Two, so that whatever the planner believes of the table, holders are found without their queue, and the head of the
--- queue without the rest.
-create unique index if not exists claims_held on leasehold.claims (key, fence) where held;
-create unique index if not exists claims_waiting on leasehold.claims (key, band, arrival) where not held;
+-- queue without the rest. Not unique, as they once were: two that share may be lifted to one fence.
+do $$
+begin
+  if (select i.indisunique from pg_index i where i.indexrelid = to_regclass('leasehold.claims_held')) then
+    drop index leasehold.claims_held, leasehold.claims_waiting;
+  end if;
+end
+$$;
+create index if not exists claims_held on leasehold.claims (key, fence) where held;
+create index if not exists claims_waiting on leasehold.claims (key, band, arrival) where not held;

@@ -206,11 +206,15 @@ begin
 end
 $$;
 
--- Sends news of a claim to the channel of its owner. A notification has at most 8000 bytes; without its standing it says:
--- ask.
+-- Sends news of a claim to the channel of its owner, unless the driver said that the server has no room for notifications. A
+-- notification has at most 8000 bytes: without its standing it says that the claim should ask, and as 'poll' that all should.
 create or replace function leasehold.call(owner text, news json) returns void language sql volatile as $$
-  select pg_notify(owner, case when octet_length(news::text) < 7900 then news
-                               else json_build_object('key', news -> 'key', 'id', news -> 'id') end ::text)
+  select pg_notify(owner, case
+           when octet_length(news::text) < 7900 then news::text
+           when octet_length((news -> 'key')::text) + octet_length((news -> 'id')::text) < 7800
+             then json_build_object('key', news -> 'key', 'id', news -> 'id')::text
+           else 'poll' end)
+   where current_setting('leasehold.mute', true) is distinct from 'on'
 $$;
 
 -- Sends news to the channels of its owners, and returns what is for the sender itself.
