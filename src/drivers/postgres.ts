@@ -12,7 +12,7 @@ import { LeaseholdError } from '../core/errors.ts'
 import { fullSupport } from '../core/full-support.ts'
 import { Listeners } from '../core/listeners.ts'
 import { Opening } from '../core/opening.ts'
-import { checkOptions, type OptionNames } from '../core/option-names.ts'
+import { checkOptions } from '../core/option-names.ts'
 import { pageLimit } from '../core/paging.ts'
 import { patienceFor } from '../core/time/patience.ts'
 import { readAnswer, readNotice, readPage, type Notice } from './postgres/answer.ts'
@@ -27,33 +27,17 @@ import {
 } from './postgres/faults.ts'
 import { Listener } from './postgres/listener.ts'
 import { batchOf, withoutNotifications, type Batch } from './postgres/batch.ts'
+import { optionsInUrl, postgresNames, type PostgresOptions } from './postgres/options.ts'
 import { retrying } from './postgres/retries.ts'
-import { inSchema, makeSchema, type SchemaOptions } from './postgres/schema.ts'
+import { inSchema, makeSchema } from './postgres/schema.ts'
 import { ToldNews } from './postgres/told-news.ts'
-import { urlOptions } from './postgres/url.ts'
 import { WaitingRoom } from './postgres/waiting-room.ts'
 
 export { postgresSchema, type SchemaOptions } from './postgres/schema.ts'
+export type { PostgresOptions } from './postgres/options.ts'
 export type { PostgresSource } from './postgres/connections.ts'
 export type { PgClient, PgPool } from './postgres/pg-client.ts'
 export type { PostgresJs } from './postgres/postgres-js-connections.ts'
-
-export interface PostgresOptions extends SchemaOptions {
-  /** With a URL: connections for requests, beside the one that listens. 4 unless told. */
-  readonly poolSize?: number
-  /** False: ask instead of listening, and spare the connection. True unless told. */
-  readonly listen?: boolean
-  /** How long one `send` may take, retries included. 5 s unless told, and a third of a ttl at most where one is renewed. */
-  readonly patienceMs?: number
-}
-
-const postgresNames: OptionNames<PostgresOptions> = {
-  schema: true,
-  unlogged: true,
-  poolSize: true,
-  listen: true,
-  patienceMs: true,
-}
 
 const poolSizeDefault = 4
 const patienceDefaultMs = 5000
@@ -92,9 +76,9 @@ class PostgresDriver implements LockDriver {
   #mutedUntil = -Infinity
 
   constructor(source: PostgresSource, options: PostgresOptions) {
-    const fromUrl = typeof source === 'string' ? urlOptions(source, urlNames) : undefined
+    const fromUrl = typeof source === 'string' ? optionsInUrl(source) : undefined
     this.#source = fromUrl?.url ?? source
-    this.#options = { ...optionsOf(fromUrl?.options), ...options }
+    this.#options = { ...fromUrl?.options, ...options }
     const { poolSize = poolSizeDefault } = this.#options
     if (!Number.isInteger(poolSize) || poolSize < 1) {
       throw new LeaseholdError('INVALID', `poolSize is ${poolSize}. Use a whole number from 1 on.`)
@@ -311,22 +295,5 @@ class PostgresDriver implements LockDriver {
 
   #closedError(): LeaseholdError {
     return new LeaseholdError('CLOSED', 'This PostgreSQL store has been closed.')
-  }
-}
-
-/** What a URL may say: `?schema=locks&poolSize=2&unlogged=true`. */
-const urlNames = ['schema', 'poolSize', 'unlogged'] as const
-
-function optionsOf(parameters: ReadonlyMap<string, string> | undefined): PostgresOptions {
-  const schema = parameters?.get('schema')
-  const poolSize = parameters?.get('poolSize')
-  const unlogged = parameters?.get('unlogged')
-  if (unlogged !== undefined && unlogged !== 'true' && unlogged !== 'false') {
-    throw new LeaseholdError('INVALID', `?unlogged=${unlogged} is neither true nor false.`)
-  }
-  return {
-    ...(schema !== undefined && { schema }),
-    ...(poolSize !== undefined && { poolSize: Number(poolSize) }),
-    ...(unlogged !== undefined && { unlogged: unlogged === 'true' }),
   }
 }
