@@ -40,6 +40,18 @@ async function holders(): Promise<number[]> {
   return rows.map((row) => row['pid'] as number)
 }
 
+/** Has a pooler open all the sessions it may. */
+async function useAllSessions(bouncer: PgBouncer, sessions: number): Promise<void> {
+  const pool = new Pool({ connectionString: bouncer.url, max: sessions })
+  const clients = await Promise.all(Array.from({ length: sessions }, () => pool.connect()))
+  for (const client of clients) await client.query('begin')
+  for (const client of clients) {
+    await client.query('rollback')
+    client.release()
+  }
+  await pool.end()
+}
+
 describe('the pinned connection', () => {
   test('is terminated: every lease is lost at once, its holder is told, and others may have it', async () => {
     const [driver, other] = [await open(), await open()]
@@ -167,19 +179,31 @@ describe('the server', () => {
     expect(await claim(driver, wish('kept'))).toMatchObject({ state: 'held' })
   })
 
-  test('is behind a pooler in transaction mode: refused with a clear error, and no lock is stranded', async () => {
-    const bouncer = await PgBouncer.start(server.port, 'transaction')
-    onTestFinished(() => bouncer.stop())
-    const driver = postgresAdvisory(bouncer.url, { schema })
-    onTestFinished(() => driver.close())
-    await expect(driver.open()).rejects.toMatchObject({
-      code: 'UNAVAILABLE',
-      reason: 'configuration',
-      message: expect.stringContaining('transaction mode') as string,
-    })
-    await expect(claim(driver, wish('a'))).rejects.toMatchObject({ code: 'UNAVAILABLE' })
-    expect(await holders()).toEqual([])
-  })
+  test.each([
+    { sessions: 4, roundRobin: false },
+    { sessions: 1, roundRobin: false },
+    { sessions: 2, roundRobin: true },
+    { sessions: 3, roundRobin: true },
+    { sessions: 4, roundRobin: true },
+  ])(
+    'is behind a pooler in transaction mode (%o): refused with a clear error, and no lock is stranded',
+    async (pool) => {
+      const bouncer = await PgBouncer.start(server.port, 'transaction', pool)
+      onTestFinished(() => bouncer.stop())
+      await useAllSessions(bouncer, pool.sessions)
+      for (let turn = 0; turn < 5; turn += 1) {
+        const driver = postgresAdvisory(bouncer.url, { schema })
+        await expect(driver.open()).rejects.toMatchObject({
+          code: 'UNAVAILABLE',
+          reason: 'configuration',
+          message: expect.stringContaining('transaction mode') as string,
+        })
+        await expect(claim(driver, wish('a'))).rejects.toMatchObject({ code: 'UNAVAILABLE' })
+        await driver.close()
+      }
+      expect(await holders()).toEqual([])
+    },
+  )
 
   test('is only silent when a session begins: that is told, and not taken for a pooler', async () => {
     class Silent extends Client {
