@@ -190,19 +190,6 @@ test('a user with no rights but those on the tables may ask for their age', asyn
   expect(await driver.dataAgeMs?.()).toBeLessThan(60_000)
 })
 
-test('a schema of an earlier revision gets what it lacks when it is opened', async () => {
-  await opened(postgres(server.url, { schema: 'earlier', unlogged: true, listen: false }))
-  await opened(postgresAdvisory(server.url, { schema: 'earlier' }))
-  await server.sql(`
-    drop function earlier.kept_for_ms; drop table earlier.kept_since; update earlier.format set functions = 3;
-    drop function earlier.advisory_kept_for_ms, earlier.advisory_revision; drop table earlier.advisory_kept_since;
-    drop function earlier.copy_of`)
-  const leases = await opened(postgres(server.url, { schema: 'earlier', unlogged: true, listen: false }))
-  expect(await leases.dataAgeMs?.()).toBeLessThan(60_000)
-  const advisory = await opened(postgresAdvisory(server.url, { schema: 'earlier' }))
-  expect(await advisory.dataAgeMs?.()).toBeLessThan(60_000)
-})
-
 /** Makes a schema look an hour old, as far as the server itself is that old, and sees that the driver says so. */
 async function grownUp(schema: string, driver: LockDriver): Promise<void> {
   await driver.dataAgeMs?.()

@@ -38,7 +38,12 @@ export function changedNothing(error: unknown): boolean {
 
 /** Whether the same statement may pass next time, having changed nothing. */
 export function isWorthRepeating(error: unknown): boolean {
-  return passing.has(sqlState(error) ?? '')
+  return passing.has(sqlState(error) ?? '') || isReplaced(error)
+}
+
+/** Whether somebody put other functions in the place of ours while they ran. The words are the same in every language. */
+function isReplaced(error: unknown): boolean {
+  return sqlState(error) === 'XX000' && messageOf(causeOf(error)).startsWith('cache lookup failed')
 }
 
 /** Serialization failure, deadlock, a lock or a statement that took too long, no room for a connection, a spoilt one. */

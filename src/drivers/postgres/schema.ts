@@ -90,7 +90,8 @@ export async function makeSchema(connections: Connections, options: SchemaOption
  * its functions in the place of newer ones.
  */
 function guardSql(isMade: string, revision: string, least: number): string {
-  return `select pg_advisory_xact_lock(${makingLock});
+  return `select set_config('client_min_messages', 'warning', true);
+select pg_advisory_xact_lock(${makingLock});
 do $guard$
 begin
   if ${isMade} then
