@@ -1,5 +1,6 @@
 import type { LockDriver, Request, Standing } from './driver.ts'
 import type { Environment, Timer } from './time/environment.ts'
+import { urgencyOf } from './time/patience.ts'
 import { clientClosed, type LeaseholdError } from './errors.ts'
 import { errorOf, faultOf, type Fault } from './limits.ts'
 import { checkedAnswer, malformed } from './limits/answers.ts'
@@ -134,6 +135,11 @@ export class Batcher {
     if (this.#closed) return this.#refuse(gathered)
     const ready = this.#underWay === 0 ? gathered : this.#freeAmong(gathered)
     if (ready.length > 1) ready.sort(byKey)
+    if (ready.length === 1) this.#send(ready)
+    else for (const pending of byUrgency(ready)) this.#sendSorted(pending)
+  }
+
+  #sendSorted(ready: readonly Pending[]): void {
     if (ready.length <= requestsPerBatchMax) {
       if (ready.length > 0) this.#send(ready)
     } else for (const pending of split(ready)) this.#send(pending)
@@ -332,6 +338,25 @@ function takeOut(batches: Batch[], batch: Batch): void {
 /** Sorting is stable: requests of one key stay in the order asked. */
 function byKey(one: Pending, other: Pending): number {
   return one.key < other.key ? -1 : one.key > other.key ? 1 : 0
+}
+
+/**
+ * The requests apart by urgency, mostly all in one: how long a batch may take is up to the most urgent of its requests, and one
+ * that must hurry must not make others time out. The requests of one key stay together, as urgent as the least of them.
+ */
+function byUrgency(requests: readonly Pending[]): Iterable<readonly Pending[]> {
+  if (requests.every(({ request }) => urgencyOf(request) === 0)) return [requests]
+  const apart = new Map<number, Pending[]>()
+  for (let from = 0, to = 0; from < requests.length; from = to) {
+    let urgency = Infinity
+    for (; requests[to] !== undefined && requests[to]?.key === requests[from]?.key; to += 1) {
+      urgency = Math.min(urgency, urgencyOf((requests[to] as Pending).request))
+    }
+    const like = apart.get(urgency)
+    if (like === undefined) apart.set(urgency, requests.slice(from, to))
+    else like.push(...requests.slice(from, to))
+  }
+  return apart.values()
 }
 
 /** Batches of at most `requestsPerBatchMax`, never dividing the requests of one key. */

@@ -22,7 +22,8 @@ import { StepPlan } from './postgres/advisory-plan.ts'
 import { connectionLost, unknown } from './postgres/advisory-answers.ts'
 import { AdvisorySession, type SessionStep } from './postgres/advisory-session.ts'
 import { connectionsTo, type Connections, type PostgresSource } from './postgres/connections.ts'
-import { changedNothing, faultOf } from './postgres/faults.ts'
+import { changedNothing, faultOf, refusesContent } from './postgres/faults.ts'
+import { retrying } from './postgres/retries.ts'
 import { inSchema, makeAdvisorySchema } from './postgres/schema.ts'
 import { urlOptions } from './postgres/url.ts'
 
@@ -30,7 +31,7 @@ export { postgresAdvisorySchema } from './postgres/schema.ts'
 export type { PostgresSource } from './postgres/connections.ts'
 
 export interface PostgresAdvisoryOptions {
-  /** Where fences are counted and names are noted. `leasehold` unless told. */
+  /** A set of locks of its own: where fences are counted and names are noted. `leasehold` unless told. */
   readonly schema?: string
   /** The longest lease, and how long the server bears with a silent session. 30 s unless told. */
   readonly ttlMs?: number
@@ -59,7 +60,7 @@ class PostgresAdvisoryDriver implements LockDriver {
   readonly #patienceMs: number
   readonly #holdings = new Holdings()
   readonly #listeners = new Listeners()
-  #names = new NotedNames()
+  #names: NotedNames
   #connections: Connections | undefined
   #session: AdvisorySession | undefined
   #introduced = false
@@ -72,6 +73,7 @@ class PostgresAdvisoryDriver implements LockDriver {
     const fromUrl = typeof source === 'string' ? urlOptions(source, ['schema', 'ttl']) : undefined
     this.#source = fromUrl?.url ?? source
     this.#schema = options.schema ?? fromUrl?.options.get('schema') ?? 'leasehold'
+    this.#names = new NotedNames(this.#schema)
     const ttl = options.ttlMs ?? (fromUrl?.options.get('ttl') as Duration | undefined)
     this.#ttlMs = timerMs(ttl ?? ttlDefaultMs, options.ttlMs === undefined ? 'ttl' : 'ttlMs')
     this.#patienceMs = timerMs(options.patienceMs ?? patienceDefaultMs, 'patienceMs')
@@ -178,7 +180,7 @@ class PostgresAdvisoryDriver implements LockDriver {
       this.#session = session
       this.#introduced = false
       // The server may have crashed, and have forgotten them.
-      this.#names = new NotedNames()
+      this.#names = new NotedNames(this.#schema)
       return session
     } catch (error) {
       throw faultOf(error)
@@ -217,15 +219,43 @@ class PostgresAdvisoryDriver implements LockDriver {
     requests: readonly Request[],
     standings: (Standing | undefined)[],
   ): Promise<void> {
+    try {
+      await this.#prepareAll(session, requests, standings)
+    } catch (error) {
+      if (requests.length === 1 || !refusesContent(error)) throw error
+      // One of them is refused: it must fail alone.
+      for (const [place, request] of requests.entries()) {
+        const own = [standings[place]]
+        try {
+          await this.#prepareAll(session, [request], own)
+        } catch (refusal) {
+          if (!refusesContent(refusal)) throw refusal
+          own[0] = { state: 'unknown', error: faultOf(refusal) }
+        }
+        standings[place] = own[0]
+      }
+    }
+  }
+
+  async #prepareAll(
+    session: AdvisorySession,
+    requests: readonly Request[],
+    standings: (Standing | undefined)[],
+  ): Promise<void> {
     let floor = 0
-    for (const request of requests) if (request.op === 'renew') floor = Math.max(floor, request.fenceFloor ?? 0)
-    if (floor > 0) await session.lift(floor, this.#patienceMs)
+    for (const request of requests) {
+      // All locks count by one sequence: only who holds something lifts it.
+      const isHolder = request.op === 'renew' && this.#holdings.find(request.key, request.id) !== undefined
+      if (isHolder) floor = Math.max(floor, request.fenceFloor ?? 0)
+    }
+    if (floor > 0) await retrying(this.#patienceMs, (leftMs) => session.lift(floor, leftMs))
     const first = this.#introduced ? undefined : requests.find((request) => request.op === 'claim')
     if (first !== undefined) {
-      await session.introduce(JSON.stringify(first.claim.runner), this.#patienceMs)
+      const runner = JSON.stringify(first.claim.runner)
+      await retrying(this.#patienceMs, (leftMs) => session.introduce(runner, leftMs))
       this.#introduced = true
     }
-    await this.#names.note(session, requests, standings, this.#patienceMs)
+    await retrying(this.#patienceMs, (leftMs) => this.#names.note(session, requests, standings, leftMs))
   }
 
   /** Carries out, in one round trip, all that hangs on nothing undecided. Tells whether something is left. */
@@ -240,7 +270,7 @@ class PostgresAdvisoryDriver implements LockDriver {
     for (let place = 0; place < requests.length; place += 1) {
       const request = requests[place]
       if (request === undefined || standings[place] !== undefined) continue
-      const hash = advisoryKey(keyOf(request))
+      const hash = advisoryKey(keyOf(request), this.#schema)
       if (plan.isUndecided(hash)) postponed = true
       else standings[place] = plan.add(request, hash, place)
     }

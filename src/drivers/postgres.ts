@@ -6,7 +6,6 @@
  * they concern; where LISTEN does not work, claims that wait are told to ask.
  */
 import { randomBytes } from 'node:crypto'
-import { setTimeout as pause } from 'node:timers/promises'
 import { keyOf } from '../core/batcher.ts'
 import type { Heard, KeyPage, ListQuery, LockDriver, Request, Standing } from '../core/driver.ts'
 import { LeaseholdError } from '../core/errors.ts'
@@ -14,41 +13,33 @@ import { fullSupport } from '../core/full-support.ts'
 import { withinLimits } from '../core/limits.ts'
 import { Listeners } from '../core/listeners.ts'
 import { Opening } from '../core/opening.ts'
-import { checkOptions, type OptionNames } from '../core/option-names.ts'
+import { checkOptions } from '../core/option-names.ts'
 import { timerMs } from '../core/time/duration.ts'
 import { pageLimit } from '../core/paging.ts'
 import { patienceFor } from '../core/time/patience.ts'
 import { readAnswer, readNotice, readPage, type Notice } from './postgres/answer.ts'
 import { connectionsTo, type Connections, type PostgresSource, type Value } from './postgres/connections.ts'
-import { changedNothing, faultOf, isSchemaMissing, isWorthRepeating } from './postgres/faults.ts'
+import {
+  changedNothing,
+  faultOf,
+  isNotifyQueueFull,
+  isSchemaMissing,
+  isWorthRepeating,
+  refusesContent,
+} from './postgres/faults.ts'
 import { Listener } from './postgres/listener.ts'
-import { batchOf } from './postgres/batch.ts'
-import { inSchema, makeSchema, type SchemaOptions } from './postgres/schema.ts'
+import { batchOf, withoutNotifications, type Batch } from './postgres/batch.ts'
+import { optionsInUrl, postgresNames, type PostgresOptions } from './postgres/options.ts'
+import { retrying } from './postgres/retries.ts'
+import { inSchema, makeSchema } from './postgres/schema.ts'
 import { ToldNews } from './postgres/told-news.ts'
-import { urlOptions } from './postgres/url.ts'
 import { WaitingRoom } from './postgres/waiting-room.ts'
 
 export { postgresSchema, type SchemaOptions } from './postgres/schema.ts'
+export type { PostgresOptions } from './postgres/options.ts'
 export type { PostgresSource } from './postgres/connections.ts'
 export type { PgClient, PgPool } from './postgres/pg-client.ts'
 export type { PostgresJs } from './postgres/postgres-js-connections.ts'
-
-export interface PostgresOptions extends SchemaOptions {
-  /** With a URL: connections for requests, beside the one that listens. 4 unless told. */
-  readonly poolSize?: number
-  /** False: ask instead of listening, and spare the connection. True unless told. */
-  readonly listen?: boolean
-  /** How long one `send` may take, retries included. 5 s unless told, and a third of a ttl at most where one is renewed. */
-  readonly patienceMs?: number
-}
-
-const postgresNames: OptionNames<PostgresOptions> = {
-  schema: true,
-  unlogged: true,
-  poolSize: true,
-  listen: true,
-  patienceMs: true,
-}
 
 const poolSizeDefault = 4
 /** No PostgreSQL takes more connections. */
@@ -57,6 +48,8 @@ const patienceDefaultMs = 5000
 /** How often a driver that is in use forgets keys that are not, and how many at once. */
 const tidyEveryMs = 600_000
 const keysPerTidying = 10_000
+/** How long to send no notifications once the server has had no room for them. */
+const mutedMs = 10_000
 
 /** A lock store in a PostgreSQL database: a URL, a Pool or Client of `pg`, or an instance of `postgres`. */
 export function postgres(source: PostgresSource, options: PostgresOptions = {}): LockDriver {
@@ -82,14 +75,14 @@ class PostgresDriver implements LockDriver {
   #listener: Listener | undefined
   #opened = false
   #closed = false
-  /** The tables are logged. */
-  #losesNothing = false
   #tidiedAt = -Infinity
+  /** The server had no room for notifications. */
+  #mutedUntil = -Infinity
 
   constructor(source: PostgresSource, options: PostgresOptions) {
-    const fromUrl = typeof source === 'string' ? urlOptions(source, urlNames) : undefined
+    const fromUrl = typeof source === 'string' ? optionsInUrl(source) : undefined
     this.#source = fromUrl?.url ?? source
-    this.#options = { ...optionsOf(fromUrl?.options), ...options }
+    this.#options = { ...fromUrl?.options, ...options }
     const { poolSize = poolSizeDefault } = this.#options
     if (!Number.isInteger(poolSize) || poolSize < 1 || poolSize > poolSizeMax) {
       throw new LeaseholdError('INVALID', `poolSize is ${poolSize}. Use a whole number from 1 to ${poolSizeMax}.`)
@@ -113,20 +106,7 @@ class PostgresDriver implements LockDriver {
   async #sendValid(requests: readonly Request[]): Promise<readonly Standing[]> {
     this.#refuseIfClosed()
     if (requests.length === 0) return []
-    const batch = batchOf(requests, this.#channel)
-    let text: string
-    try {
-      text = await this.#persist(batch.sql, batch.values, patienceFor(requests, this.#patienceMs))
-    } catch (error) {
-      const fault = faultOf(error)
-      if (error instanceof LeaseholdError || changedNothing(error)) throw fault
-      return requests.map(() => ({ state: 'unknown', error: fault }))
-    }
-    const { standings, news } = readAnswer(text, batch)
-    this.#keepTrack(requests, standings)
-    if (news.length > 0) queueMicrotask(() => news.forEach((notice) => this.#tell(notice)))
-    this.#tidyNowAndThen()
-    return standings
+    return this.#sendBatch(requests, patienceFor(requests, this.#patienceMs))
   }
 
   async list(query: ListQuery): Promise<KeyPage> {
@@ -141,14 +121,11 @@ class PostgresDriver implements LockDriver {
     }
   }
 
-  /** Infinity, unless the tables are unlogged: a crash or a failover empties them. */
+  /** Since the tables were created, this copy of them was first seen, or the server started: whichever was last. */
   async dataAgeMs(): Promise<number> {
     this.#refuseIfClosed()
-    if (this.#losesNothing) return Infinity
     try {
-      const dataAgeMs = Number(await this.#persist('select leasehold.kept_for_ms()::text', []))
-      this.#losesNothing = dataAgeMs === Infinity
-      return dataAgeMs
+      return Number(await this.#persist('select leasehold.kept_for_ms()::text', []))
     } catch (error) {
       throw faultOf(error)
     }
@@ -169,6 +146,59 @@ class PostgresDriver implements LockDriver {
     this.#listener = undefined
     await listener?.close()
     await connections?.close()
+  }
+
+  // ---- requests
+
+  async #sendBatch(requests: readonly Request[], withinMs: number): Promise<readonly Standing[]> {
+    const startedAt = performance.now()
+    const batch = batchOf(requests, this.#channel)
+    let text: string
+    try {
+      text = await this.#carryOut(batch, withinMs)
+    } catch (error) {
+      const leftMs = withinMs - (performance.now() - startedAt)
+      if (requests.length > 1 && refusesContent(error) && leftMs > 0) return this.#sendHalves(requests, leftMs)
+      const fault = faultOf(error)
+      if (error instanceof LeaseholdError || changedNothing(error)) throw fault
+      return requests.map(() => ({ state: 'unknown', error: fault }))
+    }
+    const { standings, news } = readAnswer(text, batch)
+    this.#keepTrack(requests, standings)
+    if (news.length > 0) queueMicrotask(() => news.forEach((notice) => this.#tell(notice)))
+    this.#tidyNowAndThen()
+    return standings
+  }
+
+  /** One request that the server refuses undoes its whole batch: sent by halves, it fails alone. */
+  async #sendHalves(requests: readonly Request[], withinMs: number): Promise<readonly Standing[]> {
+    const startedAt = performance.now()
+    const middle = Math.ceil(requests.length / 2)
+    const standings: Standing[] = []
+    // One after the other: both may have requests of one key.
+    for (const half of [requests.slice(0, middle), requests.slice(middle)]) {
+      try {
+        const leftMs = withinMs - (performance.now() - startedAt)
+        standings.push(...(await this.#sendBatch(half, Math.max(1, leftMs))))
+      } catch (error) {
+        standings.push(...half.map((): Standing => ({ state: 'unknown', error: faultOf(error) })))
+      }
+    }
+    return standings
+  }
+
+  /** A batch whose notifications the server has no room for is sent again without: they are only hints. */
+  async #carryOut({ sql, values }: Batch, withinMs: number): Promise<string> {
+    const startedAt = performance.now()
+    if (startedAt < this.#mutedUntil) return this.#persist(withoutNotifications(sql), values, withinMs)
+    try {
+      return await this.#persist(sql, values, withinMs)
+    } catch (error) {
+      if (!isNotifyQueueFull(error)) throw error
+      this.#mutedUntil = performance.now() + mutedMs
+      const leftMs = withinMs - (performance.now() - startedAt)
+      return this.#persist(withoutNotifications(sql), values, Math.max(1, leftMs))
+    }
   }
 
   // ---- the way to the database
@@ -201,30 +231,21 @@ class PostgresDriver implements LockDriver {
   }
 
   /** Calls a function of ours and gives its answer, again if the database says it was only busy. */
-  async #persist(call: string, values: readonly Value[], withinMs = this.#patienceMs): Promise<string> {
+  #persist(call: string, values: readonly Value[], withinMs = this.#patienceMs): Promise<string> {
     const sql = this.#inSchema(call)
-    const startedAt = performance.now()
-    let leftMs = withinMs
     let remade = false
-    for (let tries = 1; ; tries += 1) {
-      try {
-        const connections = this.#opened ? this.#connections : await this.#ready()
-        if (connections === undefined || this.#closed) throw this.#closedError()
-        return await connections.ask(sql, values, Math.max(1, leftMs))
-      } catch (error) {
-        if (isSchemaMissing(error) && !remade) {
-          // Somebody dropped the schema: make it anew.
-          remade = true
-          this.#opened = false
-          this.#losesNothing = false
-        } else if (!isWorthRepeating(error) || leftMs < withinMs / 2) {
-          throw error
-        }
-      }
-      // Those who got in each other's way must not do so again.
-      await pause(Math.random() * Math.min(100, 5 * 2 ** tries))
-      leftMs = withinMs - (performance.now() - startedAt)
+    const attempt = async (leftMs: number): Promise<string> => {
+      const connections = this.#opened ? this.#connections : await this.#ready()
+      if (connections === undefined || this.#closed) throw this.#closedError()
+      return connections.ask(sql, values, leftMs)
     }
+    return retrying(withinMs, attempt, (error) => {
+      if (!isSchemaMissing(error) || remade) return isWorthRepeating(error)
+      // Somebody dropped the schema: make it anew.
+      remade = true
+      this.#opened = false
+      return true
+    })
   }
 
   /** Lets go of names that are no longer used. Can wait for a quieter moment. */
@@ -261,6 +282,8 @@ class PostgresDriver implements LockDriver {
   }
 
   #hear(payload: string): void {
+    // The claim that is meant has a name too long for a notification.
+    if (payload === 'poll') return this.#waiting.askAll()
     try {
       this.#tell(readNotice(JSON.parse(payload) as Notice))
     } catch {
@@ -280,22 +303,5 @@ class PostgresDriver implements LockDriver {
 
   #closedError(): LeaseholdError {
     return new LeaseholdError('CLOSED', 'This PostgreSQL store has been closed.')
-  }
-}
-
-/** What a URL may say: `?schema=locks&poolSize=2&unlogged=true`. */
-const urlNames = ['schema', 'poolSize', 'unlogged'] as const
-
-function optionsOf(parameters: ReadonlyMap<string, string> | undefined): PostgresOptions {
-  const schema = parameters?.get('schema')
-  const poolSize = parameters?.get('poolSize')
-  const unlogged = parameters?.get('unlogged')
-  if (unlogged !== undefined && unlogged !== 'true' && unlogged !== 'false') {
-    throw new LeaseholdError('INVALID', `?unlogged=${unlogged} is neither true nor false.`)
-  }
-  return {
-    ...(schema !== undefined && { schema }),
-    ...(poolSize !== undefined && { poolSize: Number(poolSize) }),
-    ...(unlogged !== undefined && { unlogged: unlogged === 'true' }),
   }
 }

@@ -40,6 +40,18 @@ async function holders(): Promise<number[]> {
   return rows.map((row) => row['pid'] as number)
 }
 
+/** Has a pooler open all the sessions it may. */
+async function useAllSessions(bouncer: PgBouncer, sessions: number): Promise<void> {
+  const pool = new Pool({ connectionString: bouncer.url, max: sessions })
+  const clients = await Promise.all(Array.from({ length: sessions }, () => pool.connect()))
+  for (const client of clients) await client.query('begin')
+  for (const client of clients) {
+    await client.query('rollback')
+    client.release()
+  }
+  await pool.end()
+}
+
 describe('the pinned connection', () => {
   test('is terminated: every lease is lost at once, its holder is told, and others may have it', async () => {
     const [driver, other] = [await open(), await open()]
@@ -167,19 +179,31 @@ describe('the server', () => {
     expect(await claim(driver, wish('kept'))).toMatchObject({ state: 'held' })
   })
 
-  test('is behind a pooler in transaction mode: refused with a clear error, and no lock is stranded', async () => {
-    const bouncer = await PgBouncer.start(server.port, 'transaction')
-    onTestFinished(() => bouncer.stop())
-    const driver = postgresAdvisory(bouncer.url, { schema })
-    onTestFinished(() => driver.close())
-    await expect(driver.open()).rejects.toMatchObject({
-      code: 'UNAVAILABLE',
-      reason: 'configuration',
-      message: expect.stringContaining('transaction mode') as string,
-    })
-    await expect(claim(driver, wish('a'))).rejects.toMatchObject({ code: 'UNAVAILABLE' })
-    expect(await holders()).toEqual([])
-  })
+  test.each([
+    { sessions: 4, roundRobin: false },
+    { sessions: 1, roundRobin: false },
+    { sessions: 2, roundRobin: true },
+    { sessions: 3, roundRobin: true },
+    { sessions: 4, roundRobin: true },
+  ])(
+    'is behind a pooler in transaction mode (%o): refused with a clear error, and no lock is stranded',
+    async (pool) => {
+      const bouncer = await PgBouncer.start(server.port, 'transaction', pool)
+      onTestFinished(() => bouncer.stop())
+      await useAllSessions(bouncer, pool.sessions)
+      for (let turn = 0; turn < 5; turn += 1) {
+        const driver = postgresAdvisory(bouncer.url, { schema })
+        await expect(driver.open()).rejects.toMatchObject({
+          code: 'UNAVAILABLE',
+          reason: 'configuration',
+          message: expect.stringContaining('transaction mode') as string,
+        })
+        await expect(claim(driver, wish('a'))).rejects.toMatchObject({ code: 'UNAVAILABLE' })
+        await driver.close()
+      }
+      expect(await holders()).toEqual([])
+    },
+  )
 
   test('is only silent when a session begins: that is told, and not taken for a pooler', async () => {
     class Silent extends Client {
@@ -203,10 +227,37 @@ describe('the server', () => {
   })
 })
 
+describe('an id', () => {
+  test('means a claim only together with its key: asked of another key it is not known, and nothing happens', async () => {
+    const [driver, other] = [await open(), await open()]
+    const held = wish('a')
+    const { fence } = (await claim(driver, held)) as { fence: number }
+    const astray = { ...held, key: 'b' }
+    const unknown = { state: 'absent', reason: 'unknown' }
+    expect(await renew(driver, astray)).toEqual(unknown)
+    expect(await release(driver, astray)).toEqual(unknown)
+    const rest = await driver.send([
+      { op: 'withdraw', key: 'b', id: held.id },
+      { op: 'evict', key: 'a', fence, reason: 'because' },
+    ])
+    expect(rest).toEqual([unknown, unknown])
+    expect(await claim(other, wish('a'))).toMatchObject({ state: 'absent', reason: 'refused' })
+    // Claimed there, it is another claim: both are held, and given back one by one.
+    expect(await claim(driver, astray)).toMatchObject({ state: 'held' })
+    expect(await claim(other, wish('b'))).toMatchObject({ state: 'absent', reason: 'refused' })
+    expect(await release(driver, astray)).toEqual({ state: 'absent', reason: 'released' })
+    expect(await claim(other, wish('b'))).toMatchObject({ state: 'held' })
+    expect(await renew(driver, held)).toMatchObject({ state: 'held', fence })
+    expect(await release(driver, held)).toEqual({ state: 'absent', reason: 'released' })
+  })
+})
+
 describe('names', () => {
   test('with one 64-bit key are told apart: the second is an error, not a grant', async () => {
     const driver = await open()
-    await server.sql(`insert into ${schema}.advisory_names (hash, key) values ($1, 'planted')`, [advisoryKey('victim')])
+    await server.sql(`insert into ${schema}.advisory_names (hash, key) values ($1, 'planted')`, [
+      advisoryKey('victim', schema),
+    ])
     const [collided, granted] = await driver.send(
       ['victim', 'other'].map((key) => ({ op: 'claim' as const, claim: wish(key) })),
     )

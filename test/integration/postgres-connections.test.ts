@@ -76,6 +76,21 @@ describe.each(makers)('closing (%s)', (_, make) => {
   })
 })
 
+// CockroachDB itself does not run here: a PostgreSQL server says that it is one, by a function in front of its own.
+test.each(makers)('connections to CockroachDB are refused when they are opened (%s)', async (_, make) => {
+  await server.sql(`
+    create schema if not exists cockroach;
+    create or replace function cockroach.version() returns text language sql as
+      $$ select 'CockroachDB CCL v24.1.0 (x86_64-pc-linux-gnu, built 2024/05/15, go1.22.2)' $$`)
+  const driver = make(`${server.url}?options=${encodeURIComponent('-c search_path=cockroach,pg_catalog')}`)
+  onTestFinished(() => driver.close())
+  await expect(driver.open()).rejects.toMatchObject({
+    code: 'UNSUPPORTED',
+    message: expect.stringContaining('CockroachDB CCL v24.1.0') as string,
+  })
+  await expect(claim(driver, claimOf('a', { wait: false }))).rejects.toMatchObject({ code: 'UNSUPPORTED' })
+})
+
 describe('a connection', () => {
   test('that cannot listen, as on a standby, is closed', async () => {
     await opened(postgres(server.url, { schema }))

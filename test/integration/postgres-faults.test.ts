@@ -134,6 +134,8 @@ describe('the server', () => {
     onTestFinished(() => driver.close())
     const sent = driver.open().then(() => claim(driver, claimOf('a')))
     await expect(sent).rejects.toMatchObject({ code: 'UNAVAILABLE', reason: 'read-only' })
+    // It may be promoted without the last of its primary's claims.
+    await expect(driver.dataAgeMs?.()).rejects.toMatchObject({ code: 'UNAVAILABLE', reason: 'read-only' })
   })
 
   test('does not know the user: auth is what is told', async () => {
@@ -249,6 +251,33 @@ describe('sessions that fall silent', () => {
     }
     await eventually(renewed, 'a renewal')
     expect(lease.held).toBe(true)
+  })
+})
+
+describe('a database that is far away', () => {
+  test('grants what is asked for together with renewals of leases too short for that distance', async () => {
+    const schema = freshSchema()
+    const { proxy, url } = await proxied()
+    const driver = await open(schema, { listen: false }, url)
+    const locks = await locksOn(driver)
+    await locks.list()
+    proxy.delayMs = 60
+    const short = claimOf('short', { ttlMs: 100 })
+    const wanted = Array.from({ length: 20 }, (_, place) => claimOf(`driver-${place}`))
+    const standings = await driver.send([
+      ...wanted.map((each) => ({ op: 'claim' as const, claim: each })),
+      { op: 'renew', key: short.key, id: short.id, ttlMs: short.ttlMs },
+    ])
+    expect(standings.slice(0, 20).map(({ state }) => state)).toEqual(wanted.map(() => 'held'))
+    // Renewed in the middle of the turns in which the others are asked for.
+    const hurried = await locks.acquire('hurried', { ttl: 150 }).catch(() => undefined)
+    const leases = await Promise.all(
+      Array.from({ length: 140 }, async (_, place) => {
+        void hurried?.renew().catch(() => {})
+        return locks.acquire(`client-${place}`, { ttl: '30s', wait: '20s' })
+      }),
+    )
+    expect(leases.filter((lease) => lease.held)).toHaveLength(140)
   })
 })
 

@@ -20,7 +20,11 @@ export class PgBouncer {
     this.#process = child
   }
 
-  static async start(serverPort: number, mode: 'transaction' | 'session', sessions = 4): Promise<PgBouncer> {
+  static async start(
+    serverPort: number,
+    mode: 'transaction' | 'session',
+    { sessions = 4, roundRobin = false }: { readonly sessions?: number; readonly roundRobin?: boolean } = {},
+  ): Promise<PgBouncer> {
     const port = await freePort()
     const directory = mkdtempSync(path.join(tmpdir(), 'leasehold-pgbouncer-'))
     const file = path.join(directory, 'pgbouncer.ini')
@@ -35,6 +39,7 @@ unix_socket_dir =
 auth_type = any
 pool_mode = ${mode}
 default_pool_size = ${sessions}
+server_round_robin = ${roundRobin ? 1 : 0}
 `,
     )
     giveToPostgres(directory)

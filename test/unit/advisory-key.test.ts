@@ -10,6 +10,16 @@ const golden: Readonly<Record<string, string>> = {
   'billing/inode:7': '-6041208971666635733',
 }
 
-test('the 64-bit key of a name never changes', () => {
-  expect(Object.fromEntries(Object.keys(golden).map((name) => [name, advisoryKey(name)]))).toEqual(golden)
+/** The same for another schema than `leasehold`, whose locks are others. */
+const goldenInLocks: Readonly<Record<string, string>> = {
+  '': '-6454536535325813570',
+  a: '7873291976504138245',
+  'default/named:orders/42': '-3511157756017200425',
+}
+
+test.each([
+  ['leasehold', golden],
+  ['locks', goldenInLocks],
+])('the 64-bit key of a name in the schema %s never changes', (schema, keys) => {
+  expect(Object.fromEntries(Object.keys(keys).map((name) => [name, advisoryKey(name, schema)]))).toEqual(keys)
 })

@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import { Batcher, submitOnce } from '../../src/core/batcher.ts'
 import type { LockDriver, Request, Standing } from '../../src/core/driver.ts'
+import { patienceFor } from '../../src/core/time/patience.ts'
 import { memory } from '../../src/drivers/memory.ts'
 import { fakeTime } from '../../src/testing/fake-time.ts'
 import { claimOf } from '../support/claims.ts'
@@ -60,6 +61,26 @@ describe('the batcher', () => {
     expect(recorder.batches.map((batch) => batch.map((request) => 'key' in request && request.key))).toEqual([
       ['a', 'b', 'c', 'd'],
     ])
+  })
+
+  test('sends renewals of short leases apart, so that they hurry nobody, and requests of one key together', async () => {
+    const { time, recorder, batcher } = setUp()
+    const renewal = (key: string, ttlMs: number): Request => ({ op: 'renew', key, id: 'id', ttlMs })
+    const asked = [
+      renewal('a', 100),
+      release('b'),
+      renewal('c', 30_000),
+      renewal('d', 110),
+      renewal('e', 6000),
+      renewal('f', 100),
+      release('f'),
+    ]
+    for (const request of asked) void submitOnce(batcher, request)
+    await time.advance(0)
+    const keys = recorder.batches.map((batch) => batch.map((request) => 'key' in request && request.key))
+    expect(keys).toEqual([['a', 'd'], ['b', 'c', 'f', 'f'], ['e']])
+    const patience = recorder.batches.map((batch) => Math.round(patienceFor(batch, 5000)))
+    expect(patience).toEqual([50, 5000, 2000])
   })
 
   test('waits for those who ask some promises later in the same turn', async () => {
@@ -408,5 +429,20 @@ describe('the batcher', () => {
     recorder.answer()
     await wait
     expect(settled).toBe(true)
+  })
+})
+
+describe('how long a batch may take', () => {
+  const renewal = (ttlMs: number): Request => ({ op: 'renew', key: 'a', id: 'id', ttlMs })
+
+  test.each<[string, readonly Request[], number]>([
+    ['a claim or a release: all that the store bears with', [release('a')], 20_000],
+    ['a renewal: a third of its ttl', [renewal(18_000)], 6000],
+    ['a renewal of a short lease: the same', [renewal(600)], 200],
+    ['of a very short one: what a round trip takes', [renewal(3)], 50],
+    ['renewals of long leases: a third of the shortest', [renewal(18_000), release('a'), renewal(30_000)], 6000],
+    ['a renewal of a short lease hurries nobody else', [renewal(3), release('a')], 20_000],
+  ])('%s', (_, requests, withinMs) => {
+    expect(patienceFor(requests, 20_000)).toBe(withinMs)
   })
 })

@@ -19,12 +19,13 @@ const nobody: readonly Holding[] = []
  * process is decided here; other processes are the server's business.
  */
 export class Holdings {
-  readonly #byId = new Map<string, Holding>()
+  readonly #byKeyAndId = new Map<string, Holding>()
   readonly #byHash = new Map<string, Holding[]>()
   #nextEnd = Infinity
 
-  find(id: string): Holding | undefined {
-    return this.#byId.get(id)
+  /** The claim of this key with this id: the same id of another key is another claim. */
+  find(key: string, id: string): Holding | undefined {
+    return this.#byKeyAndId.get(keyAndId(key, id))
   }
 
   add(claim: Claim, hash: string, fence: number, now: number): Holding {
@@ -40,7 +41,7 @@ export class Holdings {
       expiresAt: now + ttlMs,
     }
     this.#endsAt(holding.expiresAt)
-    this.#byId.set(claim.id, holding)
+    this.#byKeyAndId.set(keyAndId(claim.key, claim.id), holding)
     const others = this.#byHash.get(hash)
     if (others === undefined) this.#byHash.set(hash, [holding])
     else others.push(holding)
@@ -58,7 +59,7 @@ export class Holdings {
   }
 
   remove(holding: Holding): void {
-    this.#byId.delete(holding.claim.id)
+    this.#byKeyAndId.delete(keyAndId(holding.claim.key, holding.claim.id))
     const others = this.of(holding.hash)
     if (others.length <= 1) this.#byHash.delete(holding.hash)
     else
@@ -70,8 +71,8 @@ export class Holdings {
 
   /** Forgets everything: the session is gone, and the locks with it. */
   clear(): readonly Holding[] {
-    const all = [...this.#byId.values()]
-    this.#byId.clear()
+    const all = [...this.#byKeyAndId.values()]
+    this.#byKeyAndId.clear()
     this.#byHash.clear()
     return all
   }
@@ -79,9 +80,9 @@ export class Holdings {
   /** Those whose time is over. */
   overdue(now: number): readonly Holding[] {
     if (now < this.#nextEnd) return nobody
-    const over = [...this.#byId.values()].filter(({ expiresAt }) => now >= expiresAt)
+    const over = [...this.#byKeyAndId.values()].filter(({ expiresAt }) => now >= expiresAt)
     this.#nextEnd = Infinity
-    for (const { expiresAt } of this.#byId.values()) if (now < expiresAt) this.#endsAt(expiresAt)
+    for (const { expiresAt } of this.#byKeyAndId.values()) if (now < expiresAt) this.#endsAt(expiresAt)
     return over
   }
 
@@ -98,6 +99,10 @@ export class Holdings {
   of(hash: string): readonly Holding[] {
     return this.#byHash.get(hash) ?? nobody
   }
+}
+
+function keyAndId(key: string, id: string): string {
+  return `${id.length} ${id}${key}`
 }
 
 /** How a holding stands. */

@@ -10,6 +10,11 @@ const notedMax = 50_000
 /** Which names are written down in the database beside their keys. Most claims are for names that are. */
 export class NotedNames {
   readonly #notedAt = new Map<string, number>()
+  readonly #schema: string
+
+  constructor(schema: string) {
+    this.#schema = schema
+  }
 
   /** Notes the names of claims where that has not been done, and answers claims whose key means another name. */
   async note(
@@ -23,7 +28,8 @@ export class NotedNames {
     for (const request of requests) {
       if (request.op !== 'claim') continue
       const { key } = request.claim
-      if (now - (this.#notedAt.get(key) ?? -Infinity) > notedForMs) (names ??= new Map()).set(advisoryKey(key), key)
+      const isNoted = now - (this.#notedAt.get(key) ?? -Infinity) <= notedForMs
+      if (!isNoted) (names ??= new Map()).set(advisoryKey(key, this.#schema), key)
     }
     if (names === undefined) return
     const taken = await session.noteNames(names, withinMs)
@@ -31,7 +37,7 @@ export class NotedNames {
     for (const [hash, key] of names) if (!taken.has(hash)) this.#notedAt.set(key, now)
     for (const [place, request] of requests.entries()) {
       if (request.op !== 'claim') continue
-      const other = taken.get(advisoryKey(request.claim.key))
+      const other = taken.get(advisoryKey(request.claim.key, this.#schema))
       if (other !== undefined) standings[place] = collision(request.claim, other)
     }
   }

@@ -39,7 +39,7 @@ export class StepPlan {
   /** How a request stands, if that is known without asking; otherwise undefined, and {@link settle} will tell. */
   add(request: Request, hash: string, place: number): Standing | undefined {
     if (request.op === 'claim') return this.#claim(request.claim, hash, place)
-    const holding = request.op === 'evict' ? undefined : this.#holdings.find(request.id)
+    const holding = request.op === 'evict' ? undefined : this.#holdings.find(request.key, request.id)
     if (holding === undefined) return unknown
     if (request.op === 'release') return this.giveBack(holding, place)
     // Nobody waits here: it is held, and stays so.
@@ -79,7 +79,7 @@ export class StepPlan {
   }
 
   #claim(claim: Claim, hash: string, place: number): Standing | undefined {
-    const known = this.#holdings.find(claim.id)
+    const known = this.#holdings.find(claim.key, claim.id)
     if (known !== undefined) return standingOf(known, performance.now())
     const here = this.#holdings.of(hash)
     const stranger = here.find((holding) => holding.claim.key !== claim.key)

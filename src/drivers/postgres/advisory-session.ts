@@ -26,6 +26,8 @@ function isUnlock(kind: StepKind): boolean {
 
 /** How often to look for a pooler, which may by chance give us the same session twice. */
 const poolerProbes = 3
+/** How many statements in a row must run in one session. */
+const statementsInARow = 5
 const poolerProbeMs = 2000
 
 /**
@@ -33,7 +35,7 @@ const poolerProbeMs = 2000
  * when they have what they tried for. Nothing is done or answered if the session is not the one we began.
  */
 const stepsSql = `
-  select coalesce(done.digits, '') || ' ' || case when $4::boolean then nextval('leasehold.advisory_fences') else 0 end
+  select coalesce(done.digits, '') || ' ' || case when $4::boolean then leasehold.advisory_draw() else 0 end
     from (
       select string_agg(case
           when case u.step
@@ -43,10 +45,8 @@ const stepsSql = `
             when 4 then pg_advisory_unlock_shared(u.hash)
             else true
           end then '1' else '0' end, '') as digits
-        -- Shared with all who draw, not with who lifts the sequence.
-        from (
-          select pg_advisory_xact_lock_shared(7240618953042) where current_setting('leasehold.session', true) = $1
-        ) as guard, unnest($2::text::integer[], $3::text::bigint[]) as u (step, hash)
+        from (select where current_setting('leasehold.session', true) = $1) as guard,
+             unnest($2::text::integer[], $3::text::bigint[]) as u (step, hash)
     ) as done
    where current_setting('leasehold.session', true) = $1`
 
@@ -153,14 +153,20 @@ export class AdvisorySession {
 
 /**
  * Behind a pooler in transaction mode every statement may run in another session, and a lock would be stranded in one
- * that is not ours. A second connection that keeps a transaction open shows it: it would get our session, or we another.
+ * that is not ours. Three signs of that: our statements run in different sessions, as of a pooler that gives them out in turn; a second
+ * connection gets our session, as of one that gives out the last used first; and while the second keeps a transaction open, either
+ * of these.
  */
 async function refusePooler(connections: Connections, pinned: Pinned): Promise<void> {
+  const session = await sessionOf(pinned)
+  for (let asked = 1; asked < statementsInARow; asked += 1) {
+    if ((await sessionOf(pinned)) !== session) throw pooled()
+  }
   const other = await connections.pin(() => {})
   try {
+    if ((await sessionOf(other)) === session) throw pooled()
     for (let probe = 0; probe < poolerProbes; probe += 1) {
-      const before = await sessionOf(pinned)
-      if (!(await areApart(pinned, before, other))) throw pooled()
+      if (!(await areApart(pinned, session, other))) throw pooled()
     }
   } finally {
     await other.close().catch(() => {})

@@ -3,8 +3,8 @@
 
 create schema if not exists leasehold;
 
--- Every grant draws its fence here, while it holds. Whoever connects lifts it to the wall clock in microseconds: a crash
--- may have lost the last ones drawn, and ended every session.
+-- Every grant draws its fence here, while it holds, from the wall clock in microseconds on: a crash may have lost the last
+-- ones drawn, and a restore may have brought back older ones.
 create sequence if not exists leasehold.advisory_fences;
 
 -- Which name a 64-bit key stands for, to tell two names with one key apart, and for people.
@@ -22,24 +22,33 @@ create unlogged table if not exists leasehold.advisory_sessions (
   primary key (process_id, started_at)
 );
 
--- One row, made by whoever first asks for how long locks have been kept: what ends all sessions empties it, but for a clean
+-- One row: in which copy of the database locks are taken, and since when. What ends all sessions empties it, but for a clean
 -- restart.
-create unlogged table if not exists leasehold.advisory_since (
-  one boolean     primary key default true check (one),
-  at  timestamptz not null default clock_timestamp()
+drop table if exists leasehold.advisory_since;
+create unlogged table if not exists leasehold.advisory_kept_since (
+  one  boolean     primary key default true check (one),
+  at   timestamptz not null default clock_timestamp(),
+  copy text        not null
 );
 
 -- For how long no lock can have been lost by the server, in milliseconds. If one of its processes crashes, all sessions end,
 -- and it still counts as up; a standby that takes over has been up and knows no locks.
 create or replace function leasehold.advisory_kept_for_ms() returns double precision language plpgsql as $$
+declare
+  this_copy text := leasehold.copy_of(array['leasehold.advisory_kept_since']::regclass[]);
+  since timestamptz;
 begin
-  insert into leasehold.advisory_since default values on conflict do nothing;
-  return (select extract(epoch from clock_timestamp() - greatest(s.at, pg_postmaster_start_time())) * 1000
-            from leasehold.advisory_since s);
+  select k.at into since from leasehold.advisory_kept_since k where k.copy = this_copy;
+  if since is null then
+    insert into leasehold.advisory_kept_since as k (copy) values (this_copy)
+        on conflict (one) do update set at = clock_timestamp(), copy = excluded.copy where k.copy <> excluded.copy;
+    return 0;
+  end if;
+  return greatest(0, extract(epoch from clock_timestamp() - greatest(since, pg_postmaster_start_time())) * 1000);
 end
 $$;
 
--- Lifts the sequence of fences to at least a number. Nobody draws meanwhile: see `advisory-session.ts`.
+-- Lifts the sequence of fences to at least a number. Nobody draws meanwhile: who draws shares the guard.
 create or replace function leasehold.advisory_lift(at_least bigint) returns void language plpgsql as $$
 begin
   -- Told to others on the strength of this: it must outlive a crash.
@@ -48,6 +57,26 @@ begin
   if (select last_value < at_least from leasehold.advisory_fences) then
     perform setval('leasehold.advisory_fences', at_least);
   end if;
+end
+$$;
+
+-- The next fence: past all that were drawn, and past the clock. Whoever finds the sequence behind the clock lifts it 10 ms ahead,
+-- so that most draws need not. The guard is taken once a transaction, shared or not: two that both wanted more than they
+-- have would deadlock.
+create or replace function leasehold.advisory_draw() returns bigint language plpgsql as $$
+declare
+  now_us bigint := extract(epoch from clock_timestamp()) * 1000000;
+begin
+  if (select last_value >= now_us from leasehold.advisory_fences) then
+    perform pg_advisory_xact_lock_shared(7240618953042);
+  else
+    perform pg_advisory_xact_lock(7240618953042);
+    now_us := extract(epoch from clock_timestamp()) * 1000000;
+    if (select last_value < now_us from leasehold.advisory_fences) then
+      perform setval('leasehold.advisory_fences', now_us + 10000);
+    end if;
+  end if;
+  return nextval('leasehold.advisory_fences');
 end
 $$;
 

@@ -74,7 +74,16 @@ function readStanding(standing: Standing): Standing {
 }
 
 function readSuccession({ how, fence, runner }: Succession): Succession {
-  return { how, fence, runner: JSON.parse(runner as unknown as string) as Runner }
+  return { how, fence, runner: readRunner(runner as unknown as string) }
+}
+
+/** A runner that cannot be read, as somebody else wrote it, costs nobody an answer. */
+function readRunner(text: string): Runner {
+  try {
+    return JSON.parse(text) as Runner
+  } catch {
+    return { id: 'unreadable', incarnation: '', host: '', pid: 0, client: '' }
+  }
 }
 
 /** A row of `claims`, as JSON. */
@@ -136,6 +145,6 @@ function listedClaim(row: ClaimRow): ListedClaim {
     expiresAt: row.expires_at,
     detached: row.detached,
     converting: !row.held && row.replaces !== null,
-    runner: JSON.parse(row.runner) as Runner,
+    runner: readRunner(row.runner),
   }
 }

@@ -39,6 +39,13 @@ const unusualClaimSql = 'select leasehold.claim_one($1, $2, $3, $4, $5, $6::text
 const renewSql = 'select leasehold.renew_one($1, $2, $3, $4)::text'
 const releaseSql = 'select leasehold.release_one($1, $2, $3)::text'
 
+const muting = `with muted as materialized (select set_config('leasehold.mute', 'on', true))`
+
+/** The same call, in a transaction that sends no notifications. */
+export function withoutNotifications(sql: string): string {
+  return `${muting} ${sql} from muted`
+}
+
 export function batchOf(asked: readonly Request[], sender: string): Batch {
   return (asked.length === 1 ? single(asked, sender) : undefined) ?? several(asked, sender)
 }
@@ -62,7 +69,8 @@ function several(asked: readonly Request[], sender: string): Batch {
 /** Undefined: the request is not a plain one. */
 function single(requests: readonly Request[], sender: string): Batch | undefined {
   const request = requests[0] as Request
-  if (!isPlain(request)) return undefined
+  // As a value of its own, half a character would silently become another name.
+  if (!isPlain(request) || !keyOf(request).isWellFormed()) return undefined
   const batch = (sql: string, values: readonly Value[]): Batch => ({ sql, requests, places: undefined, values })
   switch (request.op) {
     case 'claim': {

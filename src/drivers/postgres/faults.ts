@@ -38,16 +38,45 @@ export function changedNothing(error: unknown): boolean {
 
 /** Whether the same statement may pass next time, having changed nothing. */
 export function isWorthRepeating(error: unknown): boolean {
-  return passing.has(sqlState(error) ?? '')
+  return passing.has(sqlState(error) ?? '') || isReplaced(error)
+}
+
+/** Whether somebody put other functions in the place of ours while they ran. The words are the same in every language. */
+function isReplaced(error: unknown): boolean {
+  return sqlState(error) === 'XX000' && messageOf(causeOf(error)).startsWith('cache lookup failed')
 }
 
 /** Serialization failure, deadlock, a lock or a statement that took too long, no room for a connection, a spoilt one. */
 const passing = new Set(['40001', '40P01', '55P03', '57014', '53300', '25P02', '26000'])
 
+/**
+ * Whether the server refused what a request says: data that it cannot read, a violated index, a limit exceeded, a record that it cannot
+ * read. Another request of the same batch may be carried out.
+ */
+export function refusesContent(error: unknown): boolean {
+  return contentClasses.has(sqlState(error)?.slice(0, 2) ?? '') && !isNotifyQueueFull(error)
+}
+
+const contentClasses = new Set(['21', '22', '23', '54', 'P0', 'XX'])
+
+/** Whether some session that listens reads nothing, and the server has no room for more notifications. */
+export function isNotifyQueueFull(error: unknown): boolean {
+  // The word is the same in every language of the server.
+  return sqlState(error) === '54000' && messageOf(causeOf(error)).includes('NOTIFY')
+}
+
 /** Whether the tables or functions are missing. */
 export function isSchemaMissing(error: unknown): boolean {
   const state = sqlState(error)
   return state === '3F000' || state === '42P01' || state === '42883' || state === '42704'
+}
+
+/** Raised by the script that makes a schema, if somebody else has made it meanwhile. */
+export const alreadyMade = 'LH001'
+
+/** Whether somebody else has made the schema meanwhile. */
+export function isAlreadyMade(error: unknown): boolean {
+  return sqlState(error) === alreadyMade
 }
 
 /** The error a user sees for whatever went wrong: what happened, and what to do. */
@@ -91,12 +120,17 @@ const byState: Readonly<Record<string, Explanation>> = {
   '53100': { reason: 'full', advice: 'The disk is full. Make room; locks that are held live on until their ttl ends.' },
   '53200': busy,
   '53300': { reason: 'busy', advice: 'The server takes no more connections; raise max_connections or use a pooler.' },
+  '54000': {
+    reason: 'postgres',
+    advice: 'Nothing was changed. A name may be too long for an index: use a shorter one.',
+  },
   '55P03': busy,
   '57014': { reason: 'busy', advice: 'The statement took longer than statement_timeout allows, or was cancelled.' },
 }
 
 const byClass: Readonly<Record<string, Explanation>> = {
   '08': network,
+  '22': { reason: 'postgres', advice: 'Nothing was changed. A name, number or text of the request cannot be stored.' },
   '28': { reason: 'auth', advice: 'The server did not accept the user or password.' },
   '40': busy,
   '57': network,

@@ -1,9 +1,11 @@
 import { LeaseholdError } from '../../core/errors.ts'
 import type { Connections } from './connections.ts'
-import { isSchemaMissing } from './faults.ts'
+import { alreadyMade, isAlreadyMade, isSchemaMissing } from './faults.ts'
+import { retrying } from './retries.ts'
 import advisorySql from './advisory.sql.generated.ts'
 import changesSql from './functions/changes.sql.generated.ts'
 import claimsSql from './functions/claims.sql.generated.ts'
+import copySql from './functions/copy.sql.generated.ts'
 import evictionSql from './functions/eviction.sql.generated.ts'
 import listingSql from './functions/listing.sql.generated.ts'
 import promotionSql from './functions/promotion.sql.generated.ts'
@@ -22,10 +24,13 @@ export interface SchemaOptions {
 
 /** The format of the tables and the revision of the functions that this version makes. */
 const tablesFormat = 1
-const functionsRevision = 4
+const functionsRevision = 5
+/** The revision of what advisory locks need. */
+const advisoryRevision = 2
 
 /** The rule beside the data. In this order: some use others when they are made. */
 const functionsSql = [
+  copySql,
   typesSql,
   claimsSql,
   changesSql,
@@ -44,7 +49,9 @@ const makingLock = 7_240_618_953_041
 export function postgresSchema(options: SchemaOptions = {}): string {
   const { schema = 'leasehold', unlogged = false } = options
   const versions = `insert into leasehold.format (tables, functions) values (${tablesFormat}, ${functionsRevision})
-  on conflict (one) do update set functions = greatest(format.functions, excluded.functions);\n`
+  on conflict (one) do update set functions = greatest(format.functions, excluded.functions);
+-- Young from its creation on.
+select leasehold.kept_for_ms();\n`
   const sql = `${tablesSql.replaceAll('@table@', unlogged ? 'unlogged table' : 'table')}\n${functionsSql}\n${versions}`
   return inSchema(sql, schema)
 }
@@ -59,20 +66,56 @@ export function inSchema(sql: string, schema: string): string {
     )
   }
   // Quoted, for it may be a word of SQL. Not in the name of a setting.
-  return sql.replaceAll(/\bleasehold(?=[.;])(?!\.session)/g, `"${schema}"`)
+  return sql.replaceAll(/\bleasehold(?=[.;])(?!\.(?:session|mute)\b)/g, `"${schema}"`)
 }
 
-/** Makes what the schema lacks. Any number of processes may do so at once. */
+/** Makes what the schema lacks, and brings functions of an earlier revision up to date. Any number of processes may do so at once. */
 export async function makeSchema(connections: Connections, options: SchemaOptions, withinMs: number): Promise<void> {
   const { schema = 'leasehold' } = options
+  await refuseImitations(connections, withinMs)
   const found = await versionsOf(connections, schema, withinMs)
   if (found !== undefined && found.tables > tablesFormat) {
     const what = `The schema ${schema} has format ${found.tables}; this version reads ${tablesFormat}.`
     throw new LeaseholdError('UNAVAILABLE', `${what} Update Leasehold here.`, { reason: 'foreign' })
   }
   if (found !== undefined && found.functions >= functionsRevision) return
-  // Several statements in one message are one transaction.
-  await connections.script(`select pg_advisory_xact_lock(${makingLock});\n${postgresSchema(options)}`, withinMs)
+  const isMade = `to_regclass('leasehold.format') is not null`
+  const revision = 'select f.functions from leasehold.format f'
+  const guard = inSchema(guardSql(isMade, revision, functionsRevision), schema)
+  await runOnce(connections, `${guard}\n${postgresSchema(options)}`, withinMs)
+}
+
+/**
+ * Whoever makes a schema waits for those who do already, and then looks again: an older version that came late must not put
+ * its functions in the place of newer ones.
+ */
+function guardSql(isMade: string, revision: string, least: number): string {
+  return `select set_config('client_min_messages', 'warning', true);
+select pg_advisory_xact_lock(${makingLock});
+do $guard$
+begin
+  if ${isMade} then
+    if (${revision}) >= ${least} then raise exception using errcode = '${alreadyMade}', message = 'made by another'; end if;
+  end if;
+end
+$guard$;`
+}
+
+/** Several statements in one message are one transaction. */
+async function runOnce(connections: Connections, script: string, withinMs: number): Promise<void> {
+  try {
+    await retrying(withinMs, (leftMs) => connections.script(script, leftMs))
+  } catch (error) {
+    if (!isAlreadyMade(error)) throw error
+  }
+}
+
+/** Refuses databases that speak PostgreSQL's protocol and lack what locks rest on. */
+async function refuseImitations(connections: Connections, withinMs: number): Promise<void> {
+  const version = await connections.ask('select version()', [], withinMs)
+  if (!version.startsWith('CockroachDB')) return
+  const what = `This is ${version.split(' ').slice(0, 3).join(' ')}, which has no NOTIFY and whose advisory locks lock nothing.`
+  throw new LeaseholdError('UNSUPPORTED', `${what} Use a PostgreSQL server, or another store.`)
 }
 
 async function versionsOf(
@@ -92,14 +135,24 @@ async function versionsOf(
 
 /** The SQL that makes what advisory locks need, for people who run their own migrations. Safe to run again. */
 export function postgresAdvisorySchema(options: Pick<SchemaOptions, 'schema'> = {}): string {
-  return inSchema(advisorySql, options.schema ?? 'leasehold')
+  const revision = `create or replace function leasehold.advisory_revision() returns integer language sql immutable as
+  'select ${advisoryRevision}';
+-- Young from its creation on.
+select leasehold.advisory_kept_for_ms();\n`
+  return inSchema(`${advisorySql}\n${copySql}\n${revision}`, options.schema ?? 'leasehold')
 }
 
 /** Makes what advisory locks need. Any number of processes may do so at once. */
 export async function makeAdvisorySchema(connections: Connections, schema: string, withinMs: number): Promise<void> {
-  const sql = inSchema(`select to_regproc('leasehold.advisory_kept_for_ms') is not null as made`, schema)
-  const [row] = await connections.query(sql, [], withinMs)
-  if (row?.['made'] === true) return
-  const ddl = postgresAdvisorySchema({ schema })
-  await connections.script(`select pg_advisory_xact_lock(${makingLock});\n${ddl}`, withinMs)
+  await refuseImitations(connections, withinMs)
+  const revision = inSchema('select leasehold.advisory_revision()', schema)
+  try {
+    const [row] = await connections.query(`${revision} as revision`, [], withinMs)
+    if (Number(row?.['revision']) >= advisoryRevision) return
+  } catch (error) {
+    if (!isSchemaMissing(error)) throw error
+  }
+  const isMade = inSchema(`to_regproc('leasehold.advisory_revision') is not null`, schema)
+  const guard = guardSql(isMade, revision, advisoryRevision)
+  await runOnce(connections, `${guard}\n${postgresAdvisorySchema({ schema })}`, withinMs)
 }

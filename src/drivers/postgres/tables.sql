@@ -37,11 +37,13 @@ create @table@ if not exists leasehold.keys (
   claim          json
 ) with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0);
 
--- One row, made by whoever first asks for how long the tables have kept everything. Where they are unlogged, what empties
--- them takes it too.
-create @table@ if not exists leasehold.since (
-  one boolean     primary key default true check (one),
-  at  timestamptz not null default clock_timestamp()
+-- One row: which copy of the data this is, and since when. Unlogged, whatever the other tables are: what may lose claims that
+-- were answered (a crash, a promotion, the restore of a base backup) empties it.
+drop table if exists leasehold.since;
+create unlogged table if not exists leasehold.kept_since (
+  one  boolean     primary key default true check (one),
+  at   timestamptz not null default clock_timestamp(),
+  copy text        not null
 );
 
 -- Arrivals are numbered across all keys.
@@ -89,6 +91,13 @@ create @table@ if not exists leasehold.claims (
 ) with (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0);
 
 -- Two, so that whatever the planner believes of the table, holders are found without their queue, and the head of the
--- queue without the rest.
-create unique index if not exists claims_held on leasehold.claims (key, fence) where held;
-create unique index if not exists claims_waiting on leasehold.claims (key, band, arrival) where not held;
+-- queue without the rest. Not unique, as they once were: two that share may be lifted to one fence.
+do $$
+begin
+  if (select i.indisunique from pg_index i where i.indexrelid = to_regclass('leasehold.claims_held')) then
+    drop index leasehold.claims_held, leasehold.claims_waiting;
+  end if;
+end
+$$;
+create index if not exists claims_held on leasehold.claims (key, fence) where held;
+create index if not exists claims_waiting on leasehold.claims (key, band, arrival) where not held;

@@ -54,12 +54,23 @@ begin
 end
 $$;
 
--- For how long the tables have surely lost nothing, in milliseconds: for ever if they are logged. A crash of one process of
--- the server empties those that are not, as does a standby's taking over; the server itself counts as up all the while.
+-- For how long the tables have surely lost nothing, in milliseconds: no longer than this copy of them has been seen here,
+-- and no longer than the server has been up, for a start may have brought back older files.
 create or replace function leasehold.kept_for_ms() returns double precision language plpgsql as $$
+declare
+  this_copy text;
+  since timestamptz;
 begin
-  if (select c.relpersistence from pg_class c where c.oid = 'leasehold.keys'::regclass) = 'p' then return 'infinity'; end if;
-  insert into leasehold.since default values on conflict do nothing;
-  return (select extract(epoch from clock_timestamp() - s.at) * 1000 from leasehold.since s);
+  if pg_is_in_recovery() then
+    raise read_only_sql_transaction using message = 'A standby cannot say for how long it will have kept its data';
+  end if;
+  this_copy := leasehold.copy_of(array['leasehold.keys', 'leasehold.claims', 'leasehold.kept_since']::regclass[]);
+  select k.at into since from leasehold.kept_since k where k.copy = this_copy;
+  if since is null then
+    insert into leasehold.kept_since as k (copy) values (this_copy)
+        on conflict (one) do update set at = clock_timestamp(), copy = excluded.copy where k.copy <> excluded.copy;
+    return 0;
+  end if;
+  return greatest(0, extract(epoch from clock_timestamp() - greatest(since, pg_postmaster_start_time())) * 1000);
 end
 $$;

@@ -115,11 +115,25 @@ declare
   rest json[] := '{}';
   news jsonb[] := '{}';
 begin
-  if requests > 1 and requests > plain_claims then
-    -- Keys are locked in one order everywhere, so that no two batches wait for each other.
+  if requests = 1 or requests = plain_claims then
+    -- One key, or an insert below that locks or makes all of them in their order.
+    null;
+  elsif requests = plain_renewals + plain_releases then
     perform from rows from (json_to_recordset(batch) as (key text)) with ordinality as r (key, place)
             join leasehold.keys k on k.key = r.key collate "C" order by r.place for no key update of k;
+  else
+    -- One pass locks the rows that are there and makes those that claims lack. Two passes would deadlock: one batch locks
+    -- an old key and then makes a new one, another makes the new one and then wants the old.
+    insert into leasehold.keys as k (key)
+    select b.key from (
+      select r.key, min(r.place) as place, bool_or(r.op = 'claim') as claimed
+        from rows from (json_to_recordset(batch) as (op text, key text)) with ordinality as r (op, key, place)
+       group by r.key) b
+     where b.claimed or exists (select from leasehold.keys e where e.key = b.key collate "C")
+     order by b.place
+        on conflict (key) do update set last_fence = k.last_fence where false;
   end if;
+  -- From here on no request waits for a lock: keys are locked in one order everywhere, so no two batches wait for each other.
   if plain_claims > 0 then
     -- Nobody is here and no unclean end is to be told: granted.
     with granted as (
@@ -192,11 +206,15 @@ begin
 end
 $$;
 
--- Sends news of a claim to the channel of its owner. A notification has at most 8000 bytes; without its standing it says:
--- ask.
+-- Sends news of a claim to the channel of its owner, unless the driver said that the server has no room for notifications. A
+-- notification has at most 8000 bytes: without its standing it says that the claim should ask, and as 'poll' that all should.
 create or replace function leasehold.call(owner text, news json) returns void language sql volatile as $$
-  select pg_notify(owner, case when octet_length(news::text) < 7900 then news
-                               else json_build_object('key', news -> 'key', 'id', news -> 'id') end ::text)
+  select pg_notify(owner, case
+           when octet_length(news::text) < 7900 then news::text
+           when octet_length((news -> 'key')::text) + octet_length((news -> 'id')::text) < 7800
+             then json_build_object('key', news -> 'key', 'id', news -> 'id')::text
+           else 'poll' end)
+   where current_setting('leasehold.mute', true) is distinct from 'on'
 $$;
 
 -- Sends news to the channels of its owners, and returns what is for the sender itself.

@@ -1,0 +1,40 @@
+import { LeaseholdError } from '../../core/errors.ts'
+import type { OptionNames } from '../../core/option-names.ts'
+import type { SchemaOptions } from './schema.ts'
+import { urlOptions } from './url.ts'
+
+/** What the PostgreSQL store may be told. */
+export interface PostgresOptions extends SchemaOptions {
+  /** With a URL: connections for requests, beside the one that listens. 4 unless told. */
+  readonly poolSize?: number
+  /** False: ask instead of listening, and spare the connection. True unless told. */
+  readonly listen?: boolean
+  /** How long one `send` may take, retries included. 5 s unless told, and a third of a ttl at most where one is renewed. */
+  readonly patienceMs?: number
+}
+
+/** Every option by its name. */
+export const postgresNames: OptionNames<PostgresOptions> = {
+  schema: true,
+  unlogged: true,
+  poolSize: true,
+  listen: true,
+  patienceMs: true,
+}
+
+/** What a URL says, `?schema=locks&poolSize=2&unlogged=true`, and the URL for the client, without that. */
+export function optionsInUrl(source: string): { readonly url: string; readonly options: PostgresOptions } {
+  const { url, options } = urlOptions(source, ['schema', 'poolSize', 'unlogged'])
+  const [schema, poolSize, unlogged] = [options.get('schema'), options.get('poolSize'), options.get('unlogged')]
+  if (unlogged !== undefined && unlogged !== 'true' && unlogged !== 'false') {
+    throw new LeaseholdError('INVALID', `?unlogged=${unlogged} is neither true nor false.`)
+  }
+  return {
+    url,
+    options: {
+      ...(schema !== undefined && { schema }),
+      ...(poolSize !== undefined && { poolSize: Number(poolSize) }),
+      ...(unlogged !== undefined && { unlogged: unlogged === 'true' }),
+    },
+  }
+}

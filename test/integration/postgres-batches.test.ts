@@ -1,0 +1,193 @@
+import { randomBytes } from 'node:crypto'
+import { afterAll, describe, expect, test } from 'vitest'
+import type { Claim, LockDriver, Request, Standing } from '../../src/core/driver.ts'
+import { postgres } from '../../src/drivers/postgres.ts'
+import { postgresAdvisory } from '../../src/drivers/postgres-advisory.ts'
+import { claim, claimOf, release, renew } from '../support/claims.ts'
+import { eventually } from '../support/eventually.ts'
+import { opened } from '../support/opened.ts'
+import { PostgresServer } from '../support/postgres-server.ts'
+
+const server = await PostgresServer.start()
+afterAll(() => server.destroy())
+
+function freshSchema(): string {
+  return `batches_${randomBytes(6).toString('hex')}`
+}
+
+const wanting = (wanted: Claim): Request => ({ op: 'claim', claim: wanted })
+
+async function deadlocks(): Promise<number> {
+  const [row] = await server.sql('select deadlocks::integer from pg_stat_database where datname = current_database()')
+  return row?.['deadlocks'] as number
+}
+
+async function sessions(): Promise<number> {
+  const others = "backend_type = 'client backend' and pid <> pg_backend_pid()"
+  const [row] = await server.sql(`select count(*)::integer as sessions from pg_stat_activity where ${others}`)
+  return row?.['sessions'] as number
+}
+
+describe('batches over keys that nobody used before', () => {
+  test('never wait for each other in a cycle, whatever they ask and in whatever order', async () => {
+    const schema = freshSchema()
+    const drivers = await Promise.all([1, 2, 3, 4].map(() => opened(postgres(server.url, { schema, listen: false }))))
+    const before = await deadlocks()
+    for (let round = 0; round < 40; round += 1) {
+      const keys = Array.from({ length: 60 }, (_, index) => `${round}-${String(index).padStart(2, '0')}`)
+      // The last ones are there already: whoever locks those first and makes the others then is in the way of everybody.
+      await drivers[0]?.send(keys.slice(40).map((key) => wanting(claimOf(key, { ttlMs: 1 }))))
+      const batches = drivers.map((driver, place) => {
+        const renewal: Request = { op: 'renew', key: keys[59] ?? '', id: 'nobody', ttlMs: 60_000 }
+        const claims = keys.map((key) => wanting(claimOf(key)))
+        return driver.send(place % 2 === 0 ? claims : [renewal, ...claims.toReversed()])
+      })
+      await Promise.all(batches)
+    }
+    // A session has told the server what it counted once it is gone.
+    await Promise.all(drivers.map((driver) => driver.close()))
+    await eventually(async () => (await sessions()) === 0, 'the end of all sessions')
+    expect((await deadlocks()) - before).toBe(0)
+  })
+})
+
+describe('a request that the server refuses', () => {
+  const long = randomBytes(10_000).toString('hex')
+  const hostile: readonly [string, (id: string) => Request][] = [
+    ['a key with a NUL', () => wanting(claimOf('m\u0000'))],
+    ['a key that is no text', () => wanting(claimOf('m\ud800'))],
+    ['a key too long for an index', () => wanting(claimOf(`m${long}`))],
+    ['an id with a NUL', () => wanting(claimOf('m', { id: 'm\u0000' }))],
+    ['a ttl beyond all numbers', () => wanting(claimOf('m', { ttlMs: 2 ** 63 }))],
+    ['a floor beyond all numbers', (id) => ({ op: 'renew', key: 'mine', id, ttlMs: 60_000, fenceFloor: 1e30 })],
+    ['a reason with a NUL', () => ({ op: 'evict', key: 'mine', fence: 1, reason: '\u0000' })],
+    ['a key whose record cannot be read', () => wanting(claimOf('spoilt'))],
+  ]
+  // Keys on both sides of the hostile ones.
+  const bystanders = (): Claim[] => ['a', 'b', 'c', 'd', 'e', 'v', 'w', 'x', 'y', 'z'].map((key) => claimOf(key))
+
+  test.each(hostile)('fails alone: %s', async (_, make) => {
+    const schema = freshSchema()
+    const driver = await opened(postgres(server.url, { schema, listen: false }))
+    const [mine, spoilt] = [claimOf('mine'), claimOf('spoilt')]
+    await driver.send([wanting(mine), wanting(spoilt)])
+    await server.sql(`update ${schema}.keys set id = null, ended = '{"until": "for ever"}' where key = 'spoilt'`)
+    const claims = bystanders()
+    const requests = claims.map(wanting)
+    const standings = await driver.send([...requests.slice(0, 5), make(mine.id), ...requests.slice(5)])
+    expect(standings.toSpliced(5, 1).map(({ state }) => state)).toEqual(claims.map(() => 'held'))
+    expect(standings[5]).toMatchObject({ state: 'unknown', error: { code: expect.any(String) as string } })
+    // Each is held by its claim, and nothing else was done.
+    for (const each of claims) expect(await renew(driver, each)).toMatchObject({ state: 'held' })
+    expect(await renew(driver, mine)).toMatchObject({ state: 'held' })
+  })
+
+  test('leaves others the order in which they asked for one key', async () => {
+    const driver = await opened(postgres(server.url, { schema: freshSchema(), listen: false }))
+    const [first, second] = [claimOf('a'), claimOf('a', { wait: false })]
+    const standings = await driver.send([
+      wanting(first),
+      { op: 'release', key: 'a', id: first.id },
+      wanting(second),
+      wanting(claimOf('b\u0000')),
+      { op: 'release', key: 'a', id: second.id },
+    ])
+    expect(standings.map(({ state }) => state)).toEqual(['held', 'absent', 'held', 'unknown', 'absent'])
+  })
+
+  test('fails alone among advisory locks too', async () => {
+    const driver = await opened(postgresAdvisory(server.url, { schema: freshSchema() }))
+    const mine = claimOf('mine', { wait: false, ttlMs: 20_000 })
+    expect(await claim(driver, mine)).toMatchObject({ state: 'held' })
+    const claims = bystanders().map((each) => ({ ...each, wait: false, ttlMs: 20_000 }))
+    const requests: readonly Request[] = [
+      ...claims.map(wanting),
+      wanting(claimOf('m\u0000', { wait: false, ttlMs: 20_000 })),
+      { op: 'renew', key: 'mine', id: mine.id, ttlMs: 20_000, fenceFloor: 1e30 },
+    ]
+    const standings = await driver.send(requests)
+    expect(standings.slice(0, 10).map(({ state }) => state)).toEqual(claims.map(() => 'held'))
+    expect(standings.slice(10).map(({ state }) => state)).toEqual(['unknown', 'unknown'])
+    expect(await renew(driver, mine)).toMatchObject({ state: 'held' })
+  })
+})
+
+test('two that share are lifted to one fence, and nobody of their batch is harmed', async () => {
+  const driver = await opened(postgres(server.url, { schema: freshSchema(), listen: false }))
+  const [one, other] = [claimOf('a', { mode: 'shared' }), claimOf('a', { mode: 'shared' })]
+  await claim(driver, one)
+  const { fence } = (await claim(driver, other)) as { fence: number }
+  const floor = fence + 1_000_000
+  const lifted = ({ key, id, ttlMs }: Claim): Request => ({ op: 'renew', key, id, ttlMs, fenceFloor: floor })
+  const standings = await driver.send([lifted(one), lifted(other), wanting(claimOf('b'))])
+  expect(standings).toMatchObject([{ state: 'held', fence: floor }, { state: 'held', fence: floor }, { state: 'held' }])
+})
+
+test('an unreadable runner in the tables costs nobody an answer', async () => {
+  const schema = freshSchema()
+  const driver = await opened(postgres(server.url, { schema, listen: false }))
+  await claim(driver, claimOf('a', { ttlMs: 1, graceMs: 0 }))
+  await claim(driver, claimOf('b'))
+  await server.sql(`update ${schema}.keys set runner = 'no JSON'`)
+  const standings = await eventually(async () => {
+    const sent = await driver.send([wanting(claimOf('a')), wanting(claimOf('c'))])
+    return sent[0]?.state === 'held' && sent
+  }, 'the lock')
+  expect(standings).toMatchObject([{ state: 'held', after: { runner: { id: 'unreadable' } } }, { state: 'held' }])
+  expect((await driver.list({})).keys.map(({ key }) => key)).toEqual(['a', 'b', 'c'])
+})
+
+describe('a notification', () => {
+  /** What a driver is told of a claim that waits. */
+  function heardBy(driver: LockDriver): (readonly [string, Standing | 'ask'])[] {
+    const heard: (readonly [string, Standing | 'ask'])[] = []
+    driver.listen?.((_key, id, news) => heard.push([id, news]))
+    return heard
+  }
+
+  test('that would be too long says only that claims should ask, and harms nobody', async () => {
+    const schema = freshSchema()
+    const [driver, waiter] = [
+      await opened(postgres(server.url, { schema })),
+      await opened(postgres(server.url, { schema })),
+    ]
+    const heard = heardBy(waiter)
+    // So long a name fits into an index only because it can be compressed.
+    const key = 'x'.repeat(9000)
+    const [held, waiting] = [claimOf(key), claimOf(key)]
+    await claim(driver, held)
+    await claim(waiter, waiting)
+    const standings = await driver.send([wanting(claimOf('a')), { op: 'release', key, id: held.id }])
+    expect(standings).toMatchObject([{ state: 'held' }, { state: 'absent', reason: 'released' }])
+    await eventually(() => heard.some(([id, news]) => id === waiting.id && news === 'ask'), 'the nudge')
+    expect(await renew(waiter, waiting)).toMatchObject({ state: 'held' })
+  })
+
+  test('for which the server has no room costs no grant: claims are carried out without, and waiters poll', async () => {
+    const schema = freshSchema()
+    // What a server says whose queue of 8 GB is full, by a function in front of its own. See `max_notify_queue_pages` for a real one.
+    await server.sql(`
+      create schema full_queue;
+      create function full_queue.pg_notify(text, text) returns void language plpgsql as $$
+      begin
+        raise program_limit_exceeded using message = 'too many notifications in the NOTIFY queue';
+      end
+      $$`)
+    const url = `${server.url}?options=${encodeURIComponent('-c search_path=full_queue,pg_catalog')}`
+    const waiter = await opened(postgres(server.url, { schema }))
+    const driver = await opened(postgres(url, { schema }))
+    const [held, waiting] = [claimOf('a'), claimOf('a')]
+    await claim(driver, held)
+    await claim(waiter, waiting)
+    const standings = await driver.send([{ op: 'release', key: 'a', id: held.id }, wanting(claimOf('b'))])
+    expect(standings).toMatchObject([{ state: 'absent', reason: 'released' }, { state: 'held' }])
+    expect(await renew(waiter, waiting)).toMatchObject({ state: 'held' })
+    // A single one as well, and the driver that hears nothing tells its own claims to ask.
+    const next = claimOf('a')
+    const heard = heardBy(driver)
+    await claim(driver, next)
+    await eventually(() => heard.some(([id, news]) => id === next.id && news === 'ask'), 'the nudge')
+    expect(await release(waiter, waiting)).toEqual({ state: 'absent', reason: 'released' })
+    expect(await renew(driver, next)).toMatchObject({ state: 'held' })
+  })
+})
