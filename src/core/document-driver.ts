@@ -2,8 +2,8 @@
  * A full driver over any store that can compare-and-swap one document a key.
  *
  * Each key of a batch is read, put through the rule of `admission.ts` and written back if nobody else wrote meanwhile
- * (`document-swaps.ts`); whoever lost the race reads again. The store brings the clock: a reading that is a little old
- * only makes leases end later than they could, never earlier than their holders were told.
+ * (`document-swaps.ts`); whoever lost the race reads again. The store brings the clock: a reading made before
+ * the document was read makes leases end later than they could, never earlier than their holders were told.
  */
 import { listed } from './claim-record.ts'
 import { sendBySwapping, type DocumentSwapper } from './document-swaps.ts'
@@ -44,11 +44,13 @@ class DocumentDriver<Revision> implements LockDriver {
   readonly supports: Supports
   readonly listen?: (heard: Heard) => Disposable
   readonly #store: DocumentStore<Revision>
+  readonly #swapper: DocumentSwapper<Revision>
   readonly #environment: Environment
   #closed = false
 
   constructor(store: DocumentStore<Revision>, environment: Environment) {
     this.#store = store
+    this.#swapper = withNonces(store, environment)
     this.#environment = environment
     this.name = store.name
     this.supports = store.supports
@@ -77,10 +79,25 @@ class DocumentDriver<Revision> implements LockDriver {
 
   async send(requests: readonly Request[]): Promise<readonly Standing[]> {
     this.#refuseIfClosed()
-    return sendBySwapping(this.#store, requests, this.#environment)
+    return sendBySwapping(this.#swapper, requests, this.#environment)
   }
 
   #refuseIfClosed(): void {
     if (this.#closed) throw new LeaseholdError('CLOSED', `This ${this.name} store has been closed.`)
+  }
+}
+
+/**
+ * The store, with a nonce in every document it is given. A queue can come back to what it was, and a store whose revision is a
+ * hash of the content would then carry out a swap that was sent before and comes late.
+ */
+function withNonces<Revision>(store: DocumentStore<Revision>, environment: Environment): DocumentSwapper<Revision> {
+  return {
+    load: (keys) => store.load(keys),
+    swap: (swaps) =>
+      store.swap(swaps.map((swap) => ({ ...swap, document: { ...swap.document, nonce: environment.id() } }))),
+    ...(store.takesNote !== undefined && { takesNote: store.takesNote.bind(store) }),
+    ...(store.fast !== undefined && { fast: store.fast.bind(store) }),
+    ...(store.tell !== undefined && { tell: store.tell.bind(store) }),
   }
 }

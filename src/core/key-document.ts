@@ -11,6 +11,8 @@ export interface KeyDocument {
   readonly lastFence: number
   readonly ended?: Ended | undefined
   readonly claims: readonly ClaimRecord[]
+  /** Different in every document that `documentDriver` writes, for stores that know a document by a hash of its content. */
+  readonly nonce?: string | undefined
 }
 
 /** The document of a key, to be stored. */
