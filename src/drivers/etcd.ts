@@ -18,6 +18,7 @@ import { systemEnvironment } from '../core/time/environment.ts'
 import { patienceFor } from '../core/time/patience.ts'
 import { parseAddress } from './etcd/address.ts'
 import { BatchedTransactions } from './etcd/batched-transactions.ts'
+import { DataAge } from './etcd/data-age.ts'
 import { faultOf } from './etcd/faults.ts'
 import { GarbageLease } from './etcd/garbage-lease.ts'
 import { Keyspace } from './etcd/keyspace.ts'
@@ -55,6 +56,7 @@ class EtcdDriver implements LockDriver {
   readonly #leases: Leases
   readonly #transactions: BatchedTransactions
   readonly #garbage: GarbageLease
+  readonly #dataAge: DataAge
   readonly #claims: OwnClaims
   readonly #news: NewsWatch
   readonly #sending: SendingSetup
@@ -70,6 +72,7 @@ class EtcdDriver implements LockDriver {
     const keyspace = this.#keyspace
     const ownTime = (): number => this.#environment.now()
     const wall = (): number => this.#forTests?.now() ?? this.#environment.wall()
+    const recent = new RecentKeys()
     const channel = randomBytes(9).toString('base64url')
     this.#line = new Line({
       address,
@@ -77,11 +80,14 @@ class EtcdDriver implements LockDriver {
       probe: keyspace.document(''),
       timeoutMs: this.#timeoutMs,
       now: ownTime,
+      // A store that was restored counts its revisions from an earlier one again: a remembered revision may come twice.
+      connected: () => recent.clear(),
     })
     const secondsFor = (ttlMs: number): number => (this.#forTests ? testLeaseSeconds : Math.ceil(ttlMs / 1000))
     this.#leases = new Leases({ line: this.#line, now: ownTime, secondsFor })
     this.#transactions = new BatchedTransactions(this.#line, this.#leases)
     this.#garbage = new GarbageLease(this.#line, ownTime, wall)
+    this.#dataAge = new DataAge({ line: this.#line, keyspace, timeoutMs: this.#timeoutMs })
     const overdue = {
       transactions: this.#transactions,
       keyspace,
@@ -105,7 +111,7 @@ class EtcdDriver implements LockDriver {
       leases: this.#leases,
       garbage: this.#garbage,
       claims: this.#claims,
-      recent: new RecentKeys(),
+      recent,
       channel,
       wall,
       ownTime,
@@ -157,10 +163,13 @@ class EtcdDriver implements LockDriver {
     return this.#listeners.listen(heard)
   }
 
-  /** What was answered is on the disks of a majority. */
   async dataAgeMs(): Promise<number> {
     await this.open()
-    return Infinity
+    try {
+      return await this.#dataAge.ms()
+    } catch (error) {
+      throw faultOf(error)
+    }
   }
 
   async close(): Promise<void> {

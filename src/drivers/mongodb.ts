@@ -19,6 +19,7 @@ import { checkOptions, type OptionNames } from '../core/option-names.ts'
 import { patienceFor } from '../core/time/patience.ts'
 import type { MongoSource } from './mongodb/client.ts'
 import type { ReadConcern } from './mongodb/concerns.ts'
+import { dataAgeMs } from './mongodb/data-age.ts'
 import { faultOf } from './mongodb/faults.ts'
 import { collectGarbage } from './mongodb/garbage.ts'
 import { listPage } from './mongodb/listing.ts'
@@ -151,10 +152,13 @@ class MongodbDriver implements LockDriver {
     return this.#listeners.listen(heard)
   }
 
-  /** What was answered is on the disks of a majority. */
   async dataAgeMs(): Promise<number> {
-    await this.#opened()
-    return Infinity
+    const store = await this.#opened()
+    try {
+      return await dataAgeMs(store, this.#clock(), this.#timeoutMs)
+    } catch (error) {
+      throw faultOf(error)
+    }
   }
 
   async close(): Promise<void> {

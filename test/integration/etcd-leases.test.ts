@@ -151,7 +151,7 @@ describe('documents that nobody uses', () => {
     return Number(/granted with TTL\((\d+)s\)/.exec(answer)?.[1])
   }
 
-  test('are on an etcd lease of two hours, and off it once they are used again', async () => {
+  test('are on an etcd lease of three hours, and off it once they are used again', async () => {
     const prefix = freshPrefix()
     const driver = await open(prefix)
     const one = claimOf('a')
@@ -159,7 +159,7 @@ describe('documents that nobody uses', () => {
     expect(await leaseOf(server, `${prefix}lock/a`)).toBe(0)
     await release(driver, one)
     const lease = await leaseOf(server, `${prefix}lock/a`)
-    expect(await grantedSeconds(lease)).toBe(7200)
+    expect(await grantedSeconds(lease)).toBe(10_800)
     await claim(driver, claimOf('a'))
     expect(await leaseOf(server, `${prefix}lock/a`)).toBe(0)
   })
@@ -172,7 +172,7 @@ describe('documents that nobody uses', () => {
     await claim(other, waiting)
     await release(driver, held)
     const [mail = ''] = (await stored(server, prefix)).filter((name) => name.startsWith(`${prefix}mail/`))
-    expect(await grantedSeconds(await leaseOf(server, mail))).toBe(7200)
+    expect(await grantedSeconds(await leaseOf(server, mail))).toBe(10_800)
   })
 
   test('of claims that all died are settled by whoever opens the store next', async () => {
@@ -259,7 +259,7 @@ describe('on the way', () => {
     expect(lease.signal.aborted).toBe(false)
     await lease.release()
     const next = await others.acquire('report')
-    expect(next.fence).toBe(lease.fence + 1)
+    expect(next.fence).toBeGreaterThan(lease.fence)
   })
 })
 

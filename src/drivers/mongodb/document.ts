@@ -73,6 +73,8 @@ export interface StoredKey {
   readonly claims?: readonly StoredClaim[] | undefined
   /** Who was here when this key was taken in one command: one whose time was over, or nobody. */
   readonly previous?: readonly StoredClaim[] | undefined
+  /** The last fence before that. */
+  readonly previousFence?: number | undefined
   /** From when on a newcomer may simply take the key, if `claims` is not empty before. */
   readonly freeAt: Date
   readonly news?: readonly StoredNews[] | undefined
@@ -89,6 +91,7 @@ export const readFields = {
   ended: 1,
   claims: 1,
   previous: 1,
+  previousFence: 1,
 } as const
 
 // ---- writing
@@ -191,7 +194,7 @@ function readable(key: string, stored: StoredKey): KeyDocument {
       claims: records,
     }
   }
-  const over = decodeRecord(key, dead, lastFence - 1, 0)
+  const over = decodeRecord(key, dead, stored.previousFence ?? lastFence - 1, 0)
   const after: Succession = { how: howEnded(over), fence: over.fence, runner: over.claim.runner }
   // Nothing has been written since: the end was noticed when the first came.
   const until = first.acquiredAt + over.ttlMs

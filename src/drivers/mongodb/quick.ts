@@ -75,11 +75,12 @@ function claimPipeline(claim: Claim, { revision, channel, clock }: Writer): Stag
     version: formatVersion,
     revision,
     writtenAt: clock,
-    // Without a document the last fence is not known: begin past every one that can have been minted.
-    lastFence: { $ifNull: [{ $add: ['$lastFence', 1] }, { $multiply: [{ $toLong: clock }, 1000] }] },
+    // The last fence may be unknown, or come from an older copy that was restored: the clock is past every one minted before.
+    lastFence: { $max: [{ $add: ['$lastFence', 1] }, { $multiply: [{ $toLong: clock }, 1000] }] },
     claims: { $literal: [stored] },
     // If somebody is found here, its time is over.
     previous: '$claims',
+    previousFence: '$lastFence',
     freeAt: { $add: [clock, leaseMs + graceMs] },
     expiresAt: keptUntil(clock, leaseMs + graceMs + ttlMs),
   }

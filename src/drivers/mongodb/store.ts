@@ -37,6 +37,7 @@ export class Store {
   /** What tells this collection from others of the process. */
   readonly identity: { readonly of: object | string; readonly name: string }
   readonly #client: MongoClientLike | undefined
+  readonly #name: string
   #readConcern: ReadConcern
 
   private constructor(setup: {
@@ -52,6 +53,7 @@ export class Store {
     this.watchable = setup.watchable
     this.identity = { of: setup.of, name: `${database.databaseName}.${options.collection}` }
     this.#client = setup.client
+    this.#name = options.collection
     this.#readConcern = setup.watchable ? (options.readConcern ?? 'linearizable') : 'majority'
   }
 
@@ -88,6 +90,28 @@ export class Store {
     }
   }
 
+  /** What tells this collection from another of the same name; undefined: there is none yet. */
+  async collectionUuid(timeoutMs: number): Promise<string | undefined> {
+    const command = { listCollections: 1, filter: { name: this.#name }, cursor: {} }
+    const { cursor } = (await this.database.command(command, {
+      timeoutMS: timeoutMs,
+      readPreference: 'primary',
+    })) as ListedCollections
+    const uuid = cursor?.firstBatch?.[0]?.info?.uuid
+    return uuid?.toString('hex')
+  }
+
+  /** When the process of the primary started, by its own clock, or a second later; undefined: it does not say. */
+  async startedAt(timeoutMs: number): Promise<number | undefined> {
+    const { topologyVersion } = (await this.database.command(
+      { hello: 1 },
+      { timeoutMS: timeoutMs, readPreference: 'primary' },
+    )) as Hello
+    // The id of a process begins with the second in which it was made.
+    const second = Number.parseInt(String(topologyVersion?.processId ?? '').slice(0, 8), 16)
+    return Number.isNaN(second) ? undefined : (second + 1) * 1000
+  }
+
   /** Lets go of the client, if it was made here. One that still wants a word with a silent server is left to itself. */
   async close(): Promise<void> {
     if (this.#client === undefined) return
@@ -95,7 +119,12 @@ export class Store {
   }
 }
 
+interface ListedCollections {
+  readonly cursor?: { readonly firstBatch?: readonly { readonly info?: { readonly uuid?: Buffer } }[] }
+}
+
 interface Hello {
+  readonly topologyVersion?: { readonly processId?: unknown }
   readonly setName?: string
   readonly msg?: string
   readonly maxWireVersion?: number
