@@ -5,7 +5,7 @@
  * (`document-swaps.ts`); whoever lost the race reads again. The store brings the clock: a reading made before
  * the document was read makes leases end later than they could, never earlier than their holders were told.
  */
-import { listed } from './claim-record.ts'
+import { listed, type ClaimRecord } from './claim-record.ts'
 import { sendBySwapping, type DocumentSwapper } from './document-swaps.ts'
 import type { Heard, KeyPage, ListQuery, LockDriver, Request, Standing, Supports } from './driver.ts'
 import { systemEnvironment, type Environment } from './time/environment.ts'
@@ -50,7 +50,7 @@ class DocumentDriver<Revision> implements LockDriver {
 
   constructor(store: DocumentStore<Revision>, environment: Environment) {
     this.#store = store
-    this.#swapper = withNonces(store, environment)
+    this.#swapper = swapperFor(store, environment)
     this.#environment = environment
     this.name = store.name
     this.supports = store.supports
@@ -88,16 +88,44 @@ class DocumentDriver<Revision> implements LockDriver {
 }
 
 /**
- * The store, with a nonce in every document it is given. A queue can come back to what it was, and a store whose revision is a
- * hash of the content would then carry out a swap that was sent before and comes late.
+ * What any store needs beside the rule. Its clock may have been read before the documents. And every document gets a nonce: a
+ * queue can come back to what it was, and a store whose revision is a hash of the content would then carry out a swap that was
+ * sent before and comes late.
  */
-function withNonces<Revision>(store: DocumentStore<Revision>, environment: Environment): DocumentSwapper<Revision> {
+function swapperFor<Revision>(store: DocumentStore<Revision>, environment: Environment): DocumentSwapper<Revision> {
   return {
-    load: (keys) => store.load(keys),
+    async load(keys) {
+      const askedAt = environment.now()
+      const { now, wall, loaded } = await store.load(keys)
+      const claims = loaded.flatMap(({ document }) => document?.claims ?? [])
+      return { now: timeAtReading(now, environment.now() - askedAt, claims), wall, loaded }
+    },
     swap: (swaps) =>
       store.swap(swaps.map((swap) => ({ ...swap, document: { ...swap.document, nonce: environment.id() } }))),
     ...(store.takesNote !== undefined && { takesNote: store.takesNote.bind(store) }),
     ...(store.fast !== undefined && { fast: store.fast.bind(store) }),
     ...(store.tell !== undefined && { tell: store.tell.bind(store) }),
   }
+}
+
+/** By how much the clock of this process may run slower than the store's, and what rounding adds. */
+const driftRate = 0.05
+const roundingMs = 1
+
+/**
+ * The store's time when documents were read, which took `tookMs` on the clock of this process. A document that was written after
+ * the clock was read has times ahead of `now`, as all documents have after a clock was set back, and the rule would cut leases
+ * that others rely on. So a time that is no further ahead than the reading took counts as the store's time.
+ */
+function timeAtReading(now: number, tookMs: number, claims: readonly Partial<ClaimRecord>[]): number {
+  const latest = now + Math.ceil(tookMs * (1 + driftRate)) + roundingMs
+  let writtenAt = now
+  for (const claim of claims) {
+    // What is damaged is for the rule's reader to refuse.
+    const { lastHeartbeat = 0, acquiredAt = 0, expiresAt = 0, ttlMs = 0 } = claim ?? {}
+    for (const time of [lastHeartbeat, acquiredAt, expiresAt - ttlMs]) {
+      if (time > writtenAt && time <= latest) writtenAt = time
+    }
+  }
+  return writtenAt
 }

@@ -35,8 +35,7 @@ export interface Swap<Revision> {
 export interface DocumentSwapper<Revision> {
   /**
    * Reads the keys, each as it is now, and the store's clocks: `now` in whole milliseconds, `wall` since 1970. Both clocks are
-   * read after `load` was called, before or after the documents. An older reading, kept from an earlier call, would end
-   * leases before their holders stop.
+   * read after `load` was called: an older reading, kept from an earlier call, would end leases before their holders stop.
    */
   load(keys: readonly string[]): Promise<{
     readonly now: number
@@ -54,33 +53,6 @@ export interface DocumentSwapper<Revision> {
   fast?(requests: readonly Request[]): Promise<readonly (Standing | undefined)[]>
   /** Tells other clients. A hint: may fail, may be lost. */
   tell?(news: readonly (News & { readonly key: string })[]): void
-}
-
-/** The store's clocks as `load` gave them, and how long it took on the clock of this process. */
-export interface Reading {
-  readonly now: number
-  readonly wall: number
-  readonly tookMs: number
-}
-
-/** By how much the clock of this process may run slower than the store's, and what rounding adds. */
-const driftRate = 0.05
-const roundingMs = 1
-
-/**
- * The store's time when a document was read. The clock may have been read before the document, and the document may have been
- * written in between: its times then lie ahead of the reading as they do after a clock was set back, and the rule would cut
- * leases that others rely on. So a time that is no further ahead than `load` took counts as the store's time.
- */
-export function timeAtReading({ now, tookMs }: Reading, claims: KeyDocument['claims']): number {
-  const latest = now + Math.ceil(tookMs * (1 + driftRate)) + roundingMs
-  let writtenAt = now
-  for (const { lastHeartbeat, acquiredAt, expiresAt, ttlMs } of claims) {
-    for (const time of [lastHeartbeat, acquiredAt, expiresAt - ttlMs]) {
-      if (time > writtenAt && time <= latest) writtenAt = time
-    }
-  }
-  return writtenAt
 }
 
 /** How long to go on after lost races before giving up on a key. */
@@ -102,7 +74,7 @@ export async function sendBySwapping<Revision>(
   let work = group(requests, answers)
   for (let round = 1; work.length > 0; round += 1) {
     try {
-      work = await race(store, work, answers, environment)
+      work = await race(store, work, answers)
     } catch (error) {
       // Some may have been carried out already, and their answers count.
       if (answers.every((standing) => standing === undefined)) throw error
@@ -123,17 +95,14 @@ async function race<Revision>(
   store: DocumentSwapper<Revision>,
   work: readonly KeyWork[],
   answers: (Standing | undefined)[],
-  environment: Environment,
 ): Promise<KeyWork[]> {
-  const askedAt = environment.now()
   const { now, wall, loaded } = await store.load(work.map(({ key }) => key))
-  const clock: Reading = { now, wall, tookMs: environment.now() - askedAt }
   const again: KeyWork[] = []
   const swaps: (Swap<Revision> & { readonly work: KeyWork; readonly standings: Standing[] })[] = []
   for (const [index, one] of work.entries()) {
     const { document, revision, isGuess = false } = loaded[index] as Loaded<Revision>
     try {
-      const { state, standings, news, changed } = judge(store, one, document, clock)
+      const { state, standings, news, changed } = judge(store, one, document, now, wall)
       if (changed) {
         swaps.push({ key: one.key, document: encodeKey(state), revision, idle: state.idle, work: one, standings, news })
       } else if (isGuess) {
@@ -168,11 +137,11 @@ function judge<Revision>(
   store: DocumentSwapper<Revision>,
   work: KeyWork,
   document: KeyDocument | undefined,
-  clock: Reading,
+  now: number,
+  wall: number,
 ): { readonly state: KeyState; readonly standings: Standing[]; readonly news: News[]; readonly changed: boolean } {
   const state = decodeKey(work.key, document)
-  const now = timeAtReading(clock, document?.claims ?? [])
-  state.fenceFloor = fenceFloor(clock.wall)
+  state.fenceFloor = fenceFloor(wall)
   const standings: Standing[] = []
   const news: News[] = []
   let changed = false

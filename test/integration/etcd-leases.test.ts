@@ -145,12 +145,44 @@ describe('a claim in other hands', () => {
   })
 })
 
-describe('documents that nobody uses', () => {
-  async function grantedSeconds(lease: number): Promise<number> {
-    const answer = await server.control('lease', 'timetolive', lease.toString(16))
-    return Number(/granted with TTL\((\d+)s\)/.exec(answer)?.[1])
-  }
+async function grantedSeconds(lease: number): Promise<number> {
+  const answer = await server.control('lease', 'timetolive', lease.toString(16))
+  return Number(/granted with TTL\((\d+)s\)/.exec(answer)?.[1])
+}
 
+async function remainingSeconds(lease: number): Promise<number> {
+  const answer = await server.control('lease', 'timetolive', lease.toString(16))
+  return Number(/remaining\((\d+)s\)/.exec(answer)?.[1] ?? 0)
+}
+
+describe('a claim that is to outlive its process', () => {
+  test('has all of its time, however much of the lease of other claims is over', async () => {
+    const prefix = freshPrefix()
+    const driver = await open(prefix)
+    const [other, first, second] = [claimOf('other'), claimOf('first', { detached: true }), claimOf('second')]
+    await claim(driver, other)
+    await claim(driver, second)
+    const shared = await leaseOf(server, `${prefix}alive/other%:${other.id}`)
+    const leaseOfClaim = ({ key, id }: Claim): Promise<number> => leaseOf(server, `${prefix}alive/${key}%:${id}`)
+    await eventually(async () => (await remainingSeconds(shared)) <= 57, 'a lease of which some is over')
+    expect(await claim(driver, first)).toMatchObject({ state: 'held' })
+    const { key, id } = second
+    const handedOff = { op: 'renew', key, id, ttlMs: 60_000, detached: true } as const
+    expect(await ask(driver, handedOff)).toMatchObject({ state: 'held' })
+    const own = [await leaseOfClaim(first), await leaseOfClaim(second)]
+    for (const lease of own) expect(await remainingSeconds(lease)).toBeGreaterThanOrEqual(58)
+    // Which is not left behind.
+    await ask(driver, handedOff)
+    await release(driver, first)
+    const left = async (): Promise<string[]> => (await server.control('lease', 'list')).split('\n')
+    await eventually(async () => {
+      const leases = await left()
+      return own.every((lease) => !leases.some((one) => one.endsWith(lease.toString(16))))
+    }, 'the end of leases that nothing is on')
+  })
+})
+
+describe('documents that nobody uses', () => {
   test('are on an etcd lease of three hours, and off it once they are used again', async () => {
     const prefix = freshPrefix()
     const driver = await open(prefix)

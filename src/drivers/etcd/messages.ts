@@ -7,6 +7,7 @@ export const calls = {
   txn: '/etcdserverpb.KV/Txn',
   grant: '/etcdserverpb.Lease/LeaseGrant',
   keepAlive: '/etcdserverpb.Lease/LeaseKeepAlive',
+  revoke: '/etcdserverpb.Lease/LeaseRevoke',
   timeToLive: '/etcdserverpb.Lease/LeaseTimeToLive',
   watch: '/etcdserverpb.Watch/Watch',
   authenticate: '/etcdserverpb.Auth/Authenticate',
@@ -157,7 +158,7 @@ export function grantRequest(lease: number, seconds: number): Buffer {
   return message(whole(1, seconds), whole(2, lease))
 }
 
-/** For keeping alive, and for asking how long it has. */
+/** For keeping alive, for revoking, and for asking how long it has. */
 export function leaseRequest(lease: number): Buffer {
   return whole(1, lease)
 }

@@ -108,7 +108,7 @@ export class Store {
       { timeoutMS: timeoutMs, readPreference: 'primary' },
     )) as Hello
     // The id of a process begins with the second in which it was made.
-    const second = Number.parseInt(String(topologyVersion?.processId ?? '').slice(0, 8), 16)
+    const second = Number.parseInt(topologyVersion?.processId?.toHexString().slice(0, 8) ?? '', 16)
     return Number.isNaN(second) ? undefined : (second + 1) * 1000
   }
 
@@ -124,7 +124,7 @@ interface ListedCollections {
 }
 
 interface Hello {
-  readonly topologyVersion?: { readonly processId?: unknown }
+  readonly topologyVersion?: { readonly processId?: { toHexString(): string } }
   readonly setName?: string
   readonly msg?: string
   readonly maxWireVersion?: number
