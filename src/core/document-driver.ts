@@ -5,12 +5,12 @@
  * (`document-swaps.ts`); whoever lost the race reads again. The store brings the clock: a reading made before
  * the document was read makes leases end later than they could, never earlier than their holders were told.
  */
-import { listed, type ClaimRecord } from './claim-record.ts'
+import type { ClaimRecord } from './claim-record.ts'
 import { sendBySwapping, type DocumentSwapper } from './document-swaps.ts'
 import type { Heard, KeyPage, ListQuery, LockDriver, Request, Standing, Supports } from './driver.ts'
 import { systemEnvironment, type Environment } from './time/environment.ts'
 import { LeaseholdError } from './errors.ts'
-import { decodeKey, type KeyDocument } from './key-document.ts'
+import { listedKey, type KeyDocument } from './key-document.ts'
 
 export type { Loaded, Swap } from './document-swaps.ts'
 
@@ -69,10 +69,7 @@ class DocumentDriver<Revision> implements LockDriver {
   async list(query: ListQuery): Promise<KeyPage> {
     this.#refuseIfClosed()
     const { now, documents, next } = await this.#store.list(query)
-    const keys = documents.map(({ key, document }) => {
-      const state = decodeKey(key, document)
-      return { key, claims: [...state.holders(), ...state.waiters()].map(listed) }
-    })
+    const keys = documents.flatMap(({ key, document }) => listedKey(key, document, query) ?? [])
     const page = { now, keys: keys.filter(({ claims }) => claims.length > 0) }
     return next === undefined ? page : { ...page, next }
   }

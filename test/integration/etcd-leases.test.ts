@@ -305,6 +305,8 @@ describe('what makes no sense', () => {
     await expect(claim(driver, claimOf('bad'))).rejects.toMatchObject({ code: 'UNAVAILABLE', reason: 'corrupt' })
     const both = [claimOf('bad'), claimOf('good')].map((one) => ({ op: 'claim', claim: one }) as const)
     expect(await driver.send(both)).toMatchObject([{ state: 'unknown' }, { state: 'held' }])
+    expect((await driver.list({})).keys.map(({ key }) => key)).toEqual(['good'])
+    await expect(driver.list({ key: 'bad' })).rejects.toMatchObject({ code: 'UNAVAILABLE', reason: 'corrupt' })
     expect(await server.control('get', '--print-value-only', `${prefix}lock/bad`)).toBe('no document')
   })
 

@@ -275,13 +275,38 @@ test('a record of a newer format and one that is damaged are refused, and left a
     { reason: 'corrupt', version: 1, lastFence: 'many', claims: [] },
     { reason: 'corrupt', version: 1, lastFence: 1, claims: 'none', freeAt },
     { reason: 'corrupt', version: 1, lastFence: 1, claims: [{ id: 'a', claim: '{' }], freeAt },
+    { reason: 'corrupt', version: 1, lastFence: 1, claims: [null], freeAt, writtenAt: 'long ago' },
+    // Without a date nobody can tell when it is free.
+    { reason: 'corrupt', version: 1, lastFence: 1, claims: [{ id: 'a', claim: '{' }] },
   ]
   for (const [index, record] of records.entries()) {
     const key = `key ${index}`
     await stored(collection).insertOne({ _id: key, ...record })
     await expect(claim(driver, claimOf(key))).rejects.toMatchObject({ code: 'UNAVAILABLE', reason: record.reason })
     expect(await stored(collection).findOne({ _id: key })).toEqual({ _id: key, ...record })
+    // Nor is it a reason to refuse others, or to list none.
+    const sound = claimOf(`sound ${index}`)
+    const requests = [claimOf(key), sound, sound].map((wanted) => ({ op: 'claim', claim: wanted }) as const)
+    expect(await driver.send(requests)).toMatchObject([{ state: 'unknown' }, { state: 'held' }, { state: 'held' }])
   }
+  expect((await driver.list({})).keys.map(({ key }) => key)).toEqual(records.map((_, index) => `sound ${index}`))
+  await expect(driver.list({ key: 'key 3' })).rejects.toMatchObject({ code: 'UNAVAILABLE', reason: 'corrupt' })
+})
+
+test('a claim that asks for more time than a date can have is not the end of another', { retry }, async () => {
+  const collection = freshName()
+  const driver = await open(collection)
+  const holder = claimOf('a')
+  await claim(driver, holder)
+  const endless = { graceMs: Number.MAX_SAFE_INTEGER, ttlMs: 60_000 }
+  // One that waits is written by the rule, and one that holds by one command.
+  for (const wanted of [claimOf('a', endless), claimOf('b', endless)]) {
+    await driver.send([{ op: 'claim', claim: wanted }]).catch(() => [])
+    const document = (await stored(collection).findOne({ _id: wanted.key })) as unknown as StoredKey | null
+    // It may be refused as a whole; what is stored must not be collected.
+    if (document !== null) expect(document.expiresAt.getTime()).toBeGreaterThan(Date.now() + 3_000_000)
+  }
+  expect(await renew(driver, holder)).toMatchObject({ state: 'held' })
 })
 
 describe('an answer', { retry }, () => {

@@ -210,6 +210,28 @@ describe('a document store', () => {
     expect(standings[1]).toMatchObject({ state: 'held' })
   })
 
+  test.each([
+    ['a claim without an owner', { claim: { ...plainClaim, runner: undefined } }],
+    ['a claim of a mode that is none', { claim: { ...plainClaim, mode: 'both' } }],
+    ['a grace that no date can have', { claim: { ...plainClaim, graceMs: 2 ** 60 } }],
+    ['an end that is no number', { expiresAt: null }],
+    ['a fence below zero', { fence: -1 }],
+    ['nothing', null],
+  ])('refuses %s, and lists the other keys', async (_what, damage) => {
+    const shelf = new DocumentShelf()
+    const driver = documentDriver(shelf.store())
+    await claim(driver, 'a', { key: 'damaged' })
+    await claim(driver, 'b', { key: 'sound' })
+    const { text = '' } = shelf.documents.get('damaged') ?? {}
+    const document = JSON.parse(text) as KeyDocument
+    const claims = [damage && { ...document.claims[0], ...damage }]
+    shelf.documents.set('damaged', { text: JSON.stringify({ ...document, claims }), revision: 2 })
+    expect((await driver.list({})).keys.map(({ key }) => key)).toEqual(['sound'])
+    const refused = { code: 'UNAVAILABLE', reason: 'corrupt', key: 'damaged' }
+    await expect(driver.list({ key: 'damaged' })).rejects.toMatchObject(refused)
+    await expect(claim(driver, 'c', { key: 'damaged', evict: 'all' })).rejects.toMatchObject(refused)
+  })
+
   test('keeps the answers it has when the store fails before the rest are carried out', async () => {
     const failing = async (): Promise<never> => {
       throw new Error('the store is gone')
