@@ -27,12 +27,14 @@ import { Leases } from './etcd/leases.ts'
 import { Line } from './etcd/line.ts'
 import { listPage } from './etcd/listing.ts'
 import { NewsWatch } from './etcd/news-watch.ts'
+import { calls, readVersion } from './etcd/messages.ts'
 import { checkEtcdOptions, defaults, type EtcdOptions } from './etcd/options.ts'
 import { endOverdue } from './etcd/overdue.ts'
 import { OwnClaims, type EndClaims } from './etcd/own-claims.ts'
 import { RecentKeys } from './etcd/recent-keys.ts'
 import { refuseUnsupported, sendInSlices } from './etcd/requests.ts'
 import { Sending, type SendingSetup } from './etcd/sending.ts'
+import { leaseFaultIn } from './etcd/server-version.ts'
 import { sweep } from './etcd/sweep.ts'
 
 export type { KnownTimes, LeasesForTests } from './etcd/leases-for-tests.ts'
@@ -47,6 +49,7 @@ export function etcd(url: string, options: EtcdOptions = {}): LockDriver {
 class EtcdDriver implements LockDriver {
   readonly name = 'etcd'
   readonly supports: Supports
+  warnings: readonly string[] = []
   readonly #timeoutMs: number
   readonly #forTests: LeasesForTests | undefined
   readonly #keyspace: Keyspace
@@ -61,6 +64,7 @@ class EtcdDriver implements LockDriver {
   readonly #news: NewsWatch
   readonly #sending: SendingSetup
   #sweeping: Promise<void> | undefined
+  #isVersionRead = false
   #closed = false
 
   constructor(url: string, options: EtcdOptions) {
@@ -128,6 +132,7 @@ class EtcdDriver implements LockDriver {
       this.#refuseIfClosed()
       throw faultOf(error)
     }
+    await this.#readVersion()
     // Not waited for: a lock needs no tidy store.
     this.#sweeping ??= sweep({
       line: this.#line,
@@ -179,6 +184,15 @@ class EtcdDriver implements LockDriver {
     this.#news.close()
     await this.#line.close()
     await this.#sweeping
+  }
+
+  /** A node that does not tell its version is used all the same. */
+  async #readVersion(): Promise<void> {
+    if (this.#isVersionRead) return
+    this.#isVersionRead = true
+    const status = await this.#line.call(calls.status, Buffer.alloc(0), this.#timeoutMs).catch(() => undefined)
+    const fault = status === undefined ? undefined : leaseFaultIn(readVersion(status.data))
+    if (fault !== undefined) this.warnings = [fault]
   }
 
   // ---- requests

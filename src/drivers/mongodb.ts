@@ -73,6 +73,10 @@ const mongodbNames: OptionNames<MongodbOptions> = {
   clockForTests: true,
 }
 
+const routedClocks =
+  'Behind mongos a lease is judged by the clock of the mongos that is asked. Keep the clocks of all of them together (NTP), ' +
+  'well within a twentieth of the ttl, or name one mongos in the URL: otherwise two may hold a lock.'
+
 const defaults = { collection: 'DistributedLocks', waitMin: 10, waitMax: 800, timeout: 5000 } as const
 
 /** A lock store in MongoDB: a URL, a `MongoClient` or a `Db` of the mongodb package. */
@@ -84,6 +88,7 @@ export function mongodb(source: MongoSource, options: MongodbOptions = {}): Lock
 class MongodbDriver implements LockDriver {
   readonly name = 'mongodb'
   readonly supports: Supports
+  warnings: readonly string[] = []
   readonly #source: MongoSource
   readonly #options: MongodbOptions
   readonly #pace: Pace
@@ -207,6 +212,7 @@ class MongodbDriver implements LockDriver {
         began: () => lookout.lookAround(),
       })
     }
+    if (store.isRouted) this.warnings = [routedClocks]
     this.#store = store
     return store
   }

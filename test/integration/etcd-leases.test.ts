@@ -3,7 +3,8 @@ import { setTimeout as pause } from 'node:timers/promises'
 import { afterAll, describe, expect, onTestFinished, test } from 'vitest'
 import type { Claim, LockDriver } from '../../src/core/driver.ts'
 import { etcd, type EtcdOptions } from '../../src/drivers/etcd.ts'
-import type { Locks } from '../../src/index.ts'
+import { leaseFaultIn } from '../../src/drivers/etcd/server-version.ts'
+import { createLocks, type Locks } from '../../src/index.ts'
 import { Child } from '../support/child.ts'
 import { ask, claim, claimOf, release, renew } from '../support/claims.ts'
 import { EtcdServer } from '../support/etcd-server.ts'
@@ -20,6 +21,7 @@ import {
   whoAnswers,
 } from '../support/etcd-store.ts'
 import { eventually } from '../support/eventually.ts'
+import { desk } from '../unit/support/desk.ts'
 
 const server = await EtcdServer.start()
 afterAll(() => server.stop())
@@ -318,6 +320,22 @@ describe('what makes no sense', () => {
     await expect(open('a/', options, addressOf(mute))).rejects.toMatchObject({ reason: 'network' })
     // Of several nodes one is enough.
     await open(freshPrefix(), {}, `etcd://127.0.0.1:1,127.0.0.1:${server.port}`)
+  })
+
+  test('a version that ends leases too early is named when it is opened, and by doctor', async () => {
+    const [{ Status }] = JSON.parse(await server.control('endpoint', 'status', '-w', 'json')) as [
+      { Status: { version: string } },
+    ]
+    const fault = leaseFaultIn(Status.version)
+    const said: string[] = []
+    const logger = { debug: () => {}, info: () => {}, warn: (text: string) => void said.push(text) }
+    const locks = await createLocks({ driver: etcd(server.url, { prefix: freshPrefix() }), logger })
+    onTestFinished(() => locks.close())
+    expect(said).toEqual(fault === undefined ? [] : [fault])
+    const { leasehold, shown } = desk()
+    expect(await leasehold('doctor', '--store', server.url)).toBe(0)
+    const looks = shown.output.split('\n').filter((line) => line.startsWith('LOOK'))
+    expect(looks).toEqual(fault === undefined ? [] : [`LOOK  ${fault}`])
   })
 
   test('what needs a clock of the store is refused', async () => {

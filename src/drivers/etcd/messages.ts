@@ -11,6 +11,7 @@ export const calls = {
   timeToLive: '/etcdserverpb.Lease/LeaseTimeToLive',
   watch: '/etcdserverpb.Watch/Watch',
   authenticate: '/etcdserverpb.Auth/Authenticate',
+  status: '/etcdserverpb.Maintenance/Status',
 } as const
 
 // ---- keys and values
@@ -254,6 +255,17 @@ export function readToken(data: Buffer): string {
     if (field === 2) token = value.text
   })
   return token
+}
+
+// ---- the server itself
+
+/** The version of the node that was asked. */
+export function readVersion(data: Buffer): string {
+  let version = ''
+  readFields(data, (field, value) => {
+    if (field === 2) version = value.text
+  })
+  return version
 }
 
 // ---- parts

@@ -34,6 +34,8 @@ export class Store {
   readonly database: MongoDatabase
   /** Whether changes can be watched: the server is one of a set, or stands for a cluster. */
   readonly watchable: boolean
+  /** Commands go through a router, which stamps them with its own clock. */
+  readonly isRouted: boolean
   /** What tells this collection from others of the process. */
   readonly identity: { readonly of: object | string; readonly name: string }
   readonly #client: MongoClientLike | undefined
@@ -46,11 +48,13 @@ export class Store {
     readonly client: MongoClientLike | undefined
     readonly of: object | string
     readonly watchable: boolean
+    readonly isRouted: boolean
   }) {
     const { database, options } = setup
     this.database = database
     this.collection = database.collection(options.collection, collectionOptions)
     this.watchable = setup.watchable
+    this.isRouted = setup.isRouted
     this.identity = { of: setup.of, name: `${database.databaseName}.${options.collection}` }
     this.#client = setup.client
     this.#name = options.collection
@@ -69,8 +73,9 @@ export class Store {
       if ((hello.maxWireVersion ?? 0) < wireVersionMin) {
         throw new LeaseholdError('UNSUPPORTED', 'This server is older than MongoDB 4.4. Update it.')
       }
-      const watchable = hello.setName !== undefined || hello.msg === 'isdbgrid'
-      return new Store({ database, options, client, of: clientOf(source), watchable })
+      const isRouted = hello.msg === 'isdbgrid'
+      const watchable = hello.setName !== undefined || isRouted
+      return new Store({ database, options, client, of: clientOf(source), watchable, isRouted })
     } catch (error) {
       await client?.close().catch(() => {})
       throw faultOf(error)
