@@ -33,6 +33,9 @@ export interface LeaseWays {
 /** Starts what renews from elsewhere, and has it report. */
 export type StartThread = (report: (report: Report) => void) => Promise<HeartbeatThread>
 
+/** Warnings of stores that this process has been told. */
+const saidOnce = new Set<string>()
+
 /** What one `connect` shares: the way to the store, the claims under way, and who is told about them. */
 export class Client {
   readonly driver: LockDriver
@@ -165,6 +168,13 @@ export class Client {
   warn(message: string): void {
     if (this.#logger === undefined) process.emitWarning(message, 'LeaseholdWarning')
     else this.log('warn', message)
+  }
+
+  /** The same for what every client of this process would say again: the process is told once. */
+  warnOnce(message: string): void {
+    if (this.#logger === undefined && saidOnce.has(message)) return
+    if (this.#logger === undefined) saidOnce.add(message)
+    this.warn(message)
   }
 
   log(level: keyof Logger, message: string, details?: object): void {

@@ -86,6 +86,7 @@ export async function openLocks(options: OpenLocksOptions): Promise<Locks> {
     runnerName: options.runnerName,
     ways: { convert, handOff },
   })
+  for (const warning of driver.warnings ?? []) client.warnOnce(warning)
   const { queue, parties = true } = driver.supports
   if (queue && parties && options.deadlockDetection !== false) client.deadlocks = new DeadlockWatch(client)
   client.tracesParties = options.traceParties ?? process.env['NODE_ENV'] !== 'production'

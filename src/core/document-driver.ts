@@ -2,15 +2,15 @@
  * A full driver over any store that can compare-and-swap one document a key.
  *
  * Each key of a batch is read, put through the rule of `admission.ts` and written back if nobody else wrote meanwhile
- * (`document-swaps.ts`); whoever lost the race reads again. The store brings the clock: a reading that is a little old
- * only makes leases end later than they could, never earlier than their holders were told.
+ * (`document-swaps.ts`); whoever lost the race reads again. The store brings the clock: a reading made before
+ * the document was read makes leases end later than they could, never earlier than their holders were told.
  */
-import { listed } from './claim-record.ts'
+import type { ClaimRecord } from './claim-record.ts'
 import { sendBySwapping, type DocumentSwapper } from './document-swaps.ts'
 import type { Heard, KeyPage, ListQuery, LockDriver, Request, Standing, Supports } from './driver.ts'
 import { systemEnvironment, type Environment } from './time/environment.ts'
 import { LeaseholdError } from './errors.ts'
-import { decodeKey, type KeyDocument } from './key-document.ts'
+import { listedKey, type KeyDocument } from './key-document.ts'
 import { withinLimits } from './limits.ts'
 
 export type { Loaded, Swap } from './document-swaps.ts'
@@ -45,11 +45,13 @@ class DocumentDriver<Revision> implements LockDriver {
   readonly supports: Supports
   readonly listen?: (heard: Heard) => Disposable
   readonly #store: DocumentStore<Revision>
+  readonly #swapper: DocumentSwapper<Revision>
   readonly #environment: Environment
   #closed = false
 
   constructor(store: DocumentStore<Revision>, environment: Environment) {
     this.#store = store
+    this.#swapper = swapperFor(store, environment)
     this.#environment = environment
     this.name = store.name
     this.supports = store.supports
@@ -68,10 +70,7 @@ class DocumentDriver<Revision> implements LockDriver {
   async list(query: ListQuery): Promise<KeyPage> {
     this.#refuseIfClosed()
     const { now, documents, next } = await this.#store.list(query)
-    const keys = documents.map(({ key, document }) => {
-      const state = decodeKey(key, document)
-      return { key, claims: [...state.holders(), ...state.waiters()].map(listed) }
-    })
+    const keys = documents.flatMap(({ key, document }) => listedKey(key, document, query) ?? [])
     const page = { now, keys: keys.filter(({ claims }) => claims.length > 0) }
     return next === undefined ? page : { ...page, next }
   }
@@ -82,10 +81,53 @@ class DocumentDriver<Revision> implements LockDriver {
 
   async #sendValid(requests: readonly Request[]): Promise<readonly Standing[]> {
     this.#refuseIfClosed()
-    return sendBySwapping(this.#store, requests, this.#environment)
+    return sendBySwapping(this.#swapper, requests, this.#environment)
   }
 
   #refuseIfClosed(): void {
     if (this.#closed) throw new LeaseholdError('CLOSED', `This ${this.name} store has been closed.`)
   }
+}
+
+/**
+ * What any store needs beside the rule. Its clock may have been read before the documents. And every document gets a nonce: a
+ * queue can come back to what it was, and a store whose revision is a hash of the content would then carry out a swap that was
+ * sent before and comes late.
+ */
+function swapperFor<Revision>(store: DocumentStore<Revision>, environment: Environment): DocumentSwapper<Revision> {
+  return {
+    async load(keys) {
+      const askedAt = environment.now()
+      const { now, wall, loaded } = await store.load(keys)
+      const claims = loaded.flatMap(({ document }) => document?.claims ?? [])
+      return { now: timeAtReading(now, environment.now() - askedAt, claims), wall, loaded }
+    },
+    swap: (swaps) =>
+      store.swap(swaps.map((swap) => ({ ...swap, document: { ...swap.document, nonce: environment.id() } }))),
+    ...(store.takesNote !== undefined && { takesNote: store.takesNote.bind(store) }),
+    ...(store.fast !== undefined && { fast: store.fast.bind(store) }),
+    ...(store.tell !== undefined && { tell: store.tell.bind(store) }),
+  }
+}
+
+/** By how much the clock of this process may run slower than the store's, and what rounding adds. */
+const driftRate = 0.05
+const roundingMs = 1
+
+/**
+ * The store's time when documents were read, which took `tookMs` on the clock of this process. A document that was written after
+ * the clock was read has times ahead of `now`, as all documents have after a clock was set back, and the rule would cut leases
+ * that others rely on. So a time that is no further ahead than the reading took counts as the store's time.
+ */
+function timeAtReading(now: number, tookMs: number, claims: readonly Partial<ClaimRecord>[]): number {
+  const latest = now + Math.ceil(tookMs * (1 + driftRate)) + roundingMs
+  let writtenAt = now
+  for (const claim of claims) {
+    // What is damaged is for the rule's reader to refuse.
+    const { lastHeartbeat = 0, acquiredAt = 0, expiresAt = 0, ttlMs = 0 } = claim ?? {}
+    for (const time of [lastHeartbeat, acquiredAt, expiresAt - ttlMs]) {
+      if (time > writtenAt && time <= latest) writtenAt = time
+    }
+  }
+  return writtenAt
 }

@@ -33,7 +33,10 @@ export interface Swap<Revision> {
 
 /** The part of a store that one `send` needs. */
 export interface DocumentSwapper<Revision> {
-  /** Reads the keys, each as it is now, and the store's clocks: `now` in whole milliseconds, `wall` since 1970. */
+  /**
+   * Reads the keys, each as it is now, and the store's clocks: `now` in whole milliseconds, `wall` since 1970. Both clocks are
+   * read after `load` was called: an older reading, kept from an earlier call, would end leases before their holders stop.
+   */
   load(keys: readonly string[]): Promise<{
     readonly now: number
     readonly wall: number
@@ -138,8 +141,7 @@ function judge<Revision>(
   wall: number,
 ): { readonly state: KeyState; readonly standings: Standing[]; readonly news: News[]; readonly changed: boolean } {
   const state = decodeKey(work.key, document)
-  // Without a record the last fence is not known: begin past every one that can have been minted.
-  state.fenceFloor = document === undefined ? fenceFloor(wall) : 0
+  state.fenceFloor = fenceFloor(wall)
   const standings: Standing[] = []
   const news: News[] = []
   let changed = false

@@ -283,6 +283,8 @@ export interface LockDriver {
    * cannot say. See `leasehold/quorum`.
    */
   dataAgeMs?(): Promise<number>
+  /** What an operator should know of this store, as `open` has found it: sentences that say what to do. Absent: nothing. */
+  readonly warnings?: readonly string[]
   /** Lets go of connections, timers and files. Claims stay as they are. Repeatable. */
   close(): Promise<void>
 }

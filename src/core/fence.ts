@@ -4,8 +4,8 @@ import { LeaseholdError } from './errors.ts'
 const forgetAfterMicroseconds = 3_600_000_000
 
 /**
- * The next fence of a key: one more than the last. Where the last may have been lost (a new, emptied or rebooted store)
- * the store passes its wall clock in microseconds as `floor`, which is past every fence minted before the loss.
+ * The next fence of a key: above the last, and at least `floor`, the store's wall clock in microseconds. A store that is new,
+ * was emptied, or was restored from an older copy does not know the last fence; the clock is past every fence minted before.
  */
 export function nextFence(last: number, floor: number): number {
   const fence = Math.max(last + 1, floor)
@@ -18,7 +18,7 @@ export function nextFence(last: number, floor: number): number {
   return fence
 }
 
-/** The floor for a store that may have lost its last fence, from its wall clock in milliseconds. */
+/** The least the next fence may be, from the store's wall clock in milliseconds. */
 export function fenceFloor(wallMs: number): number {
   return Math.floor(wallMs * 1000)
 }

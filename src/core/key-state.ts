@@ -11,7 +11,7 @@ export interface FenceCounter {
 
 /** A key's claims held in memory: the view for stores that read a key whole. */
 export class KeyState implements KeyView {
-  /** Set by the store before each step: the wall clock in microseconds while the last fence is not certain. */
+  /** Set by the store before each step: its wall clock in microseconds. */
   fenceFloor = 0
   ended: Ended | undefined
   /** Nearly always nobody or one, who is then kept without a list. */

@@ -19,6 +19,7 @@ import { systemEnvironment } from '../core/time/environment.ts'
 import { patienceFor } from '../core/time/patience.ts'
 import { parseAddress } from './etcd/address.ts'
 import { BatchedTransactions } from './etcd/batched-transactions.ts'
+import { DataAge } from './etcd/data-age.ts'
 import { faultOf } from './etcd/faults.ts'
 import { GarbageLease } from './etcd/garbage-lease.ts'
 import { Keyspace } from './etcd/keyspace.ts'
@@ -27,12 +28,14 @@ import { Leases } from './etcd/leases.ts'
 import { Line } from './etcd/line.ts'
 import { listPage } from './etcd/listing.ts'
 import { NewsWatch } from './etcd/news-watch.ts'
+import { calls, readVersion } from './etcd/messages.ts'
 import { checkEtcdOptions, defaults, type EtcdOptions } from './etcd/options.ts'
 import { endOverdue } from './etcd/overdue.ts'
 import { OwnClaims, type EndClaims } from './etcd/own-claims.ts'
 import { RecentKeys } from './etcd/recent-keys.ts'
 import { sendInSlices } from './etcd/requests.ts'
 import { Sending, type SendingSetup } from './etcd/sending.ts'
+import { leaseFaultIn } from './etcd/server-version.ts'
 import { sweep } from './etcd/sweep.ts'
 
 export type { KnownTimes, LeasesForTests } from './etcd/leases-for-tests.ts'
@@ -47,6 +50,7 @@ export function etcd(url: string, options: EtcdOptions = {}): LockDriver {
 class EtcdDriver implements LockDriver {
   readonly name = 'etcd'
   readonly supports: Supports
+  warnings: readonly string[] = []
   readonly #timeoutMs: number
   readonly #forTests: LeasesForTests | undefined
   readonly #keyspace: Keyspace
@@ -56,10 +60,12 @@ class EtcdDriver implements LockDriver {
   readonly #leases: Leases
   readonly #transactions: BatchedTransactions
   readonly #garbage: GarbageLease
+  readonly #dataAge: DataAge
   readonly #claims: OwnClaims
   readonly #news: NewsWatch
   readonly #sending: SendingSetup
   #sweeping: Promise<void> | undefined
+  #isVersionRead = false
   #closed = false
 
   constructor(url: string, options: EtcdOptions) {
@@ -71,6 +77,7 @@ class EtcdDriver implements LockDriver {
     const keyspace = this.#keyspace
     const ownTime = (): number => this.#environment.now()
     const wall = (): number => this.#forTests?.now() ?? this.#environment.wall()
+    const recent = new RecentKeys()
     const channel = randomBytes(9).toString('base64url')
     this.#line = new Line({
       address,
@@ -78,11 +85,14 @@ class EtcdDriver implements LockDriver {
       probe: keyspace.document(''),
       timeoutMs: this.#timeoutMs,
       now: ownTime,
+      // A store that was restored counts its revisions from an earlier one again: a remembered revision may come twice.
+      connected: () => recent.clear(),
     })
     const secondsFor = (ttlMs: number): number => (this.#forTests ? testLeaseSeconds : Math.ceil(ttlMs / 1000))
     this.#leases = new Leases({ line: this.#line, now: ownTime, secondsFor })
     this.#transactions = new BatchedTransactions(this.#line, this.#leases)
     this.#garbage = new GarbageLease(this.#line, ownTime, wall)
+    this.#dataAge = new DataAge({ line: this.#line, keyspace, timeoutMs: this.#timeoutMs })
     const overdue = {
       transactions: this.#transactions,
       keyspace,
@@ -106,7 +116,7 @@ class EtcdDriver implements LockDriver {
       leases: this.#leases,
       garbage: this.#garbage,
       claims: this.#claims,
-      recent: new RecentKeys(),
+      recent,
       channel,
       wall,
       ownTime,
@@ -123,6 +133,7 @@ class EtcdDriver implements LockDriver {
       this.#refuseIfClosed()
       throw faultOf(error)
     }
+    await this.#readVersion()
     // Not waited for: a lock needs no tidy store.
     this.#sweeping ??= sweep({
       line: this.#line,
@@ -161,10 +172,13 @@ class EtcdDriver implements LockDriver {
     return this.#listeners.listen(heard)
   }
 
-  /** What was answered is on the disks of a majority. */
   async dataAgeMs(): Promise<number> {
     await this.open()
-    return Infinity
+    try {
+      return await this.#dataAge.ms()
+    } catch (error) {
+      throw faultOf(error)
+    }
   }
 
   async close(): Promise<void> {
@@ -174,6 +188,15 @@ class EtcdDriver implements LockDriver {
     this.#news.close()
     await this.#line.close()
     await this.#sweeping
+  }
+
+  /** A node that does not tell its version is used all the same. */
+  async #readVersion(): Promise<void> {
+    if (this.#isVersionRead) return
+    this.#isVersionRead = true
+    const status = await this.#line.call(calls.status, Buffer.alloc(0), this.#timeoutMs).catch(() => undefined)
+    const fault = status === undefined ? undefined : leaseFaultIn(readVersion(status.data))
+    if (fault !== undefined) this.warnings = [fault]
   }
 
   // ---- requests

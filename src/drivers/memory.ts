@@ -67,8 +67,7 @@ class MemoryStore {
   constructor(clock: MemoryClock) {
     this.#clock = clock
     this.#madeAt = clock.now()
-    // Another process had this name before, perhaps: begin past every fence it can have minted.
-    this.#fences = { last: fenceFloor(clock.wall()) }
+    this.#fences = { last: 0 }
   }
 
   get now(): number {
@@ -79,10 +78,16 @@ class MemoryStore {
     return this.#clock.now() - this.#madeAt
   }
 
-  carryOut(request: Request, now: number): Standing {
+  /** The least the next fence may be: another process had this store's name before, perhaps. */
+  get fenceFloor(): number {
+    return fenceFloor(this.#clock.wall())
+  }
+
+  carryOut(request: Request, now: number, floor: number): Standing {
     const key = keyOf(request)
     let state = this.#keys.get(key)
     if (state === undefined) this.#keys.set(key, (state = new KeyState(this.#fences)))
+    state.fenceFloor = floor
     const verdict = admit(state, request, now)
     state.apply(verdict)
     if (state.idle) this.#keys.delete(key)
@@ -155,8 +160,8 @@ class MemoryDriver implements LockDriver {
 
   async #sendValid(requests: readonly Request[]): Promise<readonly Standing[]> {
     this.#refuseIfClosed()
-    const { now } = this.#store
-    return requests.map((request) => this.#store.carryOut(request, now))
+    const { now, fenceFloor: floor } = this.#store
+    return requests.map((request) => this.#store.carryOut(request, now, floor))
   }
 
   async list(query: ListQuery): Promise<KeyPage> {

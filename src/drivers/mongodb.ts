@@ -20,6 +20,7 @@ import { checkOptions, type OptionNames } from '../core/option-names.ts'
 import { patienceFor } from '../core/time/patience.ts'
 import type { MongoSource } from './mongodb/client.ts'
 import type { ReadConcern } from './mongodb/concerns.ts'
+import { dataAgeMs } from './mongodb/data-age.ts'
 import { faultOf } from './mongodb/faults.ts'
 import { collectGarbage } from './mongodb/garbage.ts'
 import { listPage } from './mongodb/listing.ts'
@@ -73,6 +74,10 @@ const mongodbNames: OptionNames<MongodbOptions> = {
   clockForTests: true,
 }
 
+const routedClocks =
+  'Behind mongos a lease is judged by the clock of the mongos that is asked. Keep the clocks of all of them together (NTP), ' +
+  'well within a twentieth of the ttl, or name one mongos in the URL: otherwise two may hold a lock.'
+
 const defaults = { collection: 'DistributedLocks', waitMin: 10, waitMax: 800, timeout: 5000 } as const
 
 /** A lock store in MongoDB: a URL, a `MongoClient` or a `Db` of the mongodb package. */
@@ -84,6 +89,7 @@ export function mongodb(source: MongoSource, options: MongodbOptions = {}): Lock
 class MongodbDriver implements LockDriver {
   readonly name = 'mongodb'
   readonly supports: Supports
+  warnings: readonly string[] = []
   readonly #source: MongoSource
   readonly #options: MongodbOptions
   readonly #pace: Pace
@@ -156,10 +162,13 @@ class MongodbDriver implements LockDriver {
     return this.#listeners.listen(heard)
   }
 
-  /** What was answered is on the disks of a majority. */
   async dataAgeMs(): Promise<number> {
-    await this.#opened()
-    return Infinity
+    const store = await this.#opened()
+    try {
+      return await dataAgeMs(store, this.#clock(), this.#timeoutMs)
+    } catch (error) {
+      throw faultOf(error)
+    }
   }
 
   async close(): Promise<void> {
@@ -208,6 +217,7 @@ class MongodbDriver implements LockDriver {
         began: () => lookout.lookAround(),
       })
     }
+    if (store.isRouted) this.warnings = [routedClocks]
     this.#store = store
     return store
   }

@@ -117,7 +117,7 @@ test(
     expect(await renew(driver, first)).toMatchObject({ state: 'held', fence })
     expect(await claim(driver, second)).toMatchObject({ state: 'waiting', ahead: 0 })
     expect(await release(driver, first)).toEqual({ state: 'absent', reason: 'released' })
-    expect(fenceOf(await claim(driver, second))).toBe(fence + 1)
+    expect(fenceOf(await claim(driver, second))).toBeGreaterThan(fence)
     expect(await release(driver, second)).toEqual({ state: 'absent', reason: 'released' })
     await expect(open(collection, { timeout: 300 }, new MongoClient6('mongodb://127.0.0.1:1/'))).rejects.toMatchObject({
       code: 'UNAVAILABLE',

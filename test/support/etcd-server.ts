@@ -153,6 +153,25 @@ export class EtcdServer extends ServerProcess {
     await this.control('compact', String(header.revision))
   }
 
+  /** Writes all it has into a file, which goes with the server. */
+  async saveSnapshot(): Promise<string> {
+    const file = path.join(this.#folder, `snapshot-${Date.now()}`)
+    await this.control('snapshot', 'save', file)
+    return file
+  }
+
+  /** Begins anew with what a snapshot has, as after a disaster. */
+  async restore(file: string): Promise<void> {
+    await this.kill()
+    const { name, advertisedPort } = this.#peer
+    const folder = path.join(this.#folder, 'data')
+    rmSync(folder, { recursive: true, force: true })
+    const peer = `http://127.0.0.1:${advertisedPort}`
+    const place = [`--data-dir=${folder}`, `--name=${name}`, `--initial-advertise-peer-urls=${peer}`]
+    await this.control('snapshot', 'restore', file, ...place, `--initial-cluster=${name}=${peer}`)
+    await this.start()
+  }
+
   /** Whether it leads the others. */
   async isLeader(): Promise<boolean> {
     const { leader, header } = await this.#status()

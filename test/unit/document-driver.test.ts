@@ -1,7 +1,8 @@
 import { describe, expect, test } from 'vitest'
-import { documentDriver } from '../../src/core/document-driver.ts'
+import { documentDriver, type Swap } from '../../src/core/document-driver.ts'
 import type { Claim, LockDriver } from '../../src/core/driver.ts'
-import { conformance, modelTest, type Harness } from '../../src/testing/index.ts'
+import type { KeyDocument } from '../../src/core/key-document.ts'
+import { conformance, fakeTime, modelTest, type Harness } from '../../src/testing/index.ts'
 import { DocumentShelf } from './support/document-shelf.ts'
 
 const harness: Harness = {
@@ -36,6 +37,79 @@ describe('a document store', () => {
     const standings = await Promise.all([claim(one, 'a'), claim(other, 'b')])
     expect(standings.map(({ state }) => state).toSorted()).toEqual(['held', 'waiting'])
     expect(shelf.swaps).toBe(3)
+  })
+
+  test('does not take a renewal that came while it read slowly for a clock set back', async () => {
+    const shelf = new DocumentShelf()
+    const store = shelf.store()
+    const holder = documentDriver(shelf.store())
+    const time = fakeTime()
+    const slow = documentDriver(
+      {
+        ...store,
+        async load(keys) {
+          const { now, wall } = await store.load([])
+          // The clock was read, and the documents come 600 ms later: meanwhile the holder has renewed.
+          shelf.time += 600
+          time.block(600)
+          await holder.send([{ op: 'renew', key: 'default/named:x', id: 'holder', ttlMs: 1000 }])
+          return { now, wall, loaded: (await store.load(keys)).loaded }
+        },
+      },
+      time.environment,
+    )
+    await claim(holder, 'holder')
+    shelf.time += 100
+    expect(await claim(slow, 'waiter')).toMatchObject({ state: 'waiting' })
+    const { now, keys } = await holder.list({})
+    expect(keys[0]?.claims[0]).toMatchObject({ id: 'holder', expiresAt: now + 1000, renewalCount: 1 })
+  })
+
+  test('cuts a lease that lies further ahead than the reading of the clock took', async () => {
+    const shelf = new DocumentShelf()
+    const driver = documentDriver(shelf.store())
+    await claim(driver, 'holder')
+    shelf.time -= 3000
+    await claim(driver, 'waiter')
+    const { now, keys } = await driver.list({})
+    expect(keys[0]?.claims[0]).toMatchObject({ id: 'holder', expiresAt: now + 1000 })
+  })
+
+  test('never writes a document twice, so that its hash can be its revision', async () => {
+    const texts = new Map<string, string>()
+    const late: (() => Promise<unknown>)[] = []
+    const shelf = new DocumentShelf()
+    const store = {
+      ...shelf.store(),
+      load: async (keys: readonly string[]) => ({
+        now: shelf.time,
+        wall: 1_700_000_000_000 + shelf.time,
+        loaded: keys.map((key) => {
+          const text = texts.get(key)
+          return { document: text === undefined ? undefined : (JSON.parse(text) as KeyDocument), revision: text ?? '' }
+        }),
+      }),
+      swap: async (swaps: readonly Swap<string>[]) =>
+        swaps.map(({ key, document, revision }) => {
+          if ((texts.get(key) ?? '') !== revision) return 'conflict'
+          texts.set(key, JSON.stringify(document))
+          return 'swapped'
+        }),
+    }
+    const driver = documentDriver<string>(store)
+    await claim(driver, 'holder')
+    // A swap that is sent now and comes late: by then the queue is as it was.
+    const losing = documentDriver<string>({
+      ...store,
+      swap: async (swaps) => {
+        late.push(() => store.swap(swaps))
+        return swaps.map(() => ({ unknown: new Error('no answer') }))
+      },
+    })
+    expect(await claim(losing, 'late')).toMatchObject({ state: 'unknown' })
+    await claim(driver, 'passing')
+    await driver.send([{ op: 'release', key: 'default/named:x', id: 'passing' }])
+    expect(await late[0]?.()).toEqual(['conflict'])
   })
 
   test('gives up on a key that changes faster than it can write', async () => {
@@ -134,6 +208,28 @@ describe('a document store', () => {
     const standings = await documentDriver(shelf.store()).send(claims)
     expect(standings[0]).toMatchObject({ state: 'unknown', error: { reason: 'corrupt' } })
     expect(standings[1]).toMatchObject({ state: 'held' })
+  })
+
+  test.each([
+    ['a claim without an owner', { claim: { ...plainClaim, runner: undefined } }],
+    ['a claim of a mode that is none', { claim: { ...plainClaim, mode: 'both' } }],
+    ['a grace that no date can have', { claim: { ...plainClaim, graceMs: 2 ** 60 } }],
+    ['an end that is no number', { expiresAt: null }],
+    ['a fence below zero', { fence: -1 }],
+    ['nothing', null],
+  ])('refuses %s, and lists the other keys', async (_what, damage) => {
+    const shelf = new DocumentShelf()
+    const driver = documentDriver(shelf.store())
+    await claim(driver, 'a', { key: 'damaged' })
+    await claim(driver, 'b', { key: 'sound' })
+    const { text = '' } = shelf.documents.get('damaged') ?? {}
+    const document = JSON.parse(text) as KeyDocument
+    const claims = [damage && { ...document.claims[0], ...damage }]
+    shelf.documents.set('damaged', { text: JSON.stringify({ ...document, claims }), revision: 2 })
+    expect((await driver.list({})).keys.map(({ key }) => key)).toEqual(['sound'])
+    const refused = { code: 'UNAVAILABLE', reason: 'corrupt', key: 'damaged' }
+    await expect(driver.list({ key: 'damaged' })).rejects.toMatchObject(refused)
+    await expect(claim(driver, 'c', { key: 'damaged', evict: 'all' })).rejects.toMatchObject(refused)
   })
 
   test('keeps the answers it has when the store fails before the rest are carried out', async () => {

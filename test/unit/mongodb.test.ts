@@ -35,6 +35,18 @@ describe('the pause between two looks', () => {
   })
 })
 
+test('a cluster behind mongos is opened, with a word about its clocks', async () => {
+  const db = {
+    databaseName: 'shop',
+    command: async () => ({ msg: 'isdbgrid', maxWireVersion: 21 }),
+    collection: () => ({ createIndex: async () => '' }),
+  }
+  const driver = mongodb(db as never)
+  await driver.open()
+  expect(driver.warnings).toEqual([expect.stringMatching(/^Behind mongos .* Keep the clocks of all of them together/)])
+  await driver.close()
+})
+
 describe('options', () => {
   test('say the ttl and heartbeat of whoever names none', () => {
     expect(mongodb(url).supports).toMatchObject({ ttlDefaultMs: 30_000, heartbeatDefaultMs: 10_000 })

@@ -9,7 +9,7 @@ describe('the fence of a grant', () => {
     const cast = new Cast([0, 5000, 1000])
     const ask = await cast.driver()
     const fence = await ask.fence('one')
-    expect(fence).toBe((1_700_000_000_000 + 5000) * 1000 + 1)
+    expect(fence).toBe((1_700_000_000_000 + 5000) * 1000)
   })
 
   test('is written back to a majority before the grant is told', async () => {
@@ -88,7 +88,7 @@ describe('the fence of a grant', () => {
     // Its owner has heard of the first and of the third, and what it writes comes just after the look.
     first.list = async (query) => {
       const page = await list(query)
-      await cast.writeBackTo(1, 'one', (1_700_000_000_000 + 5000) * 1000 + 1)
+      await cast.writeBackTo(1, 'one', (1_700_000_000_000 + 5000) * 1000)
       return page
     }
     const observer = await cast.driverOver([first, ...others])

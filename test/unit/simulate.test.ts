@@ -50,6 +50,31 @@ const documents =
     }
   }
 
+/** Documents that are read long after the clock: what was written in between is newer than the reading. */
+const slowDocuments: Store = (clock) => {
+  const shelf = new DocumentShelf(() => Math.floor(clock.now()))
+  const whole = documentDriver(shelf.store())
+  return {
+    driver(line, environment) {
+      const store = documentsOverLine(line, shelf.store())
+      return documentDriver(
+        {
+          ...store,
+          async load(keys) {
+            const { now, wall } = await store.load([])
+            // A slow reader meets renewals of others only if they are quick.
+            const waitMs = environment.random() < 0.1 ? 300 : 0
+            await new Promise<void>((resolve) => environment.timer(waitMs, resolve))
+            return { now, wall, loaded: (await store.load(keys)).loaded }
+          },
+        },
+        environment,
+      )
+    },
+    list: (query) => whole.list(query),
+  }
+}
+
 const withoutQueue = storeOf(({ supports }) => ({ supports: { ...supports, queue: false, push: false } }))
 const plain = storeOf(({ supports }) => ({
   supports: { ...supports, shared: false, limit: false, range: false, priority: false, ttlMinMs: 2000 },
@@ -61,6 +86,7 @@ describe('a simulation', () => {
     ['of one that cannot do much, and wants long leases', { store: plain }],
     ['of one without a queue', { store: withoutQueue }],
     ['of documents that are swapped', { store: documents() }],
+    ['of documents that are read after the clock', { store: slowDocuments }],
     ['in calm weather, in order', { store: storeOf(), weather: 'calm', processes: 5, workers: 1 }],
   ] as const)('finds nothing wrong where nothing is: %s', minutes, async (_which, options) => {
     let holds = 0

@@ -42,10 +42,13 @@ export const doctor: Command = {
     return interruptibly(messages, 'no lock is left behind', async (interruption) => {
       const open = async () => {
         refuseMissing(url)
-        return interruption.during(connect(url, { namespace }))
+        return interruption.during(
+          connect(url, { namespace, logger: { debug: () => {}, info: () => {}, warn: (text) => warnings.add(text) } }),
+        )
       }
+      const warnings = new Set<string>()
       let exitCode = 0
-      for await (const { verdict, text, error } of examine(open, interruption.signal)) {
+      for await (const { verdict, text, error } of examine(open, warnings, interruption.signal)) {
         print(
           given.flags.has('json') ? `${printableJson({ verdict, text })}\n` : `${marks[verdict]} ${printable(text)}\n`,
         )

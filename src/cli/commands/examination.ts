@@ -22,9 +22,13 @@ const servedSoonMs = 1000
 /**
  * Tries on a store what locks need of it, with a lock of its own that nobody else uses, and tells what was found, one
  * thing after the other. Ends with the first that is wrong. Rejects when `signal` fires, and leaves no lock behind then
- * either.
+ * either. `warnings` has what the clients that were opened have been warned of.
  */
-export async function* examine(open: () => Promise<Locks>, signal: AbortSignal): AsyncIterable<Finding> {
+export async function* examine(
+  open: () => Promise<Locks>,
+  warnings: ReadonlySet<string>,
+  signal: AbortSignal,
+): AsyncIterable<Finding> {
   const opened: Locks[] = []
   // Lets go of whatever is held, and ends whatever waits.
   const close = (): Promise<unknown> => Promise.all(opened.map((locks) => locks.close()))
@@ -39,6 +43,7 @@ export async function* examine(open: () => Promise<Locks>, signal: AbortSignal):
     const startedAt = performance.now()
     const one = await enter()
     yield fine(`the store opens: ${since(startedAt)}`)
+    for (const text of warnings) yield { verdict: 'look', text }
     yield await pairs(one, name)
     yield await renewal(one, name)
     yield await handOver(one, await enter(), name)

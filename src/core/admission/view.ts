@@ -5,7 +5,10 @@ import type { Standing } from '../driver.ts'
 export interface KeyView {
   /** The last fence minted here; 0 if none is known. */
   readonly lastFence: number
-  /** The least the next fence may be: the wall clock in microseconds where `lastFence` may have been lost, else 0. */
+  /**
+   * The least the next fence may be: the store's wall clock in microseconds, at every grant. `lastFence` may have been lost, or
+   * come from an older copy that was restored.
+   */
   readonly fenceFloor: number
   readonly ended: Ended | undefined
   /** In the order of their grants. */

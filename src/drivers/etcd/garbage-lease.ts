@@ -3,13 +3,15 @@ import { fenceFloor } from '../../core/fence.ts'
 import type { Line } from './line.ts'
 import { calls, grantRequest } from './messages.ts'
 
-const leaseSeconds = 2 * 3600
-/** A lease is used for this long, so that whatever is put on it stays for as long again. */
+const leaseSeconds = 3 * 3600
+/** A lease is used for this long, so that whatever is put on it stays for twice as long at least. */
 const useMs = 3_600_000
+/** By how much a fence may be ahead of the clock here: it is the clock of whoever minted it, or of this very millisecond. */
+const aheadMaxMs = 3_600_000
 
 /**
- * The etcd lease that idle documents are put on, never kept alive: etcd forgets them an hour later at the earliest. A
- * fence that is not ahead of the clock can then not be minted again, which is the rule of `mayForget`.
+ * The etcd lease that idle documents are put on, never kept alive: etcd forgets them two hours later at the earliest. A fence
+ * that is ahead of the clock by no more than an hour can then not be minted again, which is the rule of `mayForget`.
  */
 export class GarbageLease {
   readonly #line: Pick<Line, 'call'>
@@ -26,7 +28,7 @@ export class GarbageLease {
 
   /** The lease for an idle document with this last fence; 0: there is none, or it is to be kept for ever. */
   async leaseFor(lastFence: number, timeoutMs: number): Promise<number> {
-    if (fenceFloor(this.#wall()) <= lastFence) return 0
+    if (fenceFloor(this.#wall() + aheadMaxMs) <= lastFence) return 0
     if (!this.#isUsable) {
       this.#granting ??= this.#grant(timeoutMs).finally(() => (this.#granting = undefined))
       await this.#granting

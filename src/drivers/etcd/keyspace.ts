@@ -12,7 +12,7 @@ const prefixForm = /^[^\u0000-\u001f\u007f-\u009f]{1,200}$/
 /**
  * What things are called in etcd. `lock/KEY` has the document of a key, `alive/KEY%:ID` is there for as long as a claim
  * lives, `mail/CHANNEL/KEY` is news for whoever looks after a claim, and `over/ID` is in the way of a claim that comes too
- * late. A '%' of a key is written as '%25', so that no marker of one key looks like one of another.
+ * late. `since` is there for as long as etcd has kept all that. A '%' of a key is written as '%25', so that no marker of one key looks like one of another.
  */
 export class Keyspace {
   readonly prefix: string
@@ -22,6 +22,11 @@ export class Keyspace {
       throw new LeaseholdError('INVALID', `The prefix ${JSON.stringify(prefix)} is not usable. Use, say, 'leasehold/'.`)
     }
     this.prefix = prefix.endsWith('/') ? prefix : `${prefix}/`
+  }
+
+  /** The key whose lease tells how old the data is. */
+  get since(): string {
+    return `${this.prefix}since`
   }
 
   document(key: string): string {

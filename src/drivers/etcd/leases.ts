@@ -1,5 +1,7 @@
 /**
- * The etcd leases that claims of this driver live on: one for each ttl, in whole seconds.
+ * The etcd leases that claims of this driver live on: one for each ttl, in whole seconds, and one for each claim that is to
+ * outlive its process. Of a shared lease up to a sixth may be over when a claim is put on it. Who goes on renewing is told so;
+ * a claim that nobody will renew must get all of its time.
  *
  * A grant is agreed on by a majority, and a new leader gives every lease its whole time again, so a lease lasts for its
  * ttl at least, counted from before the grant was sent. A leader answers a keep-alive by itself, though, and one that has
@@ -42,6 +44,8 @@ interface Lease {
   readonly seconds: number
   /** When it was first asked for. */
   readonly askedAt: number
+  /** Claims of the same ttl live on it, or have done so. */
+  isShared: boolean
   granted: boolean
   /** It may be gone, whatever was sure. */
   doubted: boolean
@@ -63,6 +67,9 @@ export interface LeasesSetup {
 const freshPart = 1 / 6
 /** What is waited for an answer to that: whoever lives on the lease must have time to ask again. */
 const answerPart = 1 / 3
+
+/** What is waited for etcd to end a lease that is of no more use. */
+const dropMs = 5000
 
 export class Leases {
   readonly #setup: LeasesSetup
@@ -88,12 +95,30 @@ export class Leases {
   /** Resolves once there is a lease for claims of this ttl with most of its time before it. */
   async secure(ttlMs: number, timeoutMs: number): Promise<void> {
     const seconds = this.#setup.secondsFor(ttlMs)
-    const lease = this.#bySeconds.get(seconds) ?? this.#invent(seconds)
+    const lease = this.#bySeconds.get(seconds) ?? this.#share(seconds)
     if (this.#isFresh(lease)) return
     lease.underWay ??= this.#refresh(lease, timeoutMs).finally(() => (lease.underWay = undefined))
     await lease.underWay
     // It was over: another takes its place.
     if (this.#bySeconds.get(seconds) !== lease) await this.secure(ttlMs, timeoutMs)
+  }
+
+  /** A lease for one claim only, with all of its time before it. */
+  async own(ttlMs: number, timeoutMs: number): Promise<number> {
+    const lease = this.#invent(this.#setup.secondsFor(ttlMs))
+    await this.#grant(lease, timeoutMs)
+    this.#forgetOld()
+    this.#byId.set(lease.id, lease)
+    return lease.id
+  }
+
+  /** Ends a lease that was for one claim only, and that nothing is on any more. Otherwise etcd would keep it until its time is over. */
+  drop(id: number): void {
+    const lease = this.#byId.get(id)
+    if (lease === undefined || lease.isShared) return
+    this.#byId.delete(id)
+    // Not waited for, and may fail: the lease ends by itself.
+    this.#setup.line.call(calls.revoke, leaseRequest(id), dropMs).catch(() => {})
   }
 
   /** Takes in what a node answered to something that needs the majority. */
@@ -117,14 +142,24 @@ export class Leases {
     return granted && !doubted && until - this.#setup.now() > (1 - freshPart) * lastsMs
   }
 
+  #share(seconds: number): Lease {
+    const lease = this.#invent(seconds)
+    lease.isShared = true
+    this.#bySeconds.set(seconds, lease)
+    this.#forgetOld()
+    this.#byId.set(lease.id, lease)
+    return lease
+  }
+
   /** Of an id that nobody else has: a grant whose reply was lost can be sent once more. */
   #invent(seconds: number): Lease {
     const id = randomBytes(6).readUIntBE(0, 6) + 1
     const askedAt = this.#setup.now()
-    const lease: Lease = {
+    return {
       id,
       seconds,
       askedAt,
+      isShared: false,
       granted: false,
       doubted: false,
       lastsMs: seconds * 1000,
@@ -132,10 +167,6 @@ export class Leases {
       belief: undefined,
       underWay: undefined,
     }
-    this.#bySeconds.set(seconds, lease)
-    this.#forgetOld()
-    this.#byId.set(id, lease)
-    return lease
   }
 
   #refresh(lease: Lease, timeoutMs: number): Promise<void> {

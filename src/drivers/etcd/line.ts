@@ -21,6 +21,8 @@ export interface LineSetup {
   readonly probe: string
   readonly timeoutMs: number
   readonly now: () => number
+  /** A node was reached: perhaps another one, or the same one after a restart. */
+  readonly connected?: () => void
 }
 
 /** The least time in which to try a node. */
@@ -139,6 +141,7 @@ export class Line {
       this.revision = revision
       if (this.#closed) throw unsent(session.where, new Error('this store has been closed'))
       this.#session = session
+      this.#setup.connected?.()
       return session
     } catch (error) {
       session.close()

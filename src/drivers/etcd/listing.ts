@@ -1,6 +1,6 @@
-import { listed, type ClaimRecord } from '../../core/claim-record.ts'
+import type { ClaimRecord } from '../../core/claim-record.ts'
 import type { KeyPage, ListedKey, ListQuery } from '../../core/driver.ts'
-import { decodeKey, type KeyDocument } from '../../core/key-document.ts'
+import { listedKey, type KeyDocument } from '../../core/key-document.ts'
 import { pageLimit } from '../../core/paging.ts'
 import type { BatchedTransactions } from './batched-transactions.ts'
 import { decodeDocument } from './document.ts'
@@ -36,17 +36,16 @@ export async function listPage(setup: ListingSetup, query: ListQuery): Promise<K
   const markers = await markersOf(setup, shown)
   const times = setup.forTests === undefined ? await timesOf(setup, markers) : new Map<number, LeaseTimes>()
   const now = Math.floor(setup.wall())
-  const keys = shown.map(({ key, document }, index): ListedKey => {
+  const keys = shown.flatMap(({ key, document }, index): ListedKey | [] => {
     const timed = withTimes(document, {
       now,
       markers: markers[index] ?? new Map<string, number>(),
       known: (id) => setup.forTests?.known(setup.keyspace.marker(key, id)),
       living: (record, lease) => living(record, times.get(lease) ?? { leftMs: record.ttlMs, sinceMs: 0 }, now),
     })
-    const state = decodeKey(key, timed)
-    return { key, claims: [...state.holders(), ...state.waiters()].map(listed) }
+    return listedKey(key, timed, query) ?? []
   })
-  const last = keys.at(-1)
+  const last = shown.at(-1)
   return documents.length > limit && last !== undefined ? { now, keys, next: last.key } : { now, keys }
 }
 
@@ -75,7 +74,9 @@ async function readDocuments(setup: ListingSetup, query: ListQuery, wanted: numb
 /** Nothing, for a key without claims. */
 function foundIn(keyspace: Keyspace, { key: name, value }: KeyValue): Found[] {
   const { document } = decodeDocument(value)
-  if (document === undefined || (Array.isArray(document.claims) && document.claims.length === 0)) return []
+  if (document === undefined) return []
+  const isDamaged = !Number.isSafeInteger(document.lastFence)
+  if (!isDamaged && Array.isArray(document.claims) && document.claims.length === 0) return []
   return [{ key: keyspace.keyOfDocument(name), document }]
 }
 

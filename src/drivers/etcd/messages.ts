@@ -7,9 +7,11 @@ export const calls = {
   txn: '/etcdserverpb.KV/Txn',
   grant: '/etcdserverpb.Lease/LeaseGrant',
   keepAlive: '/etcdserverpb.Lease/LeaseKeepAlive',
+  revoke: '/etcdserverpb.Lease/LeaseRevoke',
   timeToLive: '/etcdserverpb.Lease/LeaseTimeToLive',
   watch: '/etcdserverpb.Watch/Watch',
   authenticate: '/etcdserverpb.Auth/Authenticate',
+  status: '/etcdserverpb.Maintenance/Status',
 } as const
 
 // ---- keys and values
@@ -157,7 +159,7 @@ export function grantRequest(lease: number, seconds: number): Buffer {
   return message(whole(1, seconds), whole(2, lease))
 }
 
-/** For keeping alive, and for asking how long it has. */
+/** For keeping alive, for revoking, and for asking how long it has. */
 export function leaseRequest(lease: number): Buffer {
   return whole(1, lease)
 }
@@ -253,6 +255,17 @@ export function readToken(data: Buffer): string {
     if (field === 2) token = value.text
   })
   return token
+}
+
+// ---- the server itself
+
+/** The version of the node that was asked. */
+export function readVersion(data: Buffer): string {
+  let version = ''
+  readFields(data, (field, value) => {
+    if (field === 2) version = value.text
+  })
+  return version
 }
 
 // ---- parts

@@ -5,6 +5,7 @@
 import type { Standing } from '../../core/driver.ts'
 import { pauseMs, type Backoff } from '../../core/time/backoff.ts'
 import type { Keyspace } from './keyspace.ts'
+import { fromWireStanding } from '../../core/wire/wire-standing.ts'
 import type { Line } from './line.ts'
 import { calls, readWatch, unwatchRequest, watchRequest, type Change, type WatchReply } from './messages.ts'
 import type { OwnClaim, OwnClaims } from './own-claims.ts'
@@ -243,14 +244,13 @@ interface Letter {
 function lettersIn(value: Buffer): readonly Letter[] {
   try {
     const letters = JSON.parse(value.toString()) as readonly Partial<Letter>[]
-    return letters.filter((letter): letter is Letter => typeof letter.id === 'string' && isStanding(letter.standing))
+    return letters.flatMap(({ id, standing }) => {
+      const told = fromWireStanding(standing)
+      return typeof id === 'string' && (told?.state === 'held' || told?.state === 'absent')
+        ? { id, standing: told }
+        : []
+    })
   } catch {
     return []
   }
-}
-
-function isStanding(value: unknown): boolean {
-  const standing = value as { state?: unknown; fence?: unknown; ttlMs?: unknown; reason?: unknown } | null | undefined
-  if (standing?.state === 'held') return Number.isSafeInteger(standing.fence) && Number.isFinite(standing.ttlMs)
-  return standing?.state === 'absent' && typeof standing.reason === 'string'
 }

@@ -59,8 +59,9 @@ export class Sending implements DocumentSwapper<Reading> {
   async prepare(): Promise<void> {
     const ttls = new Set<number>()
     for (const request of this.#requests) {
-      if (request.op === 'claim') ttls.add(request.claim.ttlMs)
-      else if (request.op === 'renew') ttls.add(request.ttlMs)
+      // Who is to outlive its process gets a lease of its own, once it is written down.
+      if (request.op === 'claim' && request.claim.detached !== true) ttls.add(request.claim.ttlMs)
+      else if (request.op === 'renew' && request.detached !== true) ttls.add(request.ttlMs)
     }
     await Promise.all(Array.from(ttls, (ttlMs) => this.#setup.leases.secure(ttlMs, this.#leftMs())))
   }
@@ -210,6 +211,7 @@ export class Sending implements DocumentSwapper<Reading> {
 
   #doubtLeases(): void {
     this.#setup.leases.doubt()
+    this.#writing.doubtOwn()
     this.#setup.garbage.forget()
   }
 
@@ -220,6 +222,7 @@ export class Sending implements DocumentSwapper<Reading> {
     for (const id of records.keys()) channels.set(id, this.#writing.channelOf(id, before) ?? '')
     const written: Reading = { revision, seenAt: before.seenAt, document, markers, records, channels }
     this.#readings.set(key, written)
+    this.#writing.dropUnused(before.markers, markers)
     this.#setup.recent.put(key, written)
     this.#learn(key, document.claims)
   }

@@ -53,7 +53,9 @@ async function settleDead(
     timeoutMs,
   )
   const dead = used.filter((_, index) => markers[index]?.found[0]?.length === 0)
-  if (dead.length > 0) await send(dead.map((key) => ({ op: 'release', key, id: 'nobody' })))
+  if (dead.length === 0) return
+  // A document that cannot be read is no reason to leave the next ones as they are.
+  await send(dead.map((key) => ({ op: 'release', key, id: 'nobody' }))).catch(() => [])
 }
 
 async function putOnGarbage(

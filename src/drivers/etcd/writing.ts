@@ -36,6 +36,8 @@ export class Writing {
   /** The requests that are carried out, by the claims they are about. */
   readonly #byId: ReadonlyMap<string, Request>
   readonly #leftMs: () => number
+  /** The leases of their own that claims have been given, by their ids. */
+  readonly #own = new Map<string, number>()
 
   constructor(setup: WritingSetup, byId: ReadonlyMap<string, Request>, leftMs: () => number) {
     this.#setup = setup
@@ -49,6 +51,7 @@ export class Writing {
     const { leases, claims } = this.#setup
     const lease = markers.get(id)
     if (lease === undefined) return false
+    if (this.#outlives(id)) return lease !== this.#own.get(id)
     return lease !== leases.idFor(ttlMs) || claims.find(id)?.isUncertain === true
   }
 
@@ -98,8 +101,32 @@ export class Writing {
       if (replaced !== undefined && isGone) return replaced
     }
     if (at !== undefined && !this.mustMove(before, id, record.ttlMs)) return at
+    if (this.#outlives(id)) {
+      const own = this.#own.get(id) ?? (await leases.own(record.ttlMs, this.#leftMs()))
+      this.#own.set(id, own)
+      return own
+    }
     await leases.secure(record.ttlMs, this.#leftMs())
     return leases.idFor(record.ttlMs)
+  }
+
+  /** Whether a claim is to outlive its process, by the request: nobody may renew it after that. */
+  #outlives(id: string): boolean {
+    const request = this.#byId.get(id)
+    return request?.op === 'claim'
+      ? request.claim.detached === true
+      : request?.op === 'renew' && request.detached === true
+  }
+
+  /** A lease of etcd's has gone: it may be one of those. */
+  doubtOwn(): void {
+    this.#own.clear()
+  }
+
+  /** Lets go of leases that were for one claim only, which is over or on another lease by now. */
+  dropUnused(before: ReadonlyMap<string, number>, after: ReadonlyMap<string, number>): void {
+    const used = new Set(after.values())
+    for (const lease of before.values()) if (!used.has(lease)) this.#setup.leases.drop(lease)
   }
 
   /** News for those that other drivers look after, where etcd forgets it: its reader need not come to remove it. */

@@ -8,6 +8,7 @@ import { howEnded } from '../../core/admission/lease-time.ts'
 import type { ClaimRecord, Ended } from '../../core/claim-record.ts'
 import type { Claim, Standing, Succession } from '../../core/driver.ts'
 import type { KeyDocument } from '../../core/key-document.ts'
+import { fromWireStanding } from '../../core/wire/wire-standing.ts'
 
 /** The format of documents this version writes, as `core/key-document.ts` counts them. */
 export const formatVersion = 1
@@ -18,8 +19,14 @@ export const keptForMs = 3_600_001
 export const keptLongerMs = 3_600_000
 
 /** The last instant a date can have. */
-const never = new Date(8_640_000_000_000_000)
+const neverMs = 8_640_000_000_000_000
+const never = new Date(neverMs)
 const always = new Date(0)
+
+/** The date, or the last there is: a later one would be stored as no date at all, and be taken for long ago. */
+function dateAt(ms: number): Date {
+  return ms <= neverMs ? new Date(ms) : never
+}
 
 /**
  * A claim, with the channel of the driver that looks after it. A grant in one command writes only what goes without a
@@ -73,6 +80,8 @@ export interface StoredKey {
   readonly claims?: readonly StoredClaim[] | undefined
   /** Who was here when this key was taken in one command: one whose time was over, or nobody. */
   readonly previous?: readonly StoredClaim[] | undefined
+  /** The last fence before that. */
+  readonly previousFence?: number | undefined
   /** From when on a newcomer may simply take the key, if `claims` is not empty before. */
   readonly freeAt: Date
   readonly news?: readonly StoredNews[] | undefined
@@ -89,6 +98,7 @@ export const readFields = {
   ended: 1,
   claims: 1,
   previous: 1,
+  previousFence: 1,
 } as const
 
 // ---- writing
@@ -130,7 +140,7 @@ export function encodeRecord(record: ClaimRecord, channel: string, isSole: boole
     acquiredAt: new Date(record.acquiredAt),
     lastHeartbeat: new Date(record.lastHeartbeat),
     renewalCount: record.renewalCount,
-    expiresAt: new Date(record.expiresAt),
+    expiresAt: dateAt(record.expiresAt),
     leaving: record.leaving,
     after: record.after && JSON.stringify(record.after),
     isAlone: claim.mode === 'exclusive' && claim.range === undefined,
@@ -148,17 +158,17 @@ export function hasSole({ claims, ended, lastFence }: KeyDocument): boolean {
 export function freeAt(document: KeyDocument): Date {
   const { claims, ended, lastFence } = document
   const [first] = claims
-  if (first !== undefined && hasSole(document)) return new Date(first.expiresAt + first.claim.graceMs)
+  if (first !== undefined && hasSole(document)) return dateAt(first.expiresAt + first.claim.graceMs)
   if (first !== undefined || lastFence >= Number.MAX_SAFE_INTEGER) return never
   // While an unclean end is remembered, whoever comes may have to hear of it.
-  return ended === undefined ? always : new Date(ended.until)
+  return ended === undefined ? always : dateAt(ended.until)
 }
 
 /** From when on nothing in the document matters any more. */
 export function forgetAt(document: KeyDocument): Date {
   const ends = document.claims.map(({ expiresAt, claim, ttlMs }) => expiresAt + claim.graceMs + ttlMs)
   const fenceOver = Math.ceil(document.lastFence / 1000) + keptForMs + keptLongerMs
-  return new Date(ends.reduce((last, end) => Math.max(last, end), Math.max(fenceOver, document.ended?.until ?? 0)))
+  return dateAt(ends.reduce((last, end) => Math.max(last, end), Math.max(fenceOver, document.ended?.until ?? 0)))
 }
 
 export function encodeNews({ record, standing }: News, to: string): StoredNews {
@@ -191,7 +201,7 @@ function readable(key: string, stored: StoredKey): KeyDocument {
       claims: records,
     }
   }
-  const over = decodeRecord(key, dead, lastFence - 1, 0)
+  const over = decodeRecord(key, dead, stored.previousFence ?? lastFence - 1, 0)
   const after: Succession = { how: howEnded(over), fence: over.fence, runner: over.claim.runner }
   // Nothing has been written since: the end was noticed when the first came.
   const until = first.acquiredAt + over.ttlMs
@@ -220,8 +230,13 @@ function decodeRecord(key: string, stored: StoredClaim, lastFence: number, writt
   }
 }
 
-export function decodeStanding(text: string): Standing {
-  return JSON.parse(text) as Standing
+/** What news says; undefined: it makes no sense, and news is a hint. */
+export function decodeStanding(text: unknown): Standing | undefined {
+  try {
+    return fromWireStanding(JSON.parse(String(text)))
+  } catch {
+    return undefined
+  }
 }
 
 /** How the first holder of a document stands that one command has just written. */

@@ -1,6 +1,5 @@
-import { listed } from '../../core/claim-record.ts'
 import type { KeyPage, ListQuery } from '../../core/driver.ts'
-import { decodeKey } from '../../core/key-document.ts'
+import { listedKey } from '../../core/key-document.ts'
 import { pageLimit } from '../../core/paging.ts'
 import { decodeDocument, readFields, type StoredKey } from './document.ts'
 import { isTooLarge } from './faults.ts'
@@ -35,14 +34,14 @@ async function readPage(
   ]
   const [page] = (await store.read(pipeline, timeoutMs)) as { documents: StoredKey[]; now: number | Date }[]
   const documents = page?.documents ?? []
-  const keys = documents.slice(0, limit).map((stored) => {
+  const shown = documents.slice(0, limit)
+  const keys = shown.flatMap((stored) => {
     const { _id: key } = stored
-    const state = decodeKey(key, decodeDocument(key, stored))
-    return { key, claims: [...state.holders(), ...state.waiters()].map(listed) }
+    return listedKey(key, decodeDocument(key, stored), query) ?? []
   })
   const now = Number(page?.now)
-  const last = keys.at(-1)
-  return documents.length > limit && last !== undefined ? { now, keys, next: last.key } : { now, keys }
+  const { _id: next } = shown.at(-1) ?? {}
+  return documents.length > limit && next !== undefined ? { now, keys, next } : { now, keys }
 }
 
 function namesOf({ key, prefix, after }: ListQuery): { _id?: object } {

@@ -97,7 +97,8 @@ export class NewsStream {
     const { channel, heard } = this.#setup
     const { _id: key = '' } = documentKey ?? {}
     for (const { to, id, standing } of fullDocument?.news ?? []) {
-      if (to === channel) heard(key, id, decodeStanding(standing))
+      const told = to === channel ? decodeStanding(standing) : undefined
+      if (told !== undefined) heard(key, id, told)
     }
   }
 }

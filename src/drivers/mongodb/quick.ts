@@ -2,8 +2,7 @@
  * What one command can settle by itself: a claim on a key nobody holds or waits for, and the renewal or release of the one
  * that holds it. Each does what the rule of `core/admission.ts` would, where that is simple, and leaves the document as it
  * is everywhere else. The filter is the key alone: the server has a short way for that.
- *
- * A document that is not there has no fields, and what is missing is less than any date or number.
+ * A document that is not there has nothing but its name.
  */
 import type { Claim, Request } from '../../core/driver.ts'
 import type { Fields, Stage } from './client.ts'
@@ -31,10 +30,10 @@ export interface QuickCommand {
 export function quickCommand(request: Request, writer: Writer): QuickCommand | undefined {
   switch (request.op) {
     case 'claim':
-      if (request.claim.replaces !== undefined) return undefined
+      if (request.claim.replaces !== undefined || isEndless(request.claim)) return undefined
       return { filter: { _id: request.claim.key }, update: claimPipeline(request.claim, writer) }
     case 'renew':
-      if (request.fenceFloor !== undefined) return undefined
+      if (request.fenceFloor !== undefined || request.ttlMs > longestMs) return undefined
       return { filter: { _id: request.key }, update: renewPipeline(request, writer) }
     case 'release':
       return { filter: { _id: request.key }, update: withdrawal(request.id) }
@@ -43,6 +42,10 @@ export function quickCommand(request: Request, writer: Writer): QuickCommand | u
       return undefined
   }
 }
+
+/** The longest that the server adds to its clock: what is longer could end past the last date there is. */
+const longestMs = 1e14
+const isEndless = ({ ttlMs, graceMs }: Claim): boolean => ttlMs > longestMs || graceMs > longestMs
 
 /** A name may begin with a dollar, which must be said not to mean anything. */
 const text = (value: string): Expression => (value.startsWith('$') ? { $literal: value } : value)
@@ -53,15 +56,17 @@ const isMissing = (value: Expression): Expression => ({ $eq: [{ $type: value }, 
 function claimPipeline(claim: Claim, { revision, channel, clock }: Writer): Stage[] {
   const { ttlMs, graceMs, maxHoldMs } = claim
   const leaseMs = maxHoldMs === undefined ? ttlMs : Math.min(ttlMs, maxHoldMs)
-  const mayHold = {
+  // Nobody is there, or nobody whose time is not over. A document that is damaged is for the rule to refuse.
+  const isFree = {
     $and: [
-      // Nobody is there, or nobody whose time is not over, or there is no document at all.
+      { $eq: ['$version', formatVersion] },
+      { $eq: [{ $type: '$freeAt' }, 'date'] },
       { $or: [{ $eq: ['$claims', []] }, { $lte: ['$freeAt', clock] }] },
-      { $lte: ['$version', formatVersion] },
       // A late copy of a claim that has ended does not begin it anew.
       { $ne: ['$claims.id', [text(claim.id)]] },
     ],
   }
+  const mayHold = { $or: [isFree, { $eq: ['$$ROOT', { _id: text(claim.key) }] }] }
   const stored: StoredClaim = {
     id: claim.id,
     channel,
@@ -75,11 +80,12 @@ function claimPipeline(claim: Claim, { revision, channel, clock }: Writer): Stag
     version: formatVersion,
     revision,
     writtenAt: clock,
-    // Without a document the last fence is not known: begin past every one that can have been minted.
-    lastFence: { $ifNull: [{ $add: ['$lastFence', 1] }, { $multiply: [{ $toLong: clock }, 1000] }] },
+    // The last fence may be unknown, or come from an older copy that was restored: the clock is past every one minted before.
+    lastFence: { $max: [{ $add: ['$lastFence', 1] }, { $multiply: [{ $toLong: clock }, 1000] }] },
     claims: { $literal: [stored] },
     // If somebody is found here, its time is over.
     previous: '$claims',
+    previousFence: '$lastFence',
     freeAt: { $add: [clock, leaseMs + graceMs] },
     expiresAt: keptUntil(clock, leaseMs + graceMs + ttlMs),
   }

@@ -14,6 +14,7 @@ import {
   freeAt,
   hasSole,
   readFields,
+  type StoredClaim,
   type StoredKey,
 } from './document.ts'
 import { faultOf, isDuplicate, isRefused, isTooLarge, OutOfTime } from './faults.ts'
@@ -114,7 +115,8 @@ export class Sending implements DocumentSwapper<Revision> {
     try {
       const { documents, now } = await this.#read(keys)
       const byKey = new Map(documents.map(keyed))
-      const written = documents.map(({ writtenAt }) => Number(writtenAt ?? 0))
+      // A document that is damaged says nothing of the time.
+      const written = documents.map(({ writtenAt }) => Number(writtenAt ?? 0)).filter(Number.isFinite)
       this.#now = timeOf(now, Math.max(0, ...written), startedAt)
       const loaded = keys.map((key) => {
         const stored = byKey.get(key)
@@ -228,8 +230,9 @@ function keyed(stored: StoredKey): [string, StoredKey] {
 
 function loadedFrom(stored: StoredKey): Loaded<Revision> {
   const { _id: key } = stored
-  const claims = Array.isArray(stored.claims) ? (stored.claims as NonNullable<StoredKey['claims']>) : []
-  const channels = new Map(claims.map(({ id, channel }) => [id, channel]))
+  const claims = Array.isArray(stored.claims) ? (stored.claims as readonly (StoredClaim | null)[]) : []
+  // What is damaged is for the rule's reader to refuse.
+  const channels = new Map(claims.flatMap((claim) => (claim === null ? [] : [[claim.id, claim.channel]])))
   const [first] = claims
   const sole = first?.isSole === true ? first.id : undefined
   return { document: decodeDocument(key, stored), revision: { revision: stored.revision, sole, channels } }

@@ -34,9 +34,12 @@ export class Store {
   readonly database: MongoDatabase
   /** Whether changes can be watched: the server is one of a set, or stands for a cluster. */
   readonly watchable: boolean
+  /** Commands go through a router, which stamps them with its own clock. */
+  readonly isRouted: boolean
   /** What tells this collection from others of the process. */
   readonly identity: { readonly of: object | string; readonly name: string }
   readonly #client: MongoClientLike | undefined
+  readonly #name: string
   #readConcern: ReadConcern
 
   private constructor(setup: {
@@ -45,13 +48,16 @@ export class Store {
     readonly client: MongoClientLike | undefined
     readonly of: object | string
     readonly watchable: boolean
+    readonly isRouted: boolean
   }) {
     const { database, options } = setup
     this.database = database
     this.collection = database.collection(options.collection, collectionOptions)
     this.watchable = setup.watchable
+    this.isRouted = setup.isRouted
     this.identity = { of: setup.of, name: `${database.databaseName}.${options.collection}` }
     this.#client = setup.client
+    this.#name = options.collection
     this.#readConcern = setup.watchable ? (options.readConcern ?? 'linearizable') : 'majority'
   }
 
@@ -67,8 +73,9 @@ export class Store {
       if ((hello.maxWireVersion ?? 0) < wireVersionMin) {
         throw new LeaseholdError('UNSUPPORTED', 'This server is older than MongoDB 4.4. Update it.')
       }
-      const watchable = hello.setName !== undefined || hello.msg === 'isdbgrid'
-      return new Store({ database, options, client, of: clientOf(source), watchable })
+      const isRouted = hello.msg === 'isdbgrid'
+      const watchable = hello.setName !== undefined || isRouted
+      return new Store({ database, options, client, of: clientOf(source), watchable, isRouted })
     } catch (error) {
       await client?.close().catch(() => {})
       throw faultOf(error)
@@ -88,6 +95,28 @@ export class Store {
     }
   }
 
+  /** What tells this collection from another of the same name; undefined: there is none yet. */
+  async collectionUuid(timeoutMs: number): Promise<string | undefined> {
+    const command = { listCollections: 1, filter: { name: this.#name }, cursor: {} }
+    const { cursor } = (await this.database.command(command, {
+      timeoutMS: timeoutMs,
+      readPreference: 'primary',
+    })) as ListedCollections
+    const uuid = cursor?.firstBatch?.[0]?.info?.uuid
+    return uuid?.toString('hex')
+  }
+
+  /** When the process of the primary started, by its own clock, or a second later; undefined: it does not say. */
+  async startedAt(timeoutMs: number): Promise<number | undefined> {
+    const { topologyVersion } = (await this.database.command(
+      { hello: 1 },
+      { timeoutMS: timeoutMs, readPreference: 'primary' },
+    )) as Hello
+    // The id of a process begins with the second in which it was made.
+    const second = Number.parseInt(topologyVersion?.processId?.toHexString().slice(0, 8) ?? '', 16)
+    return Number.isNaN(second) ? undefined : (second + 1) * 1000
+  }
+
   /** Lets go of the client, if it was made here. One that still wants a word with a silent server is left to itself. */
   async close(): Promise<void> {
     if (this.#client === undefined) return
@@ -95,7 +124,12 @@ export class Store {
   }
 }
 
+interface ListedCollections {
+  readonly cursor?: { readonly firstBatch?: readonly { readonly info?: { readonly uuid?: Buffer } }[] }
+}
+
 interface Hello {
+  readonly topologyVersion?: { readonly processId?: { toHexString(): string } }
   readonly setName?: string
   readonly msg?: string
   readonly maxWireVersion?: number

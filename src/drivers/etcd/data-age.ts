@@ -1,0 +1,76 @@
+import { randomBytes } from 'node:crypto'
+import type { Keyspace } from './keyspace.ts'
+import type { Line } from './line.ts'
+import {
+  calls,
+  grantRequest,
+  leaseRequest,
+  put,
+  rangeRequest,
+  readLease,
+  readRange,
+  txnRequest,
+  unchangedSince,
+} from './messages.ts'
+
+/** Ten years: nobody keeps the lease alive, and etcd counts how much of it is over. */
+const leaseSeconds = 315_360_000
+
+export interface DataAgeSetup {
+  readonly line: Pick<Line, 'call'>
+  readonly keyspace: Keyspace
+  readonly timeoutMs: number
+}
+
+/**
+ * For how long etcd has kept what is under the prefix. A key under the prefix is on a long etcd lease that nobody renews: what
+ * is over of that lease is the age of the data, by etcd's own clock. If the prefix was removed, so was the key, and a new one
+ * begins. A lease begins anew with every leader: after a snapshot was restored, and after a server or its leader restarted, the
+ * data counts as young, too.
+ */
+export class DataAge {
+  readonly #setup: DataAgeSetup
+  /** The lease that the key was last seen on. */
+  #lease = 0
+
+  constructor(setup: DataAgeSetup) {
+    this.#setup = setup
+  }
+
+  async ms(): Promise<number> {
+    // The key is read after the answer that its age is asked for. A lease whose key has gone says nothing.
+    const [lease, age] = await Promise.all([this.#read(), this.#ageOf(this.#lease)])
+    const isKnown = lease !== 0 && lease === this.#lease
+    this.#lease = lease
+    if (isKnown) return age
+    if (lease !== 0) return this.#ageOf(lease)
+    await this.#begin()
+    return 0
+  }
+
+  /** The lease that the key is on; 0: there is no key. */
+  async #read(): Promise<number> {
+    const { line, keyspace, timeoutMs } = this.#setup
+    const { data } = await line.call(calls.range, rangeRequest({ key: keyspace.since, keysOnly: true }), timeoutMs)
+    return readRange(data).pairs[0]?.lease ?? 0
+  }
+
+  /** What is over of a lease, in milliseconds: 0 if it is no more. */
+  async #ageOf(lease: number): Promise<number> {
+    if (lease === 0) return 0
+    const { line, timeoutMs } = this.#setup
+    const { data } = await line.call(calls.timeToLive, leaseRequest(lease), timeoutMs)
+    const { seconds, grantedSeconds } = readLease(data)
+    // What is left was rounded down.
+    return seconds <= 0 ? 0 : Math.max(0, grantedSeconds - seconds - 1) * 1000
+  }
+
+  /** Makes the key, unless somebody else was quicker. */
+  async #begin(): Promise<void> {
+    const { line, keyspace, timeoutMs } = this.#setup
+    const lease = randomBytes(6).readUIntBE(0, 6) + 1
+    await line.call(calls.grant, grantRequest(lease, leaseSeconds), timeoutMs)
+    const transaction = { compare: [unchangedSince(keyspace.since, 0)], success: [put(keyspace.since, '', lease)] }
+    await line.call(calls.txn, txnRequest(transaction), timeoutMs)
+  }
+}

@@ -1,0 +1,62 @@
+import type { Fields } from './client.ts'
+import { writeConcern } from './concerns.ts'
+import { isDuplicate } from './faults.ts'
+import type { Expression } from './quick.ts'
+import type { Store } from './store.ts'
+
+/** No name of a lock, which is text: the document says since when the collection has been kept. */
+const birthId = { kept: 'since' } as const
+
+interface Birth {
+  readonly since?: Date | undefined
+  /** The collection it was written into, by its UUID: what is restored from a dump goes into another. */
+  readonly collection?: string | undefined
+}
+
+/**
+ * For how long the server has kept what it answered, by its own clock: since the collection was made, and since the process of
+ * the primary started, which may have been for an older copy of its files.
+ */
+export async function dataAgeMs(store: Store, clock: Expression, timeoutMs: number): Promise<number> {
+  const [{ birth, now }, collection, startedAt] = await Promise.all([
+    readBirth(store, clock, timeoutMs),
+    store.collectionUuid(timeoutMs),
+    store.startedAt(timeoutMs),
+  ])
+  const since = Number(birth?.since ?? Number.NaN)
+  if (birth?.collection === collection && since <= now) return Math.max(0, now - Math.max(since, startedAt ?? 0))
+  await begin(store, clock, collection, timeoutMs)
+  return 0
+}
+
+async function readBirth(
+  store: Store,
+  clock: Expression,
+  timeoutMs: number,
+): Promise<{ readonly birth: Birth | undefined; readonly now: number }> {
+  const pipeline = [
+    { $match: { _id: birthId } },
+    { $facet: { births: [{ $match: {} }] } },
+    { $set: { now: { $toLong: clock } } },
+  ]
+  const [page] = (await store.read(pipeline, timeoutMs)) as { births: Birth[]; now: unknown }[]
+  return { birth: page?.births[0], now: Number(page?.now) }
+}
+
+/** Writes that the data is young, unless somebody else has just done so. */
+async function begin(
+  store: Store,
+  clock: Expression,
+  collection: string | undefined,
+  timeoutMs: number,
+): Promise<void> {
+  const uuid = { $literal: collection ?? '' }
+  const isOurs = { $and: [{ $eq: ['$collection', uuid] }, { $lte: ['$since', clock] }, { $gt: ['$since', null] }] }
+  const update = [{ $set: { since: { $cond: [isOurs, '$since', clock] }, collection: uuid } }]
+  const filter: Fields = { _id: birthId }
+  try {
+    await store.collection.updateOne(filter, update, { upsert: true, writeConcern, timeoutMS: timeoutMs })
+  } catch (error) {
+    if (!isDuplicate(error)) throw error
+  }
+}

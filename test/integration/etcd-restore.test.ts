@@ -1,0 +1,62 @@
+import { afterAll, describe, expect, test } from 'vitest'
+import type { LockDriver } from '../../src/core/driver.ts'
+import { etcd } from '../../src/drivers/etcd.ts'
+import { claim, claimOf, release } from '../support/claims.ts'
+import { EtcdServer } from '../support/etcd-server.ts'
+import { eventually } from '../support/eventually.ts'
+import { opened } from '../support/opened.ts'
+
+const server = await EtcdServer.start()
+afterAll(() => server.stop())
+
+/** Takes the lock and lets it go, as soon as etcd answers; resolves to the fence. */
+function fenceAfterTurn(driver: LockDriver): Promise<number> {
+  return eventually(async () => {
+    const wanted = claimOf('orders/42', { ttlMs: 5000 })
+    const standing = await claim(driver, wanted).catch(() => undefined)
+    await release(driver, wanted).catch(() => undefined)
+    return standing?.state === 'held' && standing.fence
+  }, 'a turn')
+}
+
+describe('a snapshot that is restored', () => {
+  test('brings back no fence, whether the driver was open or not', async () => {
+    const before = await opened(etcd(server.url, { prefix: 'fences/' }))
+    const fences = [await fenceAfterTurn(before), await fenceAfterTurn(before)]
+    const snapshot = await server.saveSnapshot()
+    for (let turn = 0; turn < 5; turn += 1) fences.push(await fenceAfterTurn(before))
+    await server.restore(snapshot)
+    fences.push(
+      await fenceAfterTurn(before),
+      await fenceAfterTurn(await opened(etcd(server.url, { prefix: 'fences/' }))),
+    )
+    expect(fences).toEqual([...new Set(fences)].toSorted((one, other) => one - other))
+  })
+
+  test('makes the data young, and so does a restart', async () => {
+    const driver = await opened(etcd(server.url, { prefix: 'age/' }))
+    const age = async (): Promise<number> => (await driver.dataAgeMs?.()) ?? Infinity
+    expect(await age()).toBe(0)
+    await eventually(async () => (await age()) >= 2000, 'an age of two seconds')
+    const snapshot = await server.saveSnapshot()
+    for (const begin of [() => server.restore(snapshot), () => server.kill().then(() => server.start())]) {
+      const startedAt = performance.now()
+      await begin()
+      expect(await eventually(() => age().then(String, () => undefined), 'an answer')).satisfies(
+        (said: string) => Number(said) < performance.now() - startedAt,
+      )
+      await eventually(async () => (await age()) >= 2000, 'an age of two seconds')
+    }
+  })
+})
+
+test('the data is young once the prefix was removed, though the driver is open', async () => {
+  const driver = await opened(etcd(server.url, { prefix: 'removed/' }))
+  await driver.dataAgeMs?.()
+  await eventually(async () => ((await driver.dataAgeMs?.()) ?? 0) >= 2000, 'an age of two seconds')
+  const other = await opened(etcd(server.url, { prefix: 'removed/' }))
+  expect(await other.dataAgeMs?.()).toBeGreaterThanOrEqual(1000)
+  await server.control('del', '--prefix', 'removed/')
+  expect(await driver.dataAgeMs?.()).toBe(0)
+  await eventually(async () => ((await driver.dataAgeMs?.()) ?? 0) >= 1000, 'an age of a second')
+})
