@@ -206,6 +206,7 @@ class RedisDriver implements LockDriver {
       const standings = solo ? [decodeSolo(text, requests[0] as Request)] : decodeReply(text, requests)
       this.#waiting.note(requests, standings)
       for (const message of news) this.#hear(message)
+      if (!solo && standings.some((standing) => isUnknown(standing) && isReadOnly(standing.error))) link.renew()
       return standings
     } catch (error) {
       return this.#failed(link, requests, error)
