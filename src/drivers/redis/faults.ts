@@ -67,8 +67,8 @@ export function overdue(milliseconds: number): LeaseholdError {
 class Overdue extends LeaseholdError {}
 
 /** Settles as `reply` does, or rejects as overdue. */
-export function unlessOverdue(reply: Promise<unknown>, withinMs: number | undefined): Promise<unknown> {
-  return withinMs === undefined ? reply : inTime(withinMs, reply, overdue)
+export function unlessOverdue<Reply>(reply: Promise<Reply>, withinMs: number): Promise<Reply> {
+  return inTime(withinMs, reply, overdue)
 }
 
 /** Whether the server does not know a script, and so has not carried out anything. */
