@@ -18,6 +18,7 @@ import { timerMs } from '../core/time/duration.ts'
 import { patienceFor } from '../core/time/patience.ts'
 import { parseAddress } from './redis/address.ts'
 import { callsOf, isOneCall, type Call } from './redis/calls.ts'
+import { readDataAge } from './redis/data-age.ts'
 import { decodeNews, decodeReply, decodeSolo, openReply } from './redis/decoding.ts'
 import { dial } from './redis/dial.ts'
 import { encodeBatch, encodeSolo, type Sender } from './redis/encoding.ts'
@@ -30,7 +31,6 @@ import type { Link } from './redis/link.ts'
 import { listPage } from './redis/listing.ts'
 import { NodeRedisClusterLink, NodeRedisLink, type NodeRedisClient, type NodeRedisCluster } from './redis/node-redis.ts'
 import { scriptsFor } from './redis/script.ts'
-import { Uptime } from './redis/uptime.ts'
 import { WaitingClaims } from '../core/waiting-claims.ts'
 
 export type { IoredisClient } from './redis/ioredis.ts'
@@ -82,9 +82,14 @@ class RedisDriver implements LockDriver {
   readonly #listeners = new Listeners()
   readonly #opening = new Opening(() => this.#connect())
   readonly #waiting = new WaitingClaims()
-  readonly #uptime = new Uptime()
   readonly #halfMoved = new HalfMoved()
   #link: Link | undefined
+  /** The link that is being opened. */
+  #dialled: Link | undefined
+  /** Whether somebody wants to know how old the data is: then each call of claims is followed by that question. */
+  #asksAge = false
+  /** The answer to the question that followed the last call. */
+  #dataAge: Promise<number> | undefined
   #closed = false
 
   constructor(options: RedisOptions) {
@@ -114,9 +119,9 @@ class RedisDriver implements LockDriver {
     const link = await this.#connected()
     const { keyspace, clock } = this.#sender
     // Each step in time, not the page: a walk takes as long as there are keys of any kind.
-    const step = <Result>(work: Promise<Result>): Promise<Result> => inTime(this.#commandTimeoutMs, work, overdue)
+    const stepMs = this.#commandTimeoutMs
     try {
-      return await listPage({ link, keyspace, clock, step }, query)
+      return await listPage({ link, keyspace, clock, stepMs }, query)
     } catch (error) {
       throw faultOf(error)
     }
@@ -128,8 +133,11 @@ class RedisDriver implements LockDriver {
 
   async dataAgeMs(): Promise<number> {
     const link = await this.#connected()
+    this.#asksAge = true
+    const asked = this.#dataAge
+    this.#dataAge = undefined
     try {
-      return await inTime(this.#commandTimeoutMs, this.#uptime.read(link), overdue)
+      return await (asked ?? readDataAge(link, this.#sender.keyspace, this.#commandTimeoutMs))
     } catch (error) {
       throw faultOf(error)
     }
@@ -141,6 +149,7 @@ class RedisDriver implements LockDriver {
     this.#waiting.clear()
     const link = this.#link
     this.#link = undefined
+    await this.#dialled?.close()
     await link?.close()
     // Whoever was opening meanwhile finds the driver closed, and lets go of what it opened.
     await this.#opening.settled()
@@ -157,25 +166,30 @@ class RedisDriver implements LockDriver {
   async #connect(): Promise<Link> {
     const { client, url } = this.#options
     const link = client === undefined ? await dial(parseAddress(url ?? 'redis://127.0.0.1')) : linkOver(client)
+    this.#dialled = link
     try {
       await inTime(this.#commandTimeoutMs, this.#prepare(link), overdue)
       this.#refuseIfClosed()
     } catch (error) {
       await link.close()
+      this.#refuseIfClosed()
       throw faultOf(error)
+    } finally {
+      this.#dialled = undefined
     }
     this.#link = link
     return link
   }
 
   async #prepare(link: Link): Promise<void> {
-    await link.open()
-    await link.subscribe(this.#sender.channel, {
-      heard: (message) => this.#hear(message),
-      missed: () => {
-        for (const [id, key] of this.#waiting) this.#listeners.tell(key, id, 'ask')
-      },
-    })
+    const withinMs = this.#commandTimeoutMs
+    this.#refuseIfClosed()
+    await link.open(withinMs)
+    const heard = (message: string): void => this.#hear(message)
+    const missed = (): void => {
+      for (const [id, key] of this.#waiting) this.#listeners.tell(key, id, 'ask')
+    }
+    await link.subscribe(this.#sender.channel, { heard, missed }, withinMs)
   }
 
   // ---- requests
@@ -200,10 +214,23 @@ class RedisDriver implements LockDriver {
     const timeoutMs = patienceFor(requests, this.#commandTimeoutMs)
     const answered = (reply: unknown): Answers => this.#answers(link, requests, reply, solo !== undefined)
     const failed = (error: unknown): Answers => this.#failed(link, requests, error)
-    return link.call('EVALSHA', args, keys[0], timeoutMs).then(answered, (error: unknown) => {
+    const called = link.call('EVALSHA', args, keys[0], timeoutMs).then(answered, (error: unknown) => {
       if (!isUnknownScript(error)) return failed(error)
+      // Asked too early: nothing has been carried out yet.
+      this.#dataAge = undefined
       return link.call('EVAL', args.with(0, script.text), keys[0], timeoutMs).then(answered, failed)
     })
+    if (this.#asksAge) this.#askAge(link, requests)
+    return called
+  }
+
+  /** Asks for the age of the data right behind a call, over the same connection: the answer is no older than the call's. */
+  #askAge(link: Link, requests: readonly Request[]): void {
+    this.#dataAge = undefined
+    if (link.cluster || requests.every(({ op }) => op !== 'claim')) return
+    this.#dataAge = readDataAge(link, this.#sender.keyspace, this.#commandTimeoutMs)
+    // Whoever asks hears of it.
+    this.#dataAge.catch(() => {})
   }
 
   #answers(link: Link, requests: readonly Request[], reply: unknown, solo: boolean): Answers {
@@ -212,6 +239,7 @@ class RedisDriver implements LockDriver {
       const standings = solo ? [decodeSolo(text, requests[0] as Request)] : decodeReply(text, requests)
       this.#waiting.note(requests, standings)
       for (const message of news) this.#hear(message)
+      if (!solo && standings.some((standing) => isUnknown(standing) && isReadOnly(standing.error))) link.renew()
       return standings
     } catch (error) {
       return this.#failed(link, requests, error)

@@ -356,7 +356,7 @@ describe('a Redis that refuses', () => {
     const ahead = String((Date.now() + 3_600_000) * 1000)
     await server.cli('SET', `${tag}fence`, ahead)
     await server.cli('RPUSH', `${tag}k:${key}`, 'somebody else’s')
-    expect(await claim(driver, 'alone')).toMatchObject({ state: 'unknown', error: { reason: 'script' } })
+    expect(await claim(driver, 'alone')).toMatchObject({ state: 'unknown', error: { reason: 'foreign' } })
     expect(await server.cli('GET', `${tag}fence`)).toBe(ahead)
     const both = ['one', 'two'].map((id) => ({ op: 'claim' as const, claim: claimOf(id) }))
     expect(await driver.send(both)).toMatchObject([{ state: 'unknown' }, { state: 'unknown' }])

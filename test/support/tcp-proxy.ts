@@ -31,6 +31,7 @@ export class TcpProxy {
   #paused = false
   #refusing = false
   #cutAfterRequest: ((cut: void) => void) | undefined
+  #repliesToPass = Infinity
 
   private constructor(port: number, target: ProxyTarget) {
     this.port = port
@@ -61,6 +62,14 @@ export class TcpProxy {
     return new Promise((resolve) => {
       this.#cutAfterRequest = resolve
     })
+  }
+
+  /**
+   * Lets so many more replies through, counted over all connections. Throws away the one after them, and whatever else
+   * comes by its connection; other connections pass on all they get.
+   */
+  loseReplyAfter(replies: number): void {
+    this.#repliesToPass = replies
   }
 
   /** Half-open: connections stay, new ones are accepted, nothing is passed on in either direction. */
@@ -120,6 +129,7 @@ export class TcpProxy {
   #forward(link: Link): void {
     const { client, target } = link
     let doomed: ((cut: void) => void) | undefined
+    let muted = false
     client.on('data', (data) => {
       doomed ??= this.#cutAfterRequest
       this.#cutAfterRequest = undefined
@@ -131,7 +141,9 @@ export class TcpProxy {
         doomed()
         return
       }
-      if (this.dropReplies) this.droppedBytes += data.length
+      muted ||= this.#repliesToPass === 0
+      this.#repliesToPass = muted && this.#repliesToPass === 0 ? Infinity : this.#repliesToPass - 1
+      if (this.dropReplies || muted) this.droppedBytes += data.length
       else this.#pass(data, client)
     })
   }

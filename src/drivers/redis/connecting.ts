@@ -1,3 +1,4 @@
+import { unlessOverdue } from './faults.ts'
 import type { Listener } from './link.ts'
 
 /** What tells how connecting goes on: a client of either library. */
@@ -8,9 +9,14 @@ interface Connecting {
 
 /**
  * Resolves once the client is ready; rejects with the first thing that keeps it from that, which clients tell only
- * through events while they go on trying. `start` may be answered too, or never.
+ * through events while they go on trying, or once that takes longer than `withinMs`. `start` may be answered too, or
+ * never.
  */
-export async function connecting(client: Connecting, start: () => Promise<unknown> | undefined): Promise<void> {
+export async function connecting(
+  client: Connecting,
+  start: () => Promise<unknown> | undefined,
+  withinMs: number,
+): Promise<void> {
   let stop: () => void = () => {}
   const told = new Promise<void>((resolve, reject) => {
     const onReady = (): void => resolve()
@@ -24,7 +30,7 @@ export async function connecting(client: Connecting, start: () => Promise<unknow
   })
   const started = start()
   try {
-    await (started === undefined ? told : Promise.race([started, told]))
+    await unlessOverdue(started === undefined ? told : Promise.race([started, told]), withinMs)
   } finally {
     stop()
     // What comes after the first word on it is of no interest.

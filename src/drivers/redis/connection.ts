@@ -2,10 +2,9 @@ import { connect as connectSocket, isIP, type Socket } from 'node:net'
 import { connect as connectTls } from 'node:tls'
 import type { Address } from './address.ts'
 import { isAscii } from './ascii.ts'
-import { overdue } from './faults.ts'
+import { overdue, unsent } from './faults.ts'
 import { Push, ReplyError, ReplyReader } from './replies.ts'
 
-const connectTimeoutMs = 5000
 const keepAliveMs = 10_000
 const readBytes = 65_536
 
@@ -28,46 +27,45 @@ export interface ConnectionEvents {
 
 /** One connection to one server. Commands are written as they come and answered in order; nothing is sent twice. */
 export class Connection {
+  readonly #address: Address
   readonly #events: ConnectionEvents
   readonly #socket: Socket
   readonly #callers: Caller[] = []
   readonly #reader = new ReplyReader((reply) => this.#hear(reply))
   #error: Error | undefined
+  #ended = false
   /** Looks for overdue replies. One that comes in time does not stop it: it then finds nothing. */
   #watch: NodeJS.Timeout | undefined
   #watchAt = Infinity
 
-  private constructor(address: Address, events: ConnectionEvents) {
+  /** Begins to connect. {@link signIn} tells how that went. */
+  constructor(address: Address, events: ConnectionEvents) {
+    this.#address = address
     this.#events = events
     this.#socket = socketTo(address, (piece) => this.#reader.read(piece))
     this.#socket.on('error', (error) => (this.#error = error))
     this.#socket.on('close', () => this.#end(this.#error ?? new Error('Connection is closed.')))
   }
 
-  /** Connects and signs in. Rejects with what kept it from that. */
-  static async open(address: Address, events: ConnectionEvents): Promise<Connection> {
-    const connection = new Connection(address, events)
-    const late = new Error(`connect ETIMEDOUT: no answer for ${connectTimeoutMs} ms`)
-    const timer = setTimeout(() => connection.#socket.destroy(late), connectTimeoutMs)
-    try {
-      // Written as soon as there is a connection.
-      await connection.#signIn(address)
-      return connection
-    } catch (error) {
-      connection.close()
-      throw error
-    } finally {
-      clearTimeout(timer)
-    }
+  /** Resolves once it is connected and signed in. Rejects with what kept it from that, in bounded time. */
+  async signIn(withinMs: number): Promise<void> {
+    const { username = 'default', password, db } = this.#address
+    const login = password === undefined ? [] : ['AUTH', username, password]
+    // Written as soon as there is a connection.
+    const greeted = this.call('HELLO', ['3', ...login], withinMs)
+    const selected = db === 0 ? undefined : this.call('SELECT', [String(db)], withinMs)
+    const [greeting] = await Promise.all([greeted, selected])
+    if (!Array.isArray(greeting)) throw new Error('What answers there is no Redis server.')
   }
 
   /**
    * Sends a command. Rejects with what Redis complains about, or if the connection is lost before it has answered: an
    * overdue reply has it closed.
    */
-  call(command: string, args: readonly string[], withinMs = Infinity): Promise<unknown> {
+  call(command: string, args: readonly string[], withinMs: number): Promise<unknown> {
+    if (this.#ended) return Promise.reject(unsent())
     return new Promise((resolve, reject) => {
-      const until = withinMs === Infinity ? Infinity : performance.now() + withinMs
+      const until = performance.now() + withinMs
       this.#callers.push({ resolve, reject, withinMs, until })
       if (until < this.#watchAt) this.#watchUntil(until)
       const text = encoded(command, args, charactersOf)
@@ -77,18 +75,16 @@ export class Connection {
     })
   }
 
+  /** Whether the connection is gone. */
+  get ended(): boolean {
+    return this.#ended
+  }
+
   /** Hangs up. Whoever has no answer yet will not get one. */
   close(): void {
     // Now, not when the socket says that it has closed.
     clearTimeout(this.#watch)
     this.#socket.destroy()
-  }
-
-  async #signIn({ username = 'default', password, db }: Address): Promise<void> {
-    const login = password === undefined ? [] : ['AUTH', username, password]
-    const greeted = this.call('HELLO', ['3', ...login])
-    const [greeting] = await Promise.all([greeted, db === 0 ? undefined : this.call('SELECT', [String(db)])])
-    if (!Array.isArray(greeting)) throw new Error('What answers there is no Redis server.')
   }
 
   #hear(reply: unknown): void {
@@ -118,6 +114,7 @@ export class Connection {
   }
 
   #end(error: Error): void {
+    this.#ended = true
     clearTimeout(this.#watch)
     for (const { reject } of this.#callers.splice(0)) reject(error)
     this.#events.closed()

@@ -2,6 +2,8 @@
 import type { AbsentReason, Request, Standing, Succession } from '../../core/driver.ts'
 import { LeaseholdError } from '../../core/errors.ts'
 import { wholeRunner } from '../../core/short-runner.ts'
+import { faultOf } from './faults.ts'
+import { ReplyError } from './replies.ts'
 
 /** What a script returned: the answers and, if there is any, the news for other claims of this very client. */
 export function openReply(reply: unknown): { readonly text: unknown; readonly news: readonly string[] } {
@@ -134,6 +136,8 @@ function decodeLine(line: string): Standing {
     }
     case 'x':
       return { state: 'unknown', error: foreign() }
+    case 'e':
+      return { state: 'unknown', error: faultOf(new ReplyError(line.slice(2))) }
     default:
       throw malformed(line)
   }
@@ -141,7 +145,7 @@ function decodeLine(line: string): Standing {
 
 /** The error of a record this version does not understand. */
 export function foreign(): LeaseholdError {
-  const what = 'The record of this key was written by another version of Leasehold. Use the same everywhere.'
+  const what = 'The record of this key cannot be read: another version of Leasehold, or another program, wrote it.'
   return new LeaseholdError('UNAVAILABLE', what, { reason: 'foreign' })
 }
 

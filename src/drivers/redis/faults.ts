@@ -18,6 +18,11 @@ const replies: readonly (readonly [begins: RegExp, reason: string, advice: strin
     'The cluster is being rearranged; try again.',
   ],
   [/^(ERR )?syntax error/, 'configuration', 'Use Redis 6.2 or newer, or Valkey.'],
+  [
+    /^WRONGTYPE/,
+    'foreign',
+    'Another program has written to a name of this store. Delete it, or use a prefix of your own.',
+  ],
   [/LEASEHOLD fence/, 'fence', "A fence has grown beyond 2^53. Check Redis' clock."],
 ]
 
@@ -33,9 +38,12 @@ export function faultOf(error: unknown): LeaseholdError {
   return unavailable(`Redis cannot be reached: ${message}.`, 'network', error)
 }
 
-/** What Redis said. Redis 6.2 puts before an error in a script where in the script that was. */
+/** Redis 6.2 puts before an error in a script where in the script that was. */
+const positionInScript = /^(?:ERR Error running script \(call to \w+\): )?(?:@?user_script: ?\d+: )*-?/
+
+/** What Redis said. */
 function replyOf(error: unknown): string {
-  return messageOf(sourceOf(error)).replace(/^ERR Error running script \(call to \w+\): (@?user_script: ?\d+: )*-?/, '')
+  return messageOf(sourceOf(error)).replace(positionInScript, '')
 }
 
 /** ioredis says of a cluster only that it failed, and beside that how its last node did. */
@@ -59,8 +67,8 @@ export function overdue(milliseconds: number): LeaseholdError {
 class Overdue extends LeaseholdError {}
 
 /** Settles as `reply` does, or rejects as overdue. */
-export function unlessOverdue(reply: Promise<unknown>, withinMs: number | undefined): Promise<unknown> {
-  return withinMs === undefined ? reply : inTime(withinMs, reply, overdue)
+export function unlessOverdue<Reply>(reply: Promise<Reply>, withinMs: number): Promise<Reply> {
+  return inTime(withinMs, reply, overdue)
 }
 
 /** Whether the server does not know a script, and so has not carried out anything. */
@@ -70,7 +78,7 @@ export function isUnknownScript(error: unknown): boolean {
 
 /** Whether the server has become a replica: after a failover its address may lead to the new primary. */
 export function isReadOnly(error: unknown): boolean {
-  return replyOf(error).startsWith('READONLY')
+  return error instanceof LeaseholdError ? error.reason === 'read-only' : replyOf(error).startsWith('READONLY')
 }
 
 export function isOverdue(error: unknown): boolean {
@@ -96,7 +104,7 @@ export function isUnsent(error: unknown): boolean {
 }
 
 function isScriptFault(message: string): boolean {
-  return message.startsWith('ERR') || message.startsWith('WRONGTYPE')
+  return message.startsWith('ERR') || message.includes('user_script')
 }
 
 function unavailable(message: string, reason: string, cause: unknown): LeaseholdError {

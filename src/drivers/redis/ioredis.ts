@@ -26,7 +26,6 @@ export class IoredisLink implements Link {
   readonly newsInReplies = false
   readonly #client: IoredisClient
   readonly #owned: boolean
-  #interruptions = 0
   #subscriber: IoredisClient | undefined
   #channel: string | undefined
   #unlisten: (() => void) | undefined
@@ -38,38 +37,45 @@ export class IoredisLink implements Link {
     this.#client = client
     this.#owned = owned
     this.cluster = client.isCluster === true
-    client.on('close', this.#noteClose)
   }
 
-  get interruptions(): number | undefined {
-    return this.cluster ? undefined : this.#interruptions
+  async open(withinMs: number): Promise<void> {
+    await connected(this.#client, withinMs)
   }
 
-  async open(): Promise<void> {
-    await connected(this.#client)
-  }
-
-  call(command: string, args: readonly string[], _key?: string, withinMs?: number): Promise<unknown> {
+  call(command: string, args: readonly string[], _key: string | undefined, withinMs: number): Promise<unknown> {
     return unlessOverdue(this.#client.call(command, args as string[]), withinMs)
   }
 
-  async subscribe(channel: string, { heard, missed }: Subscription): Promise<void> {
+  async subscribe(channel: string, { heard, missed }: Subscription, withinMs: number): Promise<void> {
     // A Cluster keeps a connection for subscriptions itself.
     const subscriber = this.cluster ? this.#client : this.#client.duplicate(subscriberOptions)
     const onMessage = (from: string, message: string): void => {
       if (from === channel) heard(message)
     }
     let interruptions = 0
+    let watch: NodeJS.Timeout | undefined
+    const subscribed = (): void => clearTimeout(watch)
+    // Until it is subscribed: ioredis itself waits without end for a reply that was lost. A Cluster's connection is not
+    // ours to close.
+    const onConnect = (): void => {
+      clearTimeout(watch)
+      if (!this.cluster) watch = setTimeout(() => subscriber.disconnect(true), withinMs)
+    }
     const onReady = (): void => {
       if (interruptions === 0) return
       // By hand: what ioredis itself sends again it does not look after when that fails too.
-      const again = this.cluster ? Promise.resolve() : subscriber.subscribe(channel)
+      const again = this.cluster ? Promise.resolve() : subscriber.subscribe(channel).then(subscribed)
       void again.then(missed, ignore)
     }
-    const onClose = (): void => void (interruptions += 1)
-    const listeners = { message: onMessage, ready: onReady, close: onClose, error: ignore }
+    const onClose = (): void => {
+      clearTimeout(watch)
+      interruptions += 1
+    }
+    const listeners = { message: onMessage, connect: onConnect, ready: onReady, close: onClose, error: ignore }
     for (const [event, listener] of Object.entries(listeners)) subscriber.on(event, listener)
     this.#unlisten = () => {
+      clearTimeout(watch)
       for (const [event, listener] of Object.entries(listeners)) {
         // A connection that ends may still complain.
         if (listener !== ignore) subscriber.off(event, listener)
@@ -77,17 +83,18 @@ export class IoredisLink implements Link {
     }
     this.#subscriber = subscriber
     this.#channel = channel
-    if (!this.cluster) await connected(subscriber)
-    await subscriber.subscribe(channel)
+    if (!this.cluster) await connected(subscriber, withinMs)
+    await unlessOverdue(subscriber.subscribe(channel), withinMs)
+    subscribed()
   }
 
   async shelves(): Promise<readonly Shelf[]> {
     if (this.#client.nodes === undefined || !this.cluster) {
-      return [{ name: '', call: (command, args) => this.#client.call(command, args as string[]) }]
+      return [{ name: '', call: (command, args, withinMs) => this.call(command, args, undefined, withinMs) }]
     }
     return this.#client.nodes('master').map((node) => ({
       name: nameOf(node),
-      call: (command, args) => node.call(command, args as string[]),
+      call: (command, args, withinMs) => unlessOverdue(node.call(command, args as string[]), withinMs),
     }))
   }
 
@@ -96,15 +103,12 @@ export class IoredisLink implements Link {
 
   async close(): Promise<void> {
     this.#unlisten?.()
-    this.#client.off('close', this.#noteClose)
     const subscriber = this.#subscriber
     if (this.#owned) this.#client.disconnect()
     if (subscriber === undefined) return
     if (!this.cluster) subscriber.disconnect()
     else if (!this.#owned && this.#channel !== undefined) await subscriber.unsubscribe(this.#channel).catch(ignore)
   }
-
-  readonly #noteClose = (): void => void (this.#interruptions += 1)
 }
 
 /** A subscriber waits for its connection however long that takes: what it misses is asked for afterwards. */
@@ -114,13 +118,15 @@ const subscriberOptions = {
   enableOfflineQueue: true,
   maxRetriesPerRequest: null,
   retryStrategy: reconnectAfterMs,
+  // A connection that is silent does not even answer its end.
+  disconnectTimeout: 10,
 }
 
 /** Resolves once the client can be used; rejects with what kept it from that. */
-async function connected(client: IoredisClient): Promise<void> {
+async function connected(client: IoredisClient, withinMs: number): Promise<void> {
   if (client.status === 'ready') return
   const starts = client.status === 'wait' || client.status === 'end'
-  await connecting(client, () => (starts ? client.connect() : undefined))
+  await connecting(client, () => (starts ? client.connect() : undefined), withinMs)
 }
 
 function nameOf(node: IoredisClient): string {

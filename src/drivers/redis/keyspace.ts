@@ -7,7 +7,8 @@ import { hashTagNumberOf, hashTags } from './hash-tags.ts'
  * - `{T}k:K` string: the key's record, its holders and its last unclean end
  * - `{T}q:K` sorted set: the ids of those who wait, by rank
  * - `{T}w:K` hash: their records, by id
- * - `{T}fence` string: the last fence of all keys with this tag; the only names that stay
+ * - `{T}fence` string: the last fence of all keys with this tag
+ * - `{T}birth` string: since when they have been kept, once somebody has asked; these two are the only names that stay
  *
  * and the channels `news:CLIENT`, one a client.
  */
@@ -44,6 +45,11 @@ export class Keyspace {
   /** The fence counter of a hash tag. */
   fenceOf(tag: number): string {
     return this.#fences[tag] as string
+  }
+
+  /** Where it stands since when the data of a hash tag has been kept. */
+  birthOf(tag: number): string {
+    return `${this.prefix}{${hashTags[tag]}}birth`
   }
 
   channel(client: string): string {

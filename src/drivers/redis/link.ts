@@ -7,8 +7,8 @@ export type Listener = (channel: string, message: string) => void
 export interface Shelf {
   /** Tells servers apart, for as long as they stay. */
   readonly name: string
-  /** A command to this very server. */
-  call(command: string, args: readonly string[]): Promise<unknown>
+  /** A command to this very server. Rejects as overdue if that takes longer than `withinMs`. */
+  call(command: string, args: readonly string[], withinMs: number): Promise<unknown>
 }
 
 export interface Subscription {
@@ -19,18 +19,19 @@ export interface Subscription {
 }
 
 export interface Link {
-  /** How often the connection has been lost; undefined where there are several. */
-  readonly interruptions: number | undefined
   /** A cluster: a call must keep to one hash slot. */
   readonly cluster: boolean
   /** Whether replies and news come by one connection: then a lost reply counts as missed news, and may carry some. */
   readonly newsInReplies: boolean
-  /** Connects, unless connected. Rejects if the server refuses. */
-  open(): Promise<void>
+  /** Connects, unless connected. Rejects if the server refuses, or takes longer than `withinMs`. */
+  open(withinMs: number): Promise<void>
   /** Sends one command. On a cluster `key` says where. Rejects as overdue if that takes longer than `withinMs`. */
-  call(command: string, args: readonly string[], key?: string, withinMs?: number): Promise<unknown>
-  /** Subscribes, and again whenever the connection for that is lost. */
-  subscribe(channel: string, subscription: Subscription): Promise<void>
+  call(command: string, args: readonly string[], key: string | undefined, withinMs: number): Promise<unknown>
+  /**
+   * Subscribes, and again whenever the connection for that is lost. A connection over which that takes longer than
+   * `withinMs` is given up, and another one dialled.
+   */
+  subscribe(channel: string, subscription: Subscription, withinMs: number): Promise<void>
   /** Every server that holds keys. */
   shelves(): Promise<readonly Shelf[]>
   /** The server is not what it was: dials again, if the connection is the driver's own. */

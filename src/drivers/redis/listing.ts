@@ -26,14 +26,15 @@ export interface Lister {
   readonly link: Link
   readonly keyspace: Keyspace
   readonly clock: (() => number) | undefined
-  /** Sees to it that what was asked is answered in bounded time. */
-  readonly step: <Result>(work: Promise<Result>) => Promise<Result>
+  /** The longest that one question to a server may take. */
+  readonly stepMs: number
 }
 
 export async function listPage(lister: Lister, query: ListQuery): Promise<KeyPage> {
   if (query.key !== undefined) {
     const { now, keys } = await read(lister, [lister.keyspace.record(query.key)])
-    return { now, keys: keys.filter(({ claims }) => claims.length > 0) }
+    if (keys.some(({ unreadable }) => unreadable)) throw foreign()
+    return { now, keys: shown(keys) }
   }
   const limit = pageLimit(query)
   const walk = await Walk.begin(lister, query)
@@ -45,7 +46,8 @@ export async function listPage(lister: Lister, query: ListQuery): Promise<KeyPag
     if (names.length === 0) return { now: now ?? (await read(lister, [])).now, keys: page }
     const batch = await read(lister, names)
     now = batch.now
-    page.push(...batch.keys.filter(({ claims }) => claims.length > 0))
+    // A record that cannot be read must not hide all the others.
+    page.push(...shown(batch.keys))
   }
   const beyond = page.pop() as ListedKey
   return { now: now as number, keys: page, next: walk.bookmark(lister.keyspace.record(beyond.key)) }
@@ -56,22 +58,22 @@ class Walk {
   readonly #shelves: readonly Shelf[]
   readonly #keyspace: Keyspace
   readonly #prefix: string
-  readonly #step: Lister['step']
+  readonly #stepMs: number
   #at = 0
   #cursor = '0'
   /** This server's keys have been seen to the end. */
   #done = false
   #found: string[] = []
 
-  private constructor(shelves: readonly Shelf[], { keyspace, step }: Lister, prefix: string) {
+  private constructor(shelves: readonly Shelf[], { keyspace, stepMs }: Lister, prefix: string) {
     this.#shelves = shelves
     this.#keyspace = keyspace
     this.#prefix = prefix
-    this.#step = step
+    this.#stepMs = stepMs
   }
 
   static async begin(lister: Lister, query: ListQuery): Promise<Walk> {
-    const shelves = await lister.step(lister.link.shelves())
+    const shelves = await lister.link.shelves()
     const inOrder = shelves.toSorted((one, other) => (one.name < other.name ? -1 : 1))
     const walk = new Walk(inOrder, lister, query.prefix ?? '')
     if (query.after !== undefined) walk.#resume(query.after)
@@ -114,7 +116,7 @@ class Walk {
 
   async #look(shelf: Shelf, size: number): Promise<readonly [cursor: string, names: readonly string[]]> {
     const args = [this.#cursor, 'MATCH', this.#keyspace.pattern(this.#prefix), 'COUNT', String(size)]
-    const [cursor, names] = (await this.#step(shelf.call('SCAN', args))) as [string, string[]]
+    const [cursor, names] = (await shelf.call('SCAN', args, this.#stepMs)) as [string, string[]]
     // Within one step SCAN may name a key twice.
     return [cursor, [...new Set(names)]]
   }
@@ -144,7 +146,15 @@ function parseBookmark(after: string): Bookmark {
 
 interface KeysRead {
   readonly now: number
-  readonly keys: readonly ListedKey[]
+  readonly keys: readonly KeyRead[]
+}
+
+interface KeyRead extends ListedKey {
+  readonly unreadable: boolean
+}
+
+function shown(keys: readonly KeyRead[]): readonly ListedKey[] {
+  return keys.filter(({ claims }) => claims.length > 0).map(({ key, claims }) => ({ key, claims }))
 }
 
 /** The keys with these records, in one call; on a cluster one a hash tag. */
@@ -152,13 +162,13 @@ async function read(lister: Lister, names: readonly string[]): Promise<KeysRead>
   const { link, keyspace } = lister
   const groups = link.cluster && names.length > 0 ? byHashTag(names, keyspace) : [names]
   let now = 0
-  const found = new Map<string, ListedKey>()
+  const found = new Map<string, KeyRead>()
   for (const group of groups) {
     const part = await readGroup(lister, group)
     now = part.now
-    for (const [index, name] of group.entries()) found.set(name, part.keys[index] as ListedKey)
+    for (const [index, name] of group.entries()) found.set(name, part.keys[index] as KeyRead)
   }
-  return { now, keys: names.map((name) => found.get(name) as ListedKey) }
+  return { now, keys: names.map((name) => found.get(name) as KeyRead) }
 }
 
 /** Keys of one hash tag. Those that a cluster is moving from one node to another are read one by one. */
@@ -172,13 +182,14 @@ async function readGroup(lister: Lister, names: readonly string[]): Promise<Keys
   }
 }
 
-async function readCall({ link, keyspace, clock, step }: Lister, names: readonly string[]): Promise<KeysRead> {
+async function readCall({ link, keyspace, clock, stepMs }: Lister, names: readonly string[]): Promise<KeysRead> {
   const values = [String(keyspace.tagEnd), '', clock === undefined ? '' : String(clock()), '0']
-  const answer = (await step(run(link, listScript, names, values))) as [string, ...(string[][] | string)[]]
+  const answer = (await run(link, listScript, names, values, stepMs)) as [string, ...(string[][] | string)[]]
   const [time, ...answers] = answer
   const keys = answers.map((claims, index) => {
-    if (typeof claims === 'string') throw foreign()
-    return { key: keyspace.keyOf(names[index] as string), claims: claims.map((texts) => listedClaim(texts)) }
+    const key = keyspace.keyOf(names[index] as string)
+    if (typeof claims === 'string') return { key, claims: [], unreadable: true }
+    return { key, claims: claims.map((texts) => listedClaim(texts)), unreadable: false }
   })
   return { now: Number(time), keys }
 }

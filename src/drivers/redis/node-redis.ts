@@ -1,6 +1,7 @@
 import { connecting } from './connecting.ts'
 import { unlessOverdue } from './faults.ts'
 import type { Link, Listener, Shelf, Subscription } from './link.ts'
+import { reconnectAfterMs } from './own-link.ts'
 
 /** What is used of a node-redis client (`redis` 4 and later), a single one. */
 export interface NodeRedisClient {
@@ -36,41 +37,66 @@ export interface NodeRedisCluster {
 export class NodeRedisLink implements Link {
   readonly cluster = false
   readonly newsInReplies = false
-  readonly interruptions = undefined
   readonly #client: NodeRedisClient
   #subscriber: NodeRedisClient | undefined
+  #watch: NodeJS.Timeout | undefined
+  #closed = false
 
   constructor(client: NodeRedisClient) {
     this.#client = client
   }
 
-  async open(): Promise<void> {
-    if (!this.#client.isOpen) await connecting(this.#client, () => this.#client.connect())
+  async open(withinMs: number): Promise<void> {
+    if (!this.#client.isOpen) await connecting(this.#client, () => this.#client.connect(), withinMs)
   }
 
-  call(command: string, args: readonly string[], _key?: string, withinMs?: number): Promise<unknown> {
+  call(command: string, args: readonly string[], _key: string | undefined, withinMs: number): Promise<unknown> {
     return unlessOverdue(this.#client.sendCommand([command, ...args]), withinMs)
   }
 
-  async subscribe(channel: string, { heard, missed }: Subscription): Promise<void> {
+  async subscribe(channel: string, subscription: Subscription, withinMs: number): Promise<void> {
+    const { heard, missed } = subscription
     const subscriber = this.#client.duplicate()
     this.#subscriber = subscriber
     let interruptions = 0
-    subscriber.on('error', () => void (interruptions += 1))
+    subscriber.on('error', () => {
+      clearTimeout(this.#watch)
+      interruptions += 1
+    })
+    // When it connects again it subscribes before it is ready, and waits without end for a reply that was lost.
+    subscriber.on('connect', () => {
+      clearTimeout(this.#watch)
+      if (subscriber !== this.#subscriber || interruptions === 0) return
+      this.#watch = setTimeout(() => this.#subscribeAgain(channel, subscription, withinMs, 0), withinMs)
+    })
     subscriber.on('ready', () => {
+      clearTimeout(this.#watch)
       if (interruptions > 0) missed()
     })
-    await connecting(subscriber, () => subscriber.connect())
-    await subscriber.subscribe(channel, heard)
+    await connecting(subscriber, () => subscriber.connect(), withinMs)
+    await unlessOverdue(subscriber.subscribe(channel, heard), withinMs)
+  }
+
+  /** With another client: of the one there is nothing is to be had any more. */
+  #subscribeAgain(channel: string, subscription: Subscription, withinMs: number, attempt: number): void {
+    if (this.#closed) return
+    if (this.#subscriber !== undefined) end(this.#subscriber)
+    this.subscribe(channel, subscription, withinMs).then(subscription.missed, () => {
+      const again = (): void => this.#subscribeAgain(channel, subscription, withinMs, attempt + 1)
+      clearTimeout(this.#watch)
+      if (!this.#closed) this.#watch = setTimeout(again, reconnectAfterMs(attempt))
+    })
   }
 
   async shelves(): Promise<readonly Shelf[]> {
-    return [{ name: '', call: (command, args) => this.call(command, args) }]
+    return [{ name: '', call: (command, args, withinMs) => this.call(command, args, undefined, withinMs) }]
   }
 
   renew(): void {}
 
   async close(): Promise<void> {
+    this.#closed = true
+    clearTimeout(this.#watch)
     if (this.#subscriber !== undefined) end(this.#subscriber)
   }
 }
@@ -79,7 +105,6 @@ export class NodeRedisLink implements Link {
 export class NodeRedisClusterLink implements Link {
   readonly cluster = true
   readonly newsInReplies = false
-  readonly interruptions = undefined
   readonly #client: NodeRedisCluster
   readonly #owned: boolean
   #channel: string | undefined
@@ -89,14 +114,14 @@ export class NodeRedisClusterLink implements Link {
     this.#owned = owned
   }
 
-  async open(): Promise<void> {
+  async open(withinMs: number): Promise<void> {
     if (this.#client.isOpen !== false) return
     // One node after the other is tried, and what each said comes as an event.
     let told: unknown
     const onError = (error: unknown): void => void (told = error)
     this.#client.on('error', onError)
     try {
-      await this.#client.connect()
+      await unlessOverdue(this.#client.connect(), withinMs)
     } catch (error) {
       throw told ?? error
     } finally {
@@ -104,13 +129,13 @@ export class NodeRedisClusterLink implements Link {
     }
   }
 
-  call(command: string, args: readonly string[], key?: string, withinMs?: number): Promise<unknown> {
+  call(command: string, args: readonly string[], key: string | undefined, withinMs: number): Promise<unknown> {
     return unlessOverdue(this.#client.sendCommand(key, false, [command, ...args]), withinMs)
   }
 
-  async subscribe(channel: string, { heard }: Subscription): Promise<void> {
+  async subscribe(channel: string, { heard }: Subscription, withinMs: number): Promise<void> {
     this.#channel = channel
-    await this.#client.subscribe(channel, heard)
+    await unlessOverdue(this.#client.subscribe(channel, heard), withinMs)
   }
 
   async shelves(): Promise<readonly Shelf[]> {
@@ -118,9 +143,11 @@ export class NodeRedisClusterLink implements Link {
     const nodes = new Map(this.#client.masters.map((node) => [node.address, node]))
     return [...nodes.values()].map((node) => ({
       name: node.address,
-      call: async (command, args) => {
-        const client = await this.#client.nodeClient(node as never)
-        return client.sendCommand([command, ...args])
+      call: (command, args, withinMs) => {
+        const sent = Promise.resolve(this.#client.nodeClient(node as never)).then((client) =>
+          client.sendCommand([command, ...args]),
+        )
+        return unlessOverdue(sent, withinMs)
       },
     }))
   }

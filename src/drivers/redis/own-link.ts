@@ -15,10 +15,11 @@ export function reconnectAfterMs(attempt: number): number {
 export class OwnLink implements Link {
   readonly cluster = false
   readonly newsInReplies = true
-  interruptions = 0
   readonly #address: Address
   #connection: Connection | undefined
-  #subscribed: (Subscription & { readonly channel: string }) | undefined
+  /** The one that is not signed in, or not subscribed, yet. */
+  #dialled: Connection | undefined
+  #subscribed: (Subscription & { readonly channel: string; readonly withinMs: number }) | undefined
   #dialling: NodeJS.Timeout | undefined
   #closed = false
 
@@ -26,22 +27,22 @@ export class OwnLink implements Link {
     this.#address = address
   }
 
-  async open(): Promise<void> {
-    this.#connection = await this.#dial()
+  async open(withinMs: number): Promise<void> {
+    this.#connection = await this.#dial((connection) => connection.signIn(withinMs))
   }
 
-  call(command: string, args: readonly string[], _key?: string, withinMs?: number): Promise<unknown> {
+  call(command: string, args: readonly string[], _key: string | undefined, withinMs: number): Promise<unknown> {
     const connection = this.#connection
     return connection === undefined ? Promise.reject(unsent()) : connection.call(command, args, withinMs)
   }
 
-  async subscribe(channel: string, subscription: Subscription): Promise<void> {
-    this.#subscribed = { channel, ...subscription }
-    await this.call('SUBSCRIBE', [channel])
+  async subscribe(channel: string, subscription: Subscription, withinMs: number): Promise<void> {
+    this.#subscribed = { channel, withinMs, ...subscription }
+    await this.call('SUBSCRIBE', [channel], undefined, withinMs)
   }
 
   async shelves(): Promise<readonly Shelf[]> {
-    return [{ name: '', call: (command, args) => this.call(command, args) }]
+    return [{ name: '', call: (command, args, withinMs) => this.call(command, args, undefined, withinMs) }]
   }
 
   renew(): void {
@@ -51,29 +52,37 @@ export class OwnLink implements Link {
   async close(): Promise<void> {
     this.#closed = true
     clearTimeout(this.#dialling)
+    this.#dialled?.close()
     this.#connection?.close()
     this.#connection = undefined
   }
 
-  async #dial(): Promise<Connection> {
-    let opened: Connection | undefined
-    const connection = await Connection.open(this.#address, {
+  /** A connection that is ready for use. `prepare` must settle in bounded time. */
+  async #dial(prepare: (connection: Connection) => Promise<unknown>): Promise<Connection> {
+    if (this.#closed) throw unsent()
+    const connection: Connection = new Connection(this.#address, {
       message: (channel, message) => {
         if (channel === this.#subscribed?.channel) this.#subscribed.heard(message)
       },
       closed: () => {
-        if (opened !== undefined && opened === this.#connection) this.#lose(opened)
+        if (connection === this.#connection) this.#lose(connection)
       },
     })
-    opened = connection
-    if (!this.#closed) return connection
-    connection.close()
-    throw unsent()
+    this.#dialled = connection
+    try {
+      await prepare(connection)
+      if (this.#closed || connection.ended) throw unsent()
+      return connection
+    } catch (error) {
+      connection.close()
+      throw error
+    } finally {
+      this.#dialled = undefined
+    }
   }
 
   #lose(connection: Connection): void {
     this.#connection = undefined
-    this.interruptions += 1
     connection.close()
     if (!this.#closed) this.#dialAgain(0)
   }
@@ -87,15 +96,14 @@ export class OwnLink implements Link {
   }
 
   async #reconnect(): Promise<void> {
-    const connection = await this.#dial()
-    try {
-      if (this.#subscribed !== undefined) await connection.call('SUBSCRIBE', [this.#subscribed.channel])
-    } catch (error) {
-      connection.close()
-      throw error
-    }
-    if (this.#closed) return connection.close()
-    this.#connection = connection
-    this.#subscribed?.missed()
+    const subscribed = this.#subscribed
+    // Lost before the driver was open, and with it whoever has opened it: nobody would use another one.
+    if (subscribed === undefined) return
+    const { channel, withinMs, missed } = subscribed
+    this.#connection = await this.#dial(async (connection) => {
+      await connection.signIn(withinMs)
+      await connection.call('SUBSCRIBE', [channel], withinMs)
+    })
+    missed()
   }
 }

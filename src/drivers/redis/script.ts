@@ -5,6 +5,7 @@ import call from './lua/call.lua.generated.ts'
 import carryOut from './lua/carry-out.lua.generated.ts'
 import conflict from './lua/conflict.lua.generated.ts'
 import contended from './lua/contended.lua.generated.ts'
+import dataAge from './lua/data-age.lua.generated.ts'
 import draft from './lua/draft.lua.generated.ts'
 import eviction from './lua/eviction.lua.generated.ts'
 import fences from './lua/fences.lua.generated.ts'
@@ -72,6 +73,9 @@ function requestScripts(where: string): Scripts {
   }
 }
 
+/** Tells since when the data has been kept. */
+export const dataAgeScript = script(dataAge)
+
 /** Reads keys whole. */
 export const listScript = script(call, shared, record, plain, list)
 
@@ -103,11 +107,12 @@ export function run(
   { sha, text }: Script,
   keys: readonly string[],
   values: readonly string[],
+  withinMs: number,
 ): Promise<unknown> {
   const args = [sha, String(keys.length), ...keys, ...values]
-  return link.call('EVALSHA', args, keys[0]).catch((error: unknown) => {
+  return link.call('EVALSHA', args, keys[0], withinMs).catch((error: unknown) => {
     // Nothing has been carried out.
     if (!isUnknownScript(error)) throw error
-    return link.call('EVAL', args.with(0, text), keys[0])
+    return link.call('EVAL', args.with(0, text), keys[0], withinMs)
   })
 }

@@ -8,7 +8,7 @@
 --   Ops: c claims and waits, t claims and does not, r renews, d releases, w withdraws, e evicts. A runner is JSON, as are terms:
 --   what a plain claim or renewal leaves out, or the reason to evict.
 -- Returns: the clock in microseconds, a space, then one answer a request, as decoding.ts reads them, and news as news.lua
---   has it. Short answers are as quick.lua has them; others are a line each.
+--   has it. Short answers are as quick.lua has them; others are a line each, e and the error for a request that failed.
 -- Needs call.lua, fences.lua, news.lua, theRule and quick.lua.
 
 call.apart, call.claimTags = ARGV[5] == '1', ARGV[6]
@@ -30,7 +30,10 @@ local idsAreLines = not ids and not string.find(idsText, '\n', 1, true)
 local answers, allNews = { call.wallText .. ' ' }, {}
 local kind, byTheRule = kinds[1], nil
 local byte, sub = string.byte, string.sub
-for index = 1, #KEYS do
+local index = 0
+
+local function carryOutNext()
+  index = index + 1
   local name = KEYS[index]
   if numbers ~= '' then
     local high, low = byte(numbers, 2 * index - 1, 2 * index)
@@ -52,6 +55,21 @@ for index = 1, #KEYS do
   end
   answers[index + 1] = answer
 end
+
+local function carryOutAll()
+  while index < #KEYS do carryOutNext() end
+end
+
+-- An error ends the request that has met it, and no other: its key may be somebody else's, its record unreadable.
+repeat
+  local done, problem = pcall(carryOutAll)
+  if not done then
+    -- Those are answered already: if they fail, so does the whole call.
+    deleteReleased(call)
+    local text = type(problem) == 'table' and problem.err or tostring(problem)
+    answers[index + 1] = 'e ' .. string.gsub(text, '%c', ' ') .. '\n'
+  end
+until done
 deleteReleased(call)
-storeFences(call)
+dropSpareFences(call)
 return tellAll(call.channel, table.concat(answers), allNews)

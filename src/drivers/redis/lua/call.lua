@@ -17,6 +17,8 @@ local call = {
   -- The last fence of each hash tag as this call has it, and as Redis has it.
   fences = {},
   storedFences = {},
+  -- The hash tags of which Redis has a higher one than the call has given.
+  spareFences = {},
   -- Records that are to be deleted, all at once.
   released = {},
 }

@@ -4,8 +4,9 @@
 
 if ON_CLUSTER == 0 and (op == 'c' or op == 'd') then
   local packed = redis.call('GET', name)
-  local head = packed and string.byte(packed) == 149 and cmsgpack.unpack(packed)
-  if head and head[VERSION] == 2 and head[WAITERS_UNTIL] > 0 and not head[ENDED] and #head[HOLDERS] == 1 then
+  local readable, head = false, nil
+  if packed and string.byte(packed) == 149 then readable, head = pcall(cmsgpack.unpack, packed) end
+  if readable and head[VERSION] == 2 and head[WAITERS_UNTIL] > 0 and not head[ENDED] and #head[HOLDERS] == 1 then
     local holder, tag, rest = head[HOLDERS][1], string.sub(name, 1, call.tagEnd), string.sub(name, call.tagEnd + 2)
     local queueName, waitersName = tag .. 'q' .. rest, tag .. 'w' .. rest
 
@@ -21,8 +22,9 @@ if ON_CLUSTER == 0 and (op == 'c' or op == 'd') then
       -- Two, as the last one that waits takes the queue with it: that is left to the rule.
       local first = redis.call('ZRANGE', queueName, 0, 1)
       local waiter = first[2] and redis.call('HGET', waitersName, first[1])
-      waiter = waiter and cmsgpack.unpack(waiter)
-      if waiter and now < waiter[EXPIRES_AT] and waiter[EXPIRES_AT] - now <= waiter[TTL] and not waiter[SHARED]
+      local known
+      if waiter then known, waiter = pcall(cmsgpack.unpack, waiter) end
+      if known and type(waiter) == 'table' and now < waiter[EXPIRES_AT] and waiter[EXPIRES_AT] - now <= waiter[TTL] and not waiter[SHARED]
         and not waiter[RANGE_START] and not waiter[REPLACES] and not waiter[MAX_HOLD] then
         local fence = fenceToCome(call, tag)
         liftFence(call, tag, fence)
@@ -32,7 +34,6 @@ if ON_CLUSTER == 0 and (op == 'c' or op == 'd') then
         storeContended()
         redis.call('ZREM', queueName, waiter[ID])
         redis.call('HDEL', waitersName, waiter[ID])
-        storeFences(call)
         local line = string.format('h %.0f %.0f\n', fence, math.floor(waiter[EXPIRES_AT] - now))
         return tellAll(channel, 'a released', {
           { waiter[CHANNEL], line .. waiter[ID] .. '\n' .. string.sub(rest, 2) },
@@ -57,7 +58,6 @@ if ON_CLUSTER == 0 and (op == 'c' or op == 'd') then
           redis.call('PEXPIRE', waitersName, life)
         end
         storeContended()
-        storeFences(call)
         local ahead = redis.call('ZRANK', queueName, id)
         local again = ttl
         if ahead == 0 then again = math.max(1, math.min(ttl, holder[EXPIRES_AT] + holder[GRACE] - now)) end

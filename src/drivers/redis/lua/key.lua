@@ -34,8 +34,9 @@ local function load(recordName)
     draft.head, draft.holders, draft.ended = { 2, 0, 0, false, {} }, {}, false
     return true
   end
-  draft.head = unpackKey(packed)
-  if not draft.head then return false end
+  local readable, head = pcall(unpackKey, packed)
+  if not readable or not head then return false end
+  draft.head = head
   draft.holders, draft.ended = draft.head[HOLDERS], draft.head[ENDED]
   if draft.ended and now >= draft.ended[ENDED_UNTIL] then draft.ended = false end
   return true
@@ -45,8 +46,14 @@ local function nameQueue()
   if draft.queueName then return end
   draft.queueName, draft.waitersName = waiterKeys(draft.name)
   if ON_CLUSTER == 1 and draft.head[WAITERS_UNTIL] > 0 then
-    refuseIfHalfMoved(call, draft.queueName, draft.waitersName)
+    refuseIfHalfMoved(draft.queueName, draft.waitersName)
   end
+end
+
+-- A waiter out of its record. One that cannot be read counts as gone: it must not stop the queue.
+local function unpackWaiter(packed)
+  local readable, waiter = pcall(cmsgpack.unpack, packed)
+  return readable and type(waiter) == 'table' and type(waiter[EXPIRES_AT]) == 'number' and waiter or nil
 end
 
 -- The waiters in the order of their turn, read a few at a time: a release must not decode a thousand.
@@ -63,7 +70,8 @@ local function eachWaiter()
         records = redis.call('HMGET', draft.waitersName, unpack(ids))
         from, size, at = from + #ids, math.min(size * 4, 64), 1
       end
-      if records[at] then return cmsgpack.unpack(records[at]) end
+      local waiter = records[at] and unpackWaiter(records[at])
+      if waiter then return waiter end
     end
   end
 end
@@ -72,7 +80,7 @@ local function findWaiter(id)
   if draft.head[WAITERS_UNTIL] == 0 then return nil end
   nameQueue()
   local packed = redis.call('HGET', draft.waitersName, id)
-  return packed and cmsgpack.unpack(packed)
+  return packed and unpackWaiter(packed)
 end
 
 -- How many waiters rank before this record, which may itself not be stored.

@@ -30,5 +30,8 @@ local function claimsOf(name)
 end
 
 local answer = { string.format('%.0f', now) }
-for index, name in ipairs(KEYS) do answer[index + 1] = claimsOf(name) end
+for index, name in ipairs(KEYS) do
+  local readable, claims = pcall(claimsOf, name)
+  answer[index + 1] = readable and claims or 'foreign'
+end
 return answer

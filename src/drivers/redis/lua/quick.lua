@@ -33,9 +33,11 @@ local function quickClaim(call, name, id, kind)
     kind.texts = kind.texts or '\n' .. call.channel .. '\n' .. kind.runner
     kind.answer = above == 0 and 'g' or string.format('+%.0f', above)
   end
-  if not command('SET', name, kind.start .. id .. kind.texts, 'NX', 'PX', kind.life) then return nil end
   if tag then liftFence(call, tag, fence) end
-  return kind.answer
+  if command('SET', name, kind.start .. id .. kind.texts, 'NX', 'PX', kind.life) then return kind.answer end
+  -- Nobody was given it.
+  if tag then call.fences[tag] = fence - 1 end
+  return nil
 end
 
 local function quickRenew(call, name, id, kind)

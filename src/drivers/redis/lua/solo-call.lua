@@ -14,6 +14,7 @@ local call = {
   spareMs = tonumber(ARGV[6] or '0'),
   fences = {},
   storedFences = {},
+  spareFences = {},
 }
 local kind = { op = op, ttl = tonumber(ARGV[5]), runner = runner, terms = '', life = ARGV[4] }
 if fenceBefore then
