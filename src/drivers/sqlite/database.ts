@@ -4,6 +4,7 @@
  */
 import { createRequire } from 'node:module'
 import { LeaseholdError } from '../../core/errors.ts'
+import { inOrder, withoutNumbers } from './parameters.ts'
 
 export type Value = string | number | null
 export type Row = Readonly<Record<string, Value>>
@@ -20,6 +21,7 @@ export interface Command {
 }
 
 export interface Database {
+  /** Parameters are `?`, or `?1`, `?2` … where a value is used twice; values are given by position. */
   query(sql: string): Query
   command(sql: string): Command
   /** Runs several statements without values. */
@@ -40,10 +42,20 @@ export function databaseOpener(binding?: Binding): (file: string) => Database {
   const { DatabaseSync } = binding === undefined ? (loadBuiltin() ?? loadPackage()) : load(binding)
   return (file) => {
     const database = new DatabaseSync(file, { timeout: 0 })
+    const query = (sql: string): Query => {
+      const plain = withoutNumbers(sql)
+      const statement = database.prepare(plain.sql)
+      const { order } = plain
+      if (order === undefined) return statement
+      return {
+        get: (...values) => statement.get(...inOrder(values, order)),
+        all: (...values) => statement.all(...inOrder(values, order)),
+      }
+    }
     return {
-      query: (sql) => database.prepare(sql),
+      query,
       command(sql) {
-        const statement = database.prepare(sql)
+        const statement = query(sql)
         // Not `run`, which tells what has changed: that takes longer than some of the changes.
         return { run: (...values) => void statement.get(...values) }
       },

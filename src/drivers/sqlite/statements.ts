@@ -72,15 +72,15 @@ export function prepareStatements(database: Database): Statements {
       returning fence`),
     releaseLoneHolder: query(`
       delete from held
-      where key = ?1 and id = ?2 and owner = ?3 and expires_at > ?4
-        and not exists (select 1 from waiting where key = ?1)
-        and not exists (select 1 from held as other where other.key = ?1 and other.id <> ?2)
+      where key = ? and id = ? and owner = ? and expires_at > ?
+        and not exists (select 1 from waiting where waiting.key = held.key)
+        and not exists (select 1 from held as other where other.key = held.key and other.id <> held.id)
       returning fence`),
 
     nextInLine: query(`
       select next.id, next.owner, next.detached, next.ttl_ms, next.expires_at, next.plain, fence, sequence, boot,
-        exists (select 1 from held as other where other.key = ?1 and other.id <> ?2) as shared,
-        exists (select 1 from endings where key = ?1) as remembered
+        exists (select 1 from held as other where other.key = next.key and other.id <> ?2) as shared,
+        exists (select 1 from endings where endings.key = next.key) as remembered
       from waiting as next, tally where next.key = ?1
       order by band, arrival limit 1`),
     // The trigger does the rest. An UPDATE with FROM would be one statement less, and take ten times as long.
@@ -88,7 +88,7 @@ export function prepareStatements(database: Database): Statements {
       update held
       set (id, owner, ttl_ms, detached, entered_at, last_heartbeat, renewal_count, expires_at, runner, terms) = (
           select id, owner, ttl_ms, detached, entered_at, last_heartbeat, renewal_count, expires_at, runner, terms
-          from waiting where key = ?1 and id = ?5),
+          from waiting where waiting.key = held.key and waiting.id = ?5),
         fence = ?6, turn = ?7, acquired_at = ?4, died = 0, leaving = null, succession = null
       where key = ?1 and id = ?2 and owner = ?3 and expires_at > ?4
       returning fence`),
