@@ -26,7 +26,7 @@ import { takeShortcut } from './sqlite/shortcut.ts'
 import { standpointIn, type Standpoint } from './sqlite/standpoint.ts'
 import { defaultFile } from '../core/machine/state-directory.ts'
 import { checkOptions, type OptionNames } from '../core/option-names.ts'
-import { ageOfFileMs, bellDirectory, createBellDirectory } from './sqlite/store-file.ts'
+import { ageOfFileMs, bellDirectory, createBellDirectory, realFile } from './sqlite/store-file.ts'
 import { inTransaction, type Outcome } from './sqlite/transaction.ts'
 import { forOthers, systemSurroundings, type SqliteSurroundings } from './sqlite/surroundings.ts'
 
@@ -72,7 +72,9 @@ class SqliteDriver implements LockDriver {
   readonly name = 'sqlite'
   readonly supports = fullSupport
   readonly store: string
-  readonly #file: string
+  /** The file as it was named; `#file` is what that name leads to. */
+  readonly #named: string
+  #file: string
   readonly #options: SqliteOptions
   readonly #surroundings: SqliteSurroundings
   readonly #standpoint: Standpoint
@@ -80,7 +82,7 @@ class SqliteDriver implements LockDriver {
   readonly #listeners = new Listeners()
   readonly #opening = new Opening(() => this.#connect())
   readonly #deathWatch: DeathWatch
-  readonly #ringer: BellRinger
+  #ringer: BellRinger
   #connection: Connection | undefined
   #bell: Bell | undefined
   #closed = false
@@ -91,7 +93,8 @@ class SqliteDriver implements LockDriver {
 
   constructor(options: SqliteOptions) {
     this.#options = options
-    this.#file = path.resolve(options.file ?? defaultFile())
+    this.#named = path.resolve(options.file ?? defaultFile())
+    this.#file = realFile(this.#named)
     this.store = this.#file
     this.#patienceMs = options.patienceMs ?? patienceDefaultMs
     const surroundings = { ...systemSurroundings(), ...options.surroundings }
@@ -159,6 +162,9 @@ class SqliteDriver implements LockDriver {
     this.#disconnect()
     const surroundings = this.#surroundings
     const checkFileSystem = this.#options.networkFileSystem !== true
+    // A symbolic link may lead elsewhere by now.
+    this.#file = realFile(this.#named)
+    this.#ringer = new BellRinger(bellDirectory(this.#file))
     const connection = await this.#persist(() => {
       this.#refuseIfClosed()
       return connect(this.#file, surroundings, checkFileSystem)
@@ -187,7 +193,7 @@ class SqliteDriver implements LockDriver {
     const now = performance.now()
     if (now - this.#identityReadAt < identityEveryMs) return true
     this.#identityReadAt = now
-    return statSync(this.#file, { throwIfNoEntry: false })?.ino === this.#inode
+    return statSync(this.#named, { throwIfNoEntry: false })?.ino === this.#inode
   }
 
   /** A hint, like all that a bell says: without one, waiting claims ask again by themselves. */

@@ -87,8 +87,8 @@ describe.each<OldFormat>([1, 2, 3])('a file of format %i', (format) => {
       const how = detail === undefined ? 'expired' : 'evicted'
       return { id, how, detail, fence: 4, runner, until: now + 60_000, told: false }
     }
-    const foreign = { ...times, owner: 'another_1_2_3_0123456789abcdef', lastHeartbeat: 77, expiresAt: 10_077 }
-    const seen = claimOf('seen', { ttlMs: 10_000 })
+    const foreign = { ...times, owner: 'another_1_2_3_0123456789abcdef', lastHeartbeat: 77, expiresAt: 600_077 }
+    const seen = claimOf('seen', { ttlMs: 600_000 })
     makeOldFile(file(), format, {
       fence: lastFence,
       sequence: 3,
@@ -105,7 +105,7 @@ describe.each<OldFormat>([1, 2, 3])('a file of format %i', (format) => {
     const { keys } = await driver.list({ key: 'seen' })
     // First seen then, and granted in no clock of ours.
     expect(keys[0]?.claims).toMatchObject([{ lastHeartbeat: now - 4_000, acquiredAt: now - 4_000, renewalCount: 8 }])
-    expect(keys[0]?.claims).toMatchObject([{ expiresAt: now + 6_000 }])
+    expect(keys[0]?.claims).toMatchObject([{ expiresAt: now + 596_000 }])
     expect(await ask(driver, { op: 'renew', key: 'evicted', id: 'two', ttlMs: 5 })).toEqual({
       state: 'absent',
       reason: 'evicted',
