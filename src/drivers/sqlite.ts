@@ -6,6 +6,7 @@
  */
 import { statSync } from 'node:fs'
 import path from 'node:path'
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import { keyOf } from '../core/batcher.ts'
 import type { Heard, KeyPage, ListQuery, LockDriver, Request, Standing } from '../core/driver.ts'
 import { LeaseholdError } from '../core/errors.ts'
@@ -149,6 +150,8 @@ class SqliteDriver implements LockDriver {
     this.#listeners.clear()
     this.#deathWatch.close()
     this.#disconnect()
+    // Statements that wait for the garbage collector end in a turn of their own.
+    await nextTurn()
   }
 
   // ---- the connection
