@@ -60,9 +60,10 @@ describe.each<OldFormat>([1, 2, 3])('a file of format %i', (format) => {
     expect(await renew(driver, called('a'))).toMatchObject({ state: 'absent' })
   })
 
-  test('keeps the order of those who wait, and fences go on by one', async () => {
+  test('keeps the order of those who wait, and fences go on', async () => {
     makeOldFile(file(), format, contents).close()
-    const driver = await open({ file: file() })
+    const clock = { now: monotonicMs, wall: () => 0 }
+    const driver = await open({ file: file(), surroundings: { clock } })
     expect(await claim(driver, claimOf('default/named:y'))).toMatchObject({ state: 'held', fence: lastFence + 1 })
     expect(await claim(driver, called('e'))).toMatchObject({ state: 'waiting', ahead: 3 })
     const granted: unknown[] = []
