@@ -1,4 +1,5 @@
-import { execFileSync } from 'node:child_process'
+import { execFileSync, spawn } from 'node:child_process'
+import { once } from 'node:events'
 import { expect, test } from 'vitest'
 import { bootIdentity } from '../../src/core/machine/boot.ts'
 import { monotonicMs } from '../../src/core/time/environment.ts'
@@ -171,4 +172,23 @@ test('nothing of a driver keeps its process alive', () => {
   })`
   const claims = [claimOf('a'), claimOf('a')].map((each) => JSON.stringify(each))
   execFileSync(process.execPath, ['-e', program, file(), ...claims], { timeout: 60_000 })
+})
+
+test('a process exits cleanly in the middle of the renewals of its heartbeat thread', async () => {
+  const program = `import('${process.cwd()}/.build/src/index.js').then(async ({ connect }) => {
+    const defaults = { ttl: 3000, heartbeat: 10 }
+    const locks = await connect('sqlite:' + process.argv[1], { heartbeatThread: true, defaults })
+    await Promise.all(Array.from({ length: 400 }, (_, number) => locks.acquire('lock-' + number)))
+    setTimeout(() => process.exit(7), 50 * Math.random())
+  })`
+  // Each by itself would abort one time in three if nothing were done.
+  for (let round = 0; round < 3; round += 1) {
+    const exits = Array.from({ length: 3 }, async (_, child) => {
+      const started = spawn(process.execPath, ['-e', program, file(`exit-${round}-${child}.sqlite`)], {
+        stdio: 'inherit',
+      })
+      return (await once(started, 'exit')) as [number | null, string | null]
+    })
+    for (const exit of await Promise.all(exits)) expect(exit).toEqual([7, null])
+  }
 })
