@@ -1,56 +1,62 @@
-// Runs the tests on other versions of Node, on which SQLite has another binding. Not part of `npm test`: it fetches 50 MB a
-// version, once, and takes as long as `npm test` for each.
+// Runs the tests on other versions of Node, whose SQLite, and whose way of talking to it, differ. Not part of `npm test`,
+// which runs a slice on the oldest `node:sqlite` (test/integration/sqlite-node-versions.test.ts).
 //
 //   npm run test:node-versions                                   every version below
-//   npm run test:node-versions -- 24                             this one
+//   npm run test:node-versions -- 24.6 26                        these
 //   npm run test:node-versions -- 24 integration sqlite cli      of this one, what `scripts/test.mjs` is told
+//
+// The last version of a major runs everything, and takes as long as `npm test`. The others are those at which something
+// about SQLite changed, and run the tests of that store.
 import { execFileSync, spawnSync } from 'node:child_process'
-import { existsSync, mkdirSync, mkdtempSync, renameSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { fetchNode } from './fetch-node.mjs'
 
 const root = fileURLToPath(new URL('..', import.meta.url))
-const versions = { 22: '22.23.3', 24: '24.21.0', 26: '26.10.0' }
+const everything = [['all']]
+const ofSqlite = [
+  ['unit', 'sqlite'],
+  ['integration', 'sqlite'],
+]
+const versions = new Map([
+  // The oldest we run on. No `node:sqlite` up to 22.12, so that the bound package serves.
+  ['20.19', { exact: '20.19.0', tests: ofSqlite }],
+  ['20', { exact: '20.20.2', tests: everything }],
+  ['22.12', { exact: '22.12.0', tests: ofSqlite }],
+  // The first with `node:sqlite`: SQLite 3.47.
+  ['22.13', { exact: '22.13.0', tests: ofSqlite }],
+  ['22.16', { exact: '22.16.0', tests: ofSqlite }],
+  // The last that cannot bind numbered parameters by position, and the first that can.
+  ['22.19', { exact: '22.19.0', tests: ofSqlite }],
+  ['22.20', { exact: '22.20.0', tests: ofSqlite }],
+  ['22', { exact: '22.23.3', tests: everything }],
+  ['24.0', { exact: '24.0.2', tests: ofSqlite }],
+  ['24.6', { exact: '24.6.0', tests: ofSqlite }],
+  ['24.7', { exact: '24.7.0', tests: ofSqlite }],
+  ['24', { exact: '24.21.0', tests: everything }],
+  ['26', { exact: '26.10.0', tests: everything }],
+])
 const given = process.argv.slice(2)
-const isMajor = (word) => /^\d+$/.test(word)
-const asked = given.filter(isMajor)
-const tests = given.filter((word) => !isMajor(word))
-const unknown = asked.filter((major) => !(major in versions))
+const isVersion = (word) => /^\d+(\.\d+)?$/.test(word)
+const asked = given.filter(isVersion)
+const tests = given.filter((word) => !isVersion(word))
+const unknown = asked.filter((name) => !versions.has(name))
 if (unknown.length > 0) {
-  console.error(`No version called ${unknown.join(', ')}. Choose of: ${Object.keys(versions).join(', ')}`)
+  console.error(`No version called ${unknown.join(', ')}. Choose of: ${[...versions.keys()].join(', ')}`)
   process.exit(2)
 }
 
 const lines = []
-for (const major of asked.length > 0 ? asked : Object.keys(versions)) {
-  const programs = path.join(fetched(versions[major]), 'bin')
-  const program = path.join(programs, 'node')
+for (const name of asked.length > 0 ? asked : versions.keys()) {
+  const { exact, tests: usual } = versions.get(name)
+  const program = fetchNode(exact)
   const version = `Node ${execFileSync(program, ['--version'], { encoding: 'utf8' }).trim()}`
   console.log(`\n==== ${version}`)
-  const env = { ...process.env, PATH: `${programs}${path.delimiter}${process.env.PATH}` }
-  const { status } = spawnSync(program, ['scripts/test.mjs', ...tests], { cwd: root, stdio: 'inherit', env })
-  lines.push(`${status === 0 ? 'ok    ' : 'FAILED'} ${version}`)
+  const env = { ...process.env, PATH: `${path.dirname(program)}${path.delimiter}${process.env.PATH}` }
+  const passed = (tests.length > 0 ? [tests] : usual).every(
+    (words) => spawnSync(program, ['scripts/test.mjs', ...words], { cwd: root, stdio: 'inherit', env }).status === 0,
+  )
+  lines.push(`${passed ? 'ok    ' : 'FAILED'} ${version}`)
 }
 console.log(`\n${lines.join('\n')}`)
 process.exit(lines.every((line) => line.startsWith('ok')) ? 0 : 1)
-
-/** Where a version is: fetched from npm unless it is there. */
-function fetched(version) {
-  const place = path.join(tmpdir(), 'leasehold-node-versions', version)
-  if (existsSync(place)) return place
-  const name = `node-${process.platform}-${process.arch}@${version}`
-  const scratch = mkdtempSync(path.join(tmpdir(), 'leasehold-fetch-'))
-  run('npm', ['pack', '--silent', '--pack-destination', scratch, name], scratch)
-  run('sh', ['-c', 'tar xzf *.tgz'], scratch)
-  mkdirSync(path.dirname(place), { recursive: true })
-  renameSync(path.join(scratch, 'package'), place)
-  rmSync(scratch, { recursive: true })
-  return place
-}
-
-/** Runs a command, and ends with it if it fails. */
-function run(command, args, cwd) {
-  const { status } = spawnSync(command, args, { cwd, stdio: ['ignore', 'ignore', 'inherit'] })
-  if (status !== 0) process.exit(status ?? 1)
-}

@@ -6,6 +6,7 @@
  */
 import { statSync } from 'node:fs'
 import path from 'node:path'
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import { keyOf } from '../core/batcher.ts'
 import type { Heard, KeyPage, ListQuery, LockDriver, Request, Standing } from '../core/driver.ts'
 import { LeaseholdError } from '../core/errors.ts'
@@ -28,7 +29,7 @@ import { standpointIn, type Standpoint } from './sqlite/standpoint.ts'
 import { defaultFile } from '../core/machine/state-directory.ts'
 import { checkOptions, type OptionNames } from '../core/option-names.ts'
 import { timerMs } from '../core/time/duration.ts'
-import { ageOfFileMs, bellDirectory, createBellDirectory } from './sqlite/store-file.ts'
+import { ageOfFileMs, bellDirectory, createBellDirectory, realFile } from './sqlite/store-file.ts'
 import { inTransaction, type Outcome } from './sqlite/transaction.ts'
 import { forOthers, systemSurroundings, type SqliteSurroundings } from './sqlite/surroundings.ts'
 
@@ -74,7 +75,9 @@ class SqliteDriver implements LockDriver {
   readonly name = 'sqlite'
   readonly supports = fullSupport
   readonly store: string
-  readonly #file: string
+  /** The file as it was named; `#file` is what that name leads to. */
+  readonly #named: string
+  #file: string
   readonly #options: SqliteOptions
   readonly #surroundings: SqliteSurroundings
   readonly #standpoint: Standpoint
@@ -82,7 +85,7 @@ class SqliteDriver implements LockDriver {
   readonly #listeners = new Listeners()
   readonly #opening = new Opening(() => this.#connect())
   readonly #deathWatch: DeathWatch
-  readonly #ringer: BellRinger
+  #ringer: BellRinger
   #connection: Connection | undefined
   #bell: Bell | undefined
   #closed = false
@@ -93,7 +96,8 @@ class SqliteDriver implements LockDriver {
 
   constructor(options: SqliteOptions) {
     this.#options = options
-    this.#file = path.resolve(options.file ?? defaultFile())
+    this.#named = path.resolve(options.file ?? defaultFile())
+    this.#file = realFile(this.#named)
     this.store = this.#file
     this.#patienceMs = timerMs(options.patienceMs ?? patienceDefaultMs, 'patienceMs')
     const surroundings = { ...systemSurroundings(), ...options.surroundings }
@@ -152,6 +156,8 @@ class SqliteDriver implements LockDriver {
     this.#listeners.clear()
     this.#deathWatch.close()
     this.#disconnect()
+    // Statements that wait for the garbage collector end in a turn of their own.
+    await nextTurn()
   }
 
   // ---- the connection
@@ -165,6 +171,9 @@ class SqliteDriver implements LockDriver {
     this.#disconnect()
     const surroundings = this.#surroundings
     const checkFileSystem = this.#options.networkFileSystem !== true
+    // A symbolic link may lead elsewhere by now.
+    this.#file = realFile(this.#named)
+    this.#ringer = new BellRinger(bellDirectory(this.#file))
     const connection = await this.#persist(() => {
       this.#refuseIfClosed()
       return connect(this.#file, surroundings, checkFileSystem)
@@ -193,7 +202,7 @@ class SqliteDriver implements LockDriver {
     const now = performance.now()
     if (now - this.#identityReadAt < identityEveryMs) return true
     this.#identityReadAt = now
-    return statSync(this.#file, { throwIfNoEntry: false })?.ino === this.#inode
+    return statSync(this.#named, { throwIfNoEntry: false })?.ino === this.#inode
   }
 
   /** A hint, like all that a bell says: without one, waiting claims ask again by themselves. */

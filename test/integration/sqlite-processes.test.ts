@@ -1,4 +1,5 @@
-import { execFileSync } from 'node:child_process'
+import { execFileSync, spawn } from 'node:child_process'
+import { once } from 'node:events'
 import { expect, test } from 'vitest'
 import { bootIdentity } from '../../src/core/machine/boot.ts'
 import { monotonicMs } from '../../src/core/time/environment.ts'
@@ -162,6 +163,41 @@ test('a process in another pid namespace is not taken for dead', async ({ skip }
   expect(await claim(own, claimOf('a', { wait: false }))).toMatchObject({ state: 'absent', reason: 'refused' })
 })
 
+test('a live process in a time namespace, whose start time reads otherwise there, is not taken for dead', async ({
+  skip,
+}) => {
+  const unshare = ['--time', '--boottime', '100000', '--fork', '--kill-child']
+  try {
+    execFileSync('unshare', [...unshare, 'true'], { stdio: 'ignore' })
+  } catch {
+    skip('unshare needs root and Linux 5.6')
+  }
+  const own = await driver({ file: file() })
+  expect(await claim(own, claimOf('here', { ttlMs: 60_000 }))).toMatchObject({ state: 'held' })
+  const program = `import('${process.cwd()}/.build/src/drivers/sqlite.js').then(async ({ sqlite }) => {
+    const driver = sqlite({ file: process.argv[1] })
+    for (const text of process.argv.slice(2)) {
+      const [standing] = await driver.send([{ op: 'claim', claim: JSON.parse(text) }])
+      console.log(standing.state)
+    }
+    process.stdin.resume()
+  })`
+  const claims = [claimOf('here', { wait: false }), claimOf('there', { ttlMs: 60_000 })].map((each) =>
+    JSON.stringify(each),
+  )
+  const inside = spawn('unshare', [...unshare, process.execPath, '-e', program, file(), ...claims])
+  let said = ''
+  inside.stdout.on('data', (text: Buffer) => (said += text.toString()))
+  try {
+    await expect.poll(() => said).toBe('absent\nheld\n')
+    // Both are alive. The clock that times leases is the same, so neither waits for longer than the other's ttl.
+    expect(await claim(own, claimOf('there', { wait: false }))).toMatchObject({ state: 'absent', reason: 'refused' })
+  } finally {
+    inside.stdin.end()
+    await once(inside, 'exit')
+  }
+})
+
 test('nothing of a driver keeps its process alive', () => {
   const program = `import('${process.cwd()}/.build/src/drivers/sqlite.js').then(async ({ sqlite }) => {
     const driver = sqlite({ file: process.argv[1] })
@@ -171,4 +207,23 @@ test('nothing of a driver keeps its process alive', () => {
   })`
   const claims = [claimOf('a'), claimOf('a')].map((each) => JSON.stringify(each))
   execFileSync(process.execPath, ['-e', program, file(), ...claims], { timeout: 60_000 })
+})
+
+test('a process exits cleanly in the middle of the renewals of its heartbeat thread', async () => {
+  const program = `import('${process.cwd()}/.build/src/index.js').then(async ({ connect }) => {
+    const defaults = { ttl: 3000, heartbeat: 10 }
+    const locks = await connect('sqlite:' + process.argv[1], { heartbeatThread: true, defaults })
+    await Promise.all(Array.from({ length: 400 }, (_, number) => locks.acquire('lock-' + number)))
+    setTimeout(() => process.exit(7), 50 * Math.random())
+  })`
+  // Each by itself would abort one time in three if nothing were done.
+  for (let round = 0; round < 3; round += 1) {
+    const exits = Array.from({ length: 3 }, async (_, child) => {
+      const started = spawn(process.execPath, ['-e', program, file(`exit-${round}-${child}.sqlite`)], {
+        stdio: 'inherit',
+      })
+      return (await once(started, 'exit')) as [number | null, string | null]
+    })
+    for (const exit of await Promise.all(exits)) expect(exit).toEqual([7, null])
+  }
 })

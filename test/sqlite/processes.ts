@@ -48,8 +48,8 @@ export class ClientProcess {
   #ready = false
   #lastCall = 0
 
-  private constructor(file: string) {
-    this.child = keep(fork(builtChild('sqlite-client'), [file]))
+  private constructor(file: string, program: string) {
+    this.child = keep(fork(builtChild('sqlite-client'), [file], { execPath: program }))
     this.child.on('message', (message: Message) => {
       if (message.ready === true) this.#ready = true
       if (message.heard !== undefined) this.heard.push(message.heard)
@@ -57,8 +57,9 @@ export class ClientProcess {
     })
   }
 
-  static async start(file: string): Promise<ClientProcess> {
-    const client = new ClientProcess(file)
+  /** `program`: another version of Node. */
+  static async start(file: string, program = process.execPath): Promise<ClientProcess> {
+    const client = new ClientProcess(file, program)
     await eventually(() => client.#ready, 'a client process')
     return client
   }

@@ -1,16 +1,33 @@
 import { expect, test } from 'vitest'
 import { bootIdentity, guessedBoot, linuxBoot } from '../../src/core/machine/boot.ts'
+import { isGone, namespaceOf } from '../../src/core/machine/liveness.ts'
+import { newOwner, ownerName, parseOwner } from '../../src/core/machine/owner.ts'
+import { parseOffset } from '../../src/core/machine/time-namespace.ts'
 
 const bootId = '0b0e8a3c-1f6e-4a7e-9d1c-2f5a6c7d8e9f\n'
 
+/** As in /proc/self/timens_offsets. */
+const offsets = (monotonic: string, boottime: string) => `monotonic  ${monotonic}\nboottime   ${boottime}\n`
+
 test('the boot id names the boot', () => {
-  expect(linuxBoot(bootId, 'monotonic           0         0\nboottime            0         0\n')).toBe(bootId.trim())
-  expect(linuxBoot(bootId, '')).toBe(bootId.trim())
+  expect(linuxBoot(bootId, parseOffset(offsets('0         0', '0         0'), 'monotonic'))).toBe(bootId.trim())
+  expect(linuxBoot(bootId, parseOffset('', 'monotonic'))).toBe(bootId.trim())
 })
 
 test('a container with a clock of its own is another boot', () => {
-  const moved = linuxBoot(bootId, 'monotonic      -86400         5\nboottime            0         0\n')
+  const moved = linuxBoot(bootId, parseOffset(offsets('-86400         5', '0         0'), 'monotonic'))
   expect(moved).toBe(`${bootId.trim()}+-86400.5`)
+})
+
+test('a container that counts from another boot is in another namespace, whose stamps prove nothing here', () => {
+  const offset = parseOffset(offsets('0         0', '-100000         7'), 'boottime')
+  const there = newOwner('boot', { namespace: namespaceOf('4026531836', offset), pid: 1, started: 10_000_100 })
+  const here = newOwner('boot', { namespace: namespaceOf('4026531836', ''), pid: 2, started: 20 })
+  expect(parseOwner(ownerName(there))).toEqual(there)
+  const gone = { stat: () => undefined, exists: () => false }
+  expect(isGone(there, here, gone)).toBe(false)
+  expect(isGone(here, there, gone)).toBe(false)
+  expect(isGone({ ...here, pid: 3 }, here, gone)).toBe(true)
 })
 
 test('a guessed boot stays the same while the machine runs', () => {

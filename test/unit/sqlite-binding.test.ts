@@ -1,4 +1,4 @@
-import { existsSync } from 'node:fs'
+import { existsSync, readdirSync } from 'node:fs'
 import path from 'node:path'
 import { afterEach, expect, test, vi } from 'vitest'
 import { systemSurroundings } from '../../src/drivers/sqlite/surroundings.ts'
@@ -16,4 +16,13 @@ test('without a binding no file is made, and no directory', async () => {
     reason: 'configuration',
   })
   expect(existsSync(path.dirname(missing))).toBe(false)
+})
+
+test.runIf(process.platform === 'linux')('a closed driver leaves no descriptor open, or few for a while', async () => {
+  const open = () => readdirSync('/proc/self/fd').length
+  await (await driver({ file: file() })).close()
+  const before = open()
+  for (let round = 0; round < 150; round += 1) await (await driver({ file: file() })).close()
+  // Where a package is bound, the garbage collector closes two for each, after 64 at the latest.
+  expect(open() - before).toBeLessThan(process.getBuiltinModule?.('node:sqlite') === undefined ? 140 : 10)
 })

@@ -1,11 +1,17 @@
+import { readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import path from 'node:path'
 import { expect, test } from 'vitest'
 import type { LockDriver } from '../../src/core/driver.ts'
 import type { SqliteSurroundings } from '../../src/drivers/sqlite.ts'
+import { openDatabase } from '../../src/drivers/sqlite/database.ts'
 import { ask, claim, claimOf, release, renew } from '../support/claims.ts'
 import { scratch } from '../sqlite/scratch.ts'
 import { eventually } from '../support/eventually.ts'
 
 const { file, driver } = scratch()
+
+/** Beside another request it keeps both from the short way. */
+const nothing = { op: 'release', key: 'nothing', id: 'nothing' } as const
 
 /** A machine with a clock that a test moves: a second one is another boot, or another computer. */
 function machine(boot: string, time: number) {
@@ -144,7 +150,7 @@ test('whoever waits is told to ask when a process in front of it dies', async ()
   expect(await renew(second, waiting)).toMatchObject({ state: 'held', after: { how: 'died' } })
 })
 
-test('fences go on past the wall clock after a reboot, and by one within a boot', async () => {
+test('fences begin at the wall clock, and go on by one where that stands still, also after a reboot', async () => {
   const before = machine('boot-1', 1_000)
   const one = await before.start(1)
   const fences: number[] = []
@@ -158,10 +164,52 @@ test('fences go on past the wall clock after a reboot, and by one within a boot'
   await take(one)
   await take(await machine('boot-2', 5).start(2))
   const [first = 0, second = 0, third = 0] = fences
-  expect(first).toBeGreaterThan(1_700_000_000_000_000)
+  expect(first).toBe(1_700_000_000_000_000)
   expect(second).toBe(first + 1)
   expect(third).toBeGreaterThan(second)
 })
+
+test.each(['an idle key', 'a hand-over', 'the rule'])(
+  'fences of a file restored from an older copy within a boot go on past those given since, by %s',
+  async (way) => {
+    let wall = 1_700_000_000_000
+    const surroundings: Partial<SqliteSurroundings> = { clock: { now: () => 1_000, wall: () => (wall += 1) } }
+    const first = await driver({ file: file(), surroundings })
+    await claim(first, claimOf('before'))
+    await first.close()
+    const names = readdirSync(path.dirname(file())).filter((name) => !name.endsWith('.bells'))
+    const copies = names.map((name) => [file(name), readFileSync(file(name))] as const)
+
+    const second = await driver({ file: file(), surroundings })
+    let last = 0
+    for (let round = 0; round < 20; round += 1) {
+      const standing = await claim(second, claimOf(`given-${round}`))
+      if (standing.state === 'held') last = standing.fence
+    }
+    await second.close()
+    for (const [name, bytes] of copies) {
+      rmSync(name, { force: true })
+      writeFileSync(name, bytes)
+    }
+
+    const third = await driver({ file: file(), surroundings })
+    const [one, other] = [claimOf('a'), claimOf('a')]
+    const [granted] = await third.send(
+      way === 'the rule' ? [{ op: 'claim', claim: one }, nothing] : [{ op: 'claim', claim: one }],
+    )
+    let standing = granted
+    if (way === 'a hand-over') {
+      await claim(third, other)
+      // As a copy would have them that was made before the holder came.
+      const hand = openDatabase(file())
+      hand.exec("update held set fence = 7 where key = x''")
+      hand.close()
+      await release(third, one)
+      standing = await claim(third, other)
+    }
+    expect((standing as { fence: number }).fence).toBeGreaterThan(last)
+  },
+)
 
 test('names that nobody asks for again leave the file with the next opening', async () => {
   const here = machine('boot-1', 1_000)

@@ -1,23 +1,29 @@
 import { MessageChannel, receiveMessageOnPort, Worker, type MessagePort } from 'node:worker_threads'
 import { clockStart, type ClockStart } from '../../core/time/environment.ts'
 import type { HeartbeatThread, WatchedClaim } from '../../core/tenure.ts'
+import { onExit } from './exit-order.ts'
 import { sift, type Report } from './heartbeats.ts'
 
 export type Order =
   | { readonly type: 'watch'; readonly claim: WatchedClaim }
   | { readonly type: 'unwatch'; readonly id: string }
   | { readonly type: 'close' }
+  /** The process exits: close the connection now, and set `WorkerSetup.stopped`. */
+  | { readonly type: 'exit' }
 
 export interface WorkerSetup {
   readonly url: string
   readonly clock: ClockStart
   readonly port: MessagePort
+  /** Becomes 1 when the thread has closed its connection because the process exits. */
+  readonly stopped: Int32Array
 }
 
 /** Starts a thread that renews held claims over a connection of its own, however long this thread is blocked. */
 export async function startHeartbeatThread(url: string, report: (report: Report) => void): Promise<HeartbeatThread> {
   const { port1: port, port2 } = new MessageChannel()
-  const workerData: WorkerSetup = { url, clock: clockStart(), port: port2 }
+  const stopped = new Int32Array(new SharedArrayBuffer(4))
+  const workerData: WorkerSetup = { url, clock: clockStart(), port: port2, stopped }
   const worker = new Worker(new URL('./heartbeat-worker.js', import.meta.url), { workerData, transferList: [port2] })
   await new Promise<void>((resolve, reject) => {
     worker.once('message', () => resolve())
@@ -46,6 +52,10 @@ export async function startHeartbeatThread(url: string, report: (report: Report)
   const order = (message: Order): void => {
     if (running) port.postMessage(message)
   }
+  const dispose = onExit({
+    order: () => order({ type: 'exit' }),
+    wait: (timeoutMs) => void (running && Atomics.wait(stopped, 0, 0, timeoutMs)),
+  })
   return {
     watch: (claim) => order({ type: 'watch', claim }),
     unwatch: (id) => order({ type: 'unwatch', id }),
@@ -54,6 +64,7 @@ export async function startHeartbeatThread(url: string, report: (report: Report)
       worker.ref()
       order({ type: 'close' })
       await ended
+      dispose()
       port.close()
     },
   }

@@ -7,7 +7,7 @@ import { driverFor } from '../stores/connect-driver.ts'
 import type { Order, WorkerSetup } from './heartbeat-thread.ts'
 import { Heartbeats } from './heartbeats.ts'
 
-const { url, clock, port } = workerData as WorkerSetup
+const { url, clock, port, stopped } = workerData as WorkerSetup
 const driver = await driverFor(url)
 await driver.open()
 const heartbeats = new Heartbeats(driver, systemEnvironment(clock), (report) => {
@@ -17,9 +17,15 @@ const heartbeats = new Heartbeats(driver, systemEnvironment(clock), (report) => 
 port.on('message', (order: Order) => {
   if (order.type === 'watch') heartbeats.watch(order.claim)
   else if (order.type === 'unwatch') heartbeats.unwatch(order.id)
-  else void heartbeats.close().then(() => port.close())
+  else if (order.type === 'close') void heartbeats.close().then(() => port.close())
+  else void heartbeats.abandon().finally(tellStopped)
 })
 parentPort?.postMessage('ready')
+
+function tellStopped(): void {
+  Atomics.store(stopped, 0, 1)
+  Atomics.notify(stopped, 0)
+}
 
 /** Not every error can cross to another thread; its message can. */
 function sendable(standing: Standing): Standing {

@@ -66,6 +66,13 @@ export class Heartbeats {
     await this.#driver.close()
   }
 
+  /** Closes the connection at once: the process exits. */
+  async abandon(): Promise<void> {
+    this.#alarm.clear()
+    this.#beats.clear()
+    await this.#driver.close()
+  }
+
   #renew(beat: Beat): void {
     const { key, id, ttlMs } = beat.claim
     this.#batcher.submit({ op: 'renew', key, id, ttlMs }, beat)

@@ -1,6 +1,7 @@
 import { execFileSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import { uptime } from 'node:os'
+import { clockOffset } from './time-namespace.ts'
 
 /** What may stand in a boot identity: it becomes part of a file name. */
 const unwanted = /[^A-Za-z0-9.+-]/g
@@ -14,7 +15,7 @@ const guessRoundedToMs = 60_000
  */
 export function bootIdentity(platform: NodeJS.Platform = process.platform): string {
   try {
-    if (platform === 'linux') return linuxBoot(readText('/proc/sys/kernel/random/boot_id'), timeOffsets())
+    if (platform === 'linux') return linuxBoot(readText('/proc/sys/kernel/random/boot_id'), clockOffset('monotonic'))
     if (platform === 'darwin')
       return clean(execFileSync('sysctl', ['-n', 'kern.bootsessionuuid'], { encoding: 'utf8' }))
   } catch {
@@ -24,24 +25,13 @@ export function bootIdentity(platform: NodeJS.Platform = process.platform): stri
 }
 
 /** The boot id, marked with the offset of the monotonic clock where this process lives in a time namespace. */
-export function linuxBoot(bootId: string, offsets: string): string {
-  const [, seconds = '0', nanoseconds = '0'] = /^monotonic\s+(-?\d+)\s+(\d+)/m.exec(offsets) ?? []
-  const moved = Number(seconds) !== 0 || Number(nanoseconds) !== 0
-  return clean(moved ? `${bootId.trim()}+${seconds}.${nanoseconds}` : bootId)
+export function linuxBoot(bootId: string, offset: string): string {
+  return clean(offset === '' ? bootId : `${bootId.trim()}+${offset}`)
 }
 
 /** For systems that do not name their boots: the time of the last one, to the minute. */
 export function guessedBoot(wallMs: number, uptimeSeconds: number): string {
   return `at-${Math.round((wallMs - uptimeSeconds * 1000) / guessRoundedToMs)}`
-}
-
-/** Kernels before 5.6 have no time namespaces. */
-function timeOffsets(): string {
-  try {
-    return readText('/proc/self/timens_offsets')
-  } catch {
-    return ''
-  }
 }
 
 function readText(file: string): string {

@@ -1,5 +1,6 @@
 import { readFileSync, readlinkSync } from 'node:fs'
 import type { Owner, ProcessIdentity } from './owner.ts'
+import { clockOffset } from './time-namespace.ts'
 
 /** What a look at the process table can bring. Replaced in tests. */
 export interface ProcessProbe {
@@ -56,13 +57,18 @@ export function ownProcess(): ProcessIdentity {
     // A /proc of another pid namespace (a chroot, say) knows us by another number: believe nothing it says.
     if (stat !== undefined && Number.parseInt(text, 10) === pid) {
       const namespace = /\d+/.exec(readlinkSync('/proc/self/ns/pid'))?.[0] ?? ''
-      return { namespace, pid, started: stat.started }
+      return { namespace: namespaceOf(namespace, clockOffset('boottime')), pid, started: stat.started }
     }
   } catch {
     // No /proc: macOS, Windows.
   }
   // Only Linux has pid namespaces; elsewhere one number names them all.
   return { namespace: process.platform === 'linux' ? '' : '0', pid, started: 0 }
+}
+
+/** Start times are counted from the boot as the reader's time namespace has it: another one reads other numbers. */
+export function namespaceOf(pidNamespace: string, boottimeOffset: string): string {
+  return pidNamespace === '' || boottimeOffset === '' ? pidNamespace : `${pidNamespace}+${boottimeOffset}`
 }
 
 /**

@@ -2,7 +2,10 @@ import { randomBytes } from 'node:crypto'
 
 /** Which process this is, as far as the machine can tell processes apart. */
 export interface ProcessIdentity {
-  /** The pid namespace; empty where it is not known, and then the stamp proves nothing elsewhere. */
+  /**
+   * The pid namespace, and what a time namespace adds to start times; empty where it is not known. A stamp proves nothing
+   * where this differs.
+   */
   readonly namespace: string
   readonly pid: number
   /** When it started, in the kernel's ticks since boot; 0 where that is not known. */
@@ -16,7 +19,7 @@ export interface Owner extends ProcessIdentity {
   readonly serial: string
 }
 
-const pattern = /^([A-Za-z0-9.+-]+)_(\d*)_(\d+)_(\d+)_([0-9a-f]{16})$/
+const pattern = /^([A-Za-z0-9.+-]+)_([\d.+-]*)_(\d+)_(\d+)_([0-9a-f]{16})$/
 
 /** A fresh owner for one driver. */
 export function newOwner(boot: string, process: ProcessIdentity): Owner {

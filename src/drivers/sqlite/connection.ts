@@ -1,17 +1,20 @@
+import { existsSync } from 'node:fs'
 import { databaseOpener, type Database } from './database.ts'
+import { isNoDatabase } from './faults.ts'
 import schema from './schema.sql.generated.ts'
 import type { Crowd } from './ledger.ts'
 import { prepareStatements, type Statements } from './statements.ts'
 import {
   applicationId,
+  bellDirectory,
   createBellDirectory,
   createStoreFile,
   formatVersion,
-  isInUse,
+  noDatabase,
   otherProgram,
+  refuseAliases,
   refuseNetworkFileSystem,
   refuseNewerFormat,
-  refuseStrangers,
 } from './store-file.ts'
 import type { SqliteSurroundings } from './surroundings.ts'
 import { upgrade } from './upgrade.ts'
@@ -40,15 +43,15 @@ export function connect(file: string, place: Place, checkFileSystem: boolean): C
   const open = databaseOpener(place.binding)
   createStoreFile(file)
   if (checkFileSystem) refuseNetworkFileSystem(file, place.fileSystemType(file))
-  if (!isInUse(file)) refuseStrangers(file)
+  refuseAliases(file)
   const database = open(file)
   try {
     // Waiting for others is ours to do, without blocking the event loop.
     database.exec('pragma busy_timeout = 0')
+    refuseStrangers(database, file)
     // Heeded only by a file that is still empty.
     database.exec(`pragma page_size = ${pageBytes}`)
     createTables(database, file)
-    // Says to all who come later, in this process too, that the file is in use.
     createBellDirectory(file)
     refuseNewerFormat(file, formatOf(database))
     const mode = database.query('pragma journal_mode = wal').get()?.['journal_mode']
@@ -58,6 +61,20 @@ export function connect(file: string, place: Place, checkFileSystem: boolean): C
   } catch (error) {
     database.close()
     throw error
+  }
+}
+
+/**
+ * Throws unless the file is empty or one of ours. SQLite itself reads it, and so may first complete or undo what a crash
+ * of the file's owner left half done, as any reader of that file would.
+ */
+function refuseStrangers(database: Database, file: string): void {
+  try {
+    // In this order: another process may make it a lock file in between.
+    if (!isEmpty(database) && !isMarked(database)) throw otherProgram(file)
+  } catch (error) {
+    // Where locks were kept before, it is a lock file that has been damaged.
+    throw isNoDatabase(error) && !existsSync(bellDirectory(file)) ? noDatabase(file) : error
   }
 }
 
@@ -83,6 +100,10 @@ export function createTables(database: Database, file: string): void {
 
 function formatOf(database: Database): number {
   return database.query('pragma user_version').get()?.['user_version'] as number
+}
+
+function isEmpty(database: Database): boolean {
+  return database.query('pragma page_count').get()?.['page_count'] === 0
 }
 
 function isMarked(database: Database): boolean {

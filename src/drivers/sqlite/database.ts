@@ -4,6 +4,8 @@
  */
 import { createRequire } from 'node:module'
 import { LeaseholdError } from '../../core/errors.ts'
+import { inOrder, withoutNumbers } from './parameters.ts'
+import { collectStatements } from './unfinished-statements.ts'
 
 export type Value = string | number | null
 export type Row = Readonly<Record<string, Value>>
@@ -20,6 +22,7 @@ export interface Command {
 }
 
 export interface Database {
+  /** Parameters are `?`, or `?1`, `?2` … where a value is used twice; values are given by position. */
   query(sql: string): Query
   command(sql: string): Command
   /** Runs several statements without values. */
@@ -37,18 +40,33 @@ export function openDatabase(file: string, binding?: Binding): Database {
 
 /** The same in two steps: throws if there is no binding, before anything is done to a file. */
 export function databaseOpener(binding?: Binding): (file: string) => Database {
-  const { DatabaseSync } = binding === undefined ? (loadBuiltin() ?? loadPackage()) : load(binding)
+  const builtin = binding === '@photostructure/sqlite' ? undefined : loadBuiltin()
+  if (builtin === undefined && binding === 'node:sqlite') throw noBinding('This version of Node has no node:sqlite')
+  const { DatabaseSync } = builtin ?? loadPackage()
   return (file) => {
     const database = new DatabaseSync(file, { timeout: 0 })
+    const query = (sql: string): Query => {
+      const plain = withoutNumbers(sql)
+      const statement = database.prepare(plain.sql)
+      const { order } = plain
+      if (order === undefined) return statement
+      return {
+        get: (...values) => statement.get(...inOrder(values, order)),
+        all: (...values) => statement.all(...inOrder(values, order)),
+      }
+    }
     return {
-      query: (sql) => database.prepare(sql),
+      query,
       command(sql) {
-        const statement = database.prepare(sql)
+        const statement = query(sql)
         // Not `run`, which tells what has changed: that takes longer than some of the changes.
         return { run: (...values) => void statement.get(...values) }
       },
       exec: (sql) => database.exec(sql),
-      close: () => database.close(),
+      close() {
+        database.close()
+        if (builtin === undefined) collectStatements()
+      },
     }
   }
 }
@@ -58,13 +76,6 @@ interface SqliteModule {
     file: string,
     options: { timeout: number },
   ) => { prepare(sql: string): Query; exec(sql: string): void; close(): void }
-}
-
-function load(binding: Binding): SqliteModule {
-  if (binding === '@photostructure/sqlite') return loadPackage()
-  const builtin = loadBuiltin()
-  if (builtin === undefined) throw noBinding('This version of Node has no node:sqlite')
-  return builtin
 }
 
 /** Undefined before Node 22.13. */

@@ -27,6 +27,11 @@ export function isBusy(error: unknown): boolean {
   return code === codes.SQLITE_BUSY || code === codes.SQLITE_LOCKED || code === codes.SQLITE_PROTOCOL
 }
 
+/** Whether the file is not one that SQLite wrote. */
+export function isNoDatabase(error: unknown): boolean {
+  return sqliteCode(error) === codes.SQLITE_NOTADB
+}
+
 /** Whether a failed COMMIT with this error surely wrote nothing. */
 export function wroteNothing(error: unknown): boolean {
   const code = sqliteCode(error)

@@ -28,8 +28,6 @@ const pageMax = 512
 /** A key's claims in the file, read only as far as the rule asks. Good for one request. */
 export class SqliteKeyView implements KeyView {
   readonly lastFence: number
-  /** Whoever reads the counters lifts them where some may have been lost. */
-  readonly fenceFloor = 0
   readonly ended: Ended | undefined
   readonly #key: string
   readonly #glance: Glance
@@ -54,6 +52,10 @@ export class SqliteKeyView implements KeyView {
     this.#lastSequence = counters.sequence
     this.lastFence = counters.fence
     this.ended = ended
+  }
+
+  get fenceFloor(): number {
+    return this.#observer.fenceFloor
   }
 
   holders(): readonly ClaimRecord[] {

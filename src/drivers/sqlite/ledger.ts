@@ -2,7 +2,6 @@ import { admit, type Change, type Verdict } from '../../core/admission.ts'
 import { keyOf } from '../../core/batcher.ts'
 import type { Ended } from '../../core/claim-record.ts'
 import type { Request, Standing } from '../../core/driver.ts'
-import { fenceFloor } from '../../core/fence.ts'
 import {
   foreignRowOf,
   holderValues,
@@ -12,7 +11,6 @@ import {
   waiterValues,
   type ClaimRow,
 } from './claim-row.ts'
-import type { Row } from './database.ts'
 import { endedValues, readEnded } from './ended-row.ts'
 import { SqliteKeyView, type Glance } from './key-view.ts'
 import type { Observer } from './observer.ts'
@@ -53,7 +51,7 @@ export class Ledger {
   carryOut(request: Request): Standing {
     const key = keyOf(request)
     const row = this.#statements.glance.get(key) ?? {}
-    const counters = (this.#counters ??= this.#readCounters(row))
+    const counters = (this.#counters ??= { fence: row['fence'] as number, sequence: row['sequence'] as number })
     const glance: Glance = {
       holders: row['holders'] as number,
       awaited: row['awaited'] === 1,
@@ -82,15 +80,6 @@ export class Ledger {
     if (!this.#countersChanged || this.#counters === undefined) return
     const { fence, sequence } = this.#counters
     this.#statements.setCounters.run(fence, sequence, this.writer.self.boot)
-  }
-
-  #readCounters(row: Row): { fence: number; sequence: number } {
-    const fence = row['fence'] as number
-    const sequence = row['sequence'] as number
-    if (row['boot'] === this.writer.self.boot) return { fence, sequence }
-    // Another boot wrote last. A power cut may have taken its last commits, so begin past every fence it can have minted.
-    this.#countersChanged = true
-    return { fence: Math.max(fence, fenceFloor(this.writer.wall())), sequence }
   }
 
   #apply(

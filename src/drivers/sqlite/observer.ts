@@ -1,4 +1,5 @@
 import type { ClaimRecord } from '../../core/claim-record.ts'
+import { fenceFloor } from '../../core/fence.ts'
 import { recordOf, type ClaimRow } from './claim-row.ts'
 import { parseOwner } from '../../core/machine/owner.ts'
 import type { Standpoint } from './standpoint.ts'
@@ -20,6 +21,11 @@ export class Observer {
     this.#standpoint = standpoint
     this.#statements = statements
     this.#mayWrite = access === 'may write'
+  }
+
+  /** The least that a fence minted now may be: a file restored from an older copy has forgotten the last ones. */
+  get fenceFloor(): number {
+    return fenceFloor(this.#standpoint.wall())
   }
 
   /** Whether the row's times were written by a clock that is not ours. */

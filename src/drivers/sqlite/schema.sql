@@ -88,8 +88,8 @@ insert into held (key, id, turn, fence, owner, ttl_ms, detached, entered_at, acq
 values (x'', '', 0, 0, '', 0, 1, 0, 0, 0, 0, 0, 0, '');
 
 -- A single fence counter serves every key, so the file does not grow with the names ever used. `sequence` numbers
--- arrivals and grants. `boot` last wrote: another one may have lost the end of the log and lifts the fence to the wall
--- clock.
+-- arrivals and grants. `boot` last wrote. Every grant lifts the fence to the wall clock in microseconds: a power cut, or
+-- an older copy of the file, may have lost the last ones.
 create view tally as
   select fence, turn as sequence, owner as boot from held where key = x'' and id = '';
 

@@ -1,5 +1,6 @@
 import { capByMaxHold } from '../../core/admission/lease-time.ts'
 import type { Claim, Request, Standing } from '../../core/driver.ts'
+import { nextFence } from '../../core/fence.ts'
 import { shortRunner } from '../../core/short-runner.ts'
 import { termsText } from './claim-text.ts'
 import type { Ledger } from './ledger.ts'
@@ -36,7 +37,7 @@ function claimIdleKey(statements: Statements, { writer, observer }: Ledger, clai
     expiresAt,
     shortRunner(claim.runner),
     termsText(claim, claim.ttlMs, detached),
-    writer.self.boot,
+    observer.fenceFloor,
   )
   return row === undefined ? undefined : held(row['fence'] as number, expiresAt - now)
 }
@@ -62,12 +63,12 @@ function handOver(statements: Statements, ledger: Ledger, { key, id }: Release):
   if (next === undefined || next['plain'] === 0 || next['shared'] === 1 || next['remembered'] === 1) return false
   const { boot } = writer.self
   const owner = next['owner'] as string
-  if (next['boot'] !== boot || !owner.startsWith(`${boot}_`)) return false
+  if (!owner.startsWith(`${boot}_`)) return false
   const ttlMs = (next['expires_at'] as number) - now
   // One with more than its ttl left is of a clock that was set back: the rule cuts it.
   if (ttlMs <= 0 || ttlMs > (next['ttl_ms'] as number)) return false
   if (next['detached'] === 0 && observer.hasDied(owner)) return false
-  const fence = (next['fence'] as number) + 1
+  const fence = nextFence(next['fence'] as number, observer.fenceFloor)
   const nextId = next['id'] as string
   const turn = (next['sequence'] as number) + 1
   if (statements.takePlace.get(key, id, writer.name, now, nextId, fence, turn) === undefined) return false

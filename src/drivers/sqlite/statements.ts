@@ -13,7 +13,7 @@ export interface Statements {
   /** The counters, how many hold the key (2: several), and what else is stored of it: all there is to know of an idle one. */
   readonly glance: Query
   readonly setCounters: Command
-  /** Grants a claim if nothing at all is stored of its key, and the counters are of this boot. */
+  /** Grants a claim if nothing at all is stored of its key, with a fence that is at least the floor. */
   readonly claimIdleKey: Query
   /** Removes a holder of this driver's whose lease is not over, if it is alone and nobody waits. */
   readonly releaseLoneHolder: Query
@@ -55,7 +55,7 @@ export function prepareStatements(database: Database): Statements {
     beginReading: command('begin'),
 
     glance: query(`
-      select fence, sequence, boot,
+      select fence, sequence,
         (select count(*) from (select 1 from held where key = ?1 limit 2)) as holders,
         exists (select 1 from waiting where key = ?1) as awaited,
         exists (select 1 from endings where key = ?1) as remembered
@@ -64,23 +64,23 @@ export function prepareStatements(database: Database): Statements {
 
     claimIdleKey: query(`
       insert into held (${holderColumns})
-      select ?1, ?2, sequence + 1, fence + 1, ?3, ?4, ?5, ?6, ?6, ?6, 0, ?7, 0, null, null, ?8, ?9 from tally
-      where boot = ?10
+      select ?1, ?2, sequence + 1, max(fence + 1, ?10), ?3, ?4, ?5, ?6, ?6, ?6, 0, ?7, 0, null, null, ?8, ?9 from tally
+      where fence < ${Number.MAX_SAFE_INTEGER}
         and not exists (select 1 from held where key = ?1)
         and not exists (select 1 from waiting where key = ?1)
         and not exists (select 1 from endings where key = ?1)
       returning fence`),
     releaseLoneHolder: query(`
       delete from held
-      where key = ?1 and id = ?2 and owner = ?3 and expires_at > ?4
-        and not exists (select 1 from waiting where key = ?1)
-        and not exists (select 1 from held as other where other.key = ?1 and other.id <> ?2)
+      where key = ? and id = ? and owner = ? and expires_at > ?
+        and not exists (select 1 from waiting where waiting.key = held.key)
+        and not exists (select 1 from held as other where other.key = held.key and other.id <> held.id)
       returning fence`),
 
     nextInLine: query(`
-      select next.id, next.owner, next.detached, next.ttl_ms, next.expires_at, next.plain, fence, sequence, boot,
-        exists (select 1 from held as other where other.key = ?1 and other.id <> ?2) as shared,
-        exists (select 1 from endings where key = ?1) as remembered
+      select next.id, next.owner, next.detached, next.ttl_ms, next.expires_at, next.plain, fence, sequence,
+        exists (select 1 from held as other where other.key = next.key and other.id <> ?2) as shared,
+        exists (select 1 from endings where endings.key = next.key) as remembered
       from waiting as next, tally where next.key = ?1
       order by band, arrival limit 1`),
     // The trigger does the rest. An UPDATE with FROM would be one statement less, and take ten times as long.
@@ -88,7 +88,7 @@ export function prepareStatements(database: Database): Statements {
       update held
       set (id, owner, ttl_ms, detached, entered_at, last_heartbeat, renewal_count, expires_at, runner, terms) = (
           select id, owner, ttl_ms, detached, entered_at, last_heartbeat, renewal_count, expires_at, runner, terms
-          from waiting where key = ?1 and id = ?5),
+          from waiting where waiting.key = held.key and waiting.id = ?5),
         fence = ?6, turn = ?7, acquired_at = ?4, died = 0, leaving = null, succession = null
       where key = ?1 and id = ?2 and owner = ?3 and expires_at > ?4
       returning fence`),

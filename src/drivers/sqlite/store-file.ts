@@ -1,5 +1,10 @@
-/** What is looked at before SQLite may touch a file: a stranger's file must never be written to. */
-import { closeSync, existsSync, openSync, readSync, statSync } from 'node:fs'
+/**
+ * The lock file as the file system has it. Nothing here opens a file that SQLite may have open: when a process closes any
+ * descriptor of a file, the system takes all its locks on that file away, SQLite's too. Another process would then take
+ * itself for the last user, remove the log, and grant what is held. So the file is looked at by its name, and read by SQLite.
+ */
+import { randomBytes } from 'node:crypto'
+import { closeSync, linkSync, openSync, readdirSync, readFileSync, realpathSync, rmSync, statSync } from 'node:fs'
 import { uptime } from 'node:os'
 import path from 'node:path'
 import { LeaseholdError } from '../../core/errors.ts'
@@ -10,11 +15,6 @@ export const applicationId = 0x4c734864
 
 /** The format of the tables. A file of an older one is upgraded, one of a newer one is refused. */
 export const formatVersion = 4
-
-const headerBytes = 100
-const magic = 'SQLite format 3\0'
-const versionOffset = 60
-const applicationOffset = 68
 
 /** File systems on which locks between machines, or shared memory, cannot be relied upon. */
 const networkFileSystems = new Map([
@@ -37,25 +37,111 @@ const networkFileSystems = new Map([
 ])
 
 /**
- * Makes the directory and an empty file that only this user can read, where they are missing. A file that is there is
- * not opened: see {@link isInUse}.
+ * The one name that a file has under all its symbolic links: SQLite's log and the bells lie beside it. A file or directory
+ * that is missing keeps its given name.
  */
-export function createStoreFile(file: string): void {
-  makeDirectory(path.dirname(file))
+export function realFile(file: string): string {
   try {
-    closeSync(openSync(file, 'ax', 0o600))
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error
+    return realpathSync(file)
+  } catch {
+    const directory = path.dirname(file)
+    return directory === file ? file : path.join(realFile(directory), path.basename(file))
   }
 }
 
+/** What {@link createStoreFile} puts behind the name of a file, and random letters behind that. */
+const draftMark = '.new-'
+
+/** Makes the directory and an empty file that only this user can read, where they are missing. */
+export function createStoreFile(file: string): void {
+  makeDirectory(path.dirname(file))
+  if (statSync(file, { throwIfNoEntry: false }) !== undefined) return
+  // Made under another name: another thread may have opened the file, by its own name, before we close it.
+  const draft = `${file}${draftMark}${randomBytes(8).toString('hex')}`
+  ignoreIfThere(() => {
+    try {
+      closeSync(openSync(draft, 'wx', 0o600))
+      linkSync(draft, file)
+    } catch (error) {
+      if (errorCode(error) === 'EEXIST') throw error
+      // Not every file system has links, nor room for a longer name.
+      closeSync(openSync(file, 'wx', 0o600))
+    } finally {
+      rmSync(draft, { force: true })
+    }
+  })
+}
+
+/** Another process may have been quicker. */
+function ignoreIfThere(create: () => void): void {
+  try {
+    create()
+  } catch (error) {
+    if (errorCode(error) !== 'EEXIST') throw error
+  }
+}
+
+function errorCode(error: unknown): string | undefined {
+  return (error as NodeJS.ErrnoException | null)?.code
+}
+
 /**
- * Whether the file has been opened as a lock store before, as the directory of bells beside it tells. Then only SQLite
- * may open it: when a process closes a file of its own accord, the system takes all its locks on that file away, those of
- * SQLite too. Another process would take itself for the last user, remove the log, and grant what is held.
+ * Throws UNAVAILABLE with reason `alias` if the file may have a second name. SQLite keeps its log beside the name by which
+ * the file was opened, so that each name would have a log of its own, and each log its own holders.
  */
-export function isInUse(file: string): boolean {
-  return existsSync(bellDirectory(file))
+export function refuseAliases(file: string): void {
+  if (isMountPoint(file)) {
+    throw alias(
+      `${file} is mounted by itself, so that SQLite would keep its log apart from that of the file's other name.`,
+      'Mount the directory that holds the file instead.',
+    )
+  }
+  if (!hasHardLinks(file)) return
+  removeDrafts(file)
+  if (hasHardLinks(file)) {
+    throw alias(
+      `${file} has a second name (a hard link), for which SQLite would keep another log.`,
+      `Copy it instead, or delete the other name (find it with: find … -samefile ${file}).`,
+    )
+  }
+}
+
+function alias(what: string, advice: string): LeaseholdError {
+  return new LeaseholdError('UNAVAILABLE', `${what} Two processes could then hold one lock. ${advice}`, {
+    reason: 'alias',
+  })
+}
+
+function hasHardLinks(file: string): boolean {
+  return (statSync(file, { throwIfNoEntry: false })?.nlink ?? 1) > 1
+}
+
+/** Drafts of {@link createStoreFile} that have become this file: by a process that was killed, or is just at it. */
+function removeDrafts(file: string): void {
+  const directory = path.dirname(file)
+  const { ino } = statSync(file)
+  for (const name of readdirSync(directory)) {
+    const draft = path.join(directory, name)
+    if (!name.startsWith(`${path.basename(file)}${draftMark}`)) continue
+    if (statSync(draft, { throwIfNoEntry: false })?.ino === ino) rmSync(draft, { force: true })
+  }
+}
+
+/** Whether something is mounted at this very name. Where the system does not list its mounts, the device tells of most. */
+function isMountPoint(file: string): boolean {
+  if (statSync(file).dev !== statSync(path.dirname(file)).dev) return true
+  let mounts: string
+  try {
+    mounts = readFileSync('/proc/self/mountinfo', 'utf8')
+  } catch {
+    return false
+  }
+  return mounts.split('\n').some((line) => unescapeMount(line.split(' ')[4] ?? '') === file)
+}
+
+/** Spaces and the like stand there as octal numbers. */
+function unescapeMount(text: string): string {
+  return text.replace(/\\([0-7]{3})/g, (_match, octal: string) => String.fromCharCode(Number.parseInt(octal, 8)))
 }
 
 /** For how long the file can have lost nothing: since it was made and since the machine started. */
@@ -89,27 +175,6 @@ export function refuseNetworkFileSystem(file: string, type: number): void {
   )
 }
 
-/**
- * Throws unless the file is empty or one of ours. For a file that is not {@link isInUse in use}. Reads the header itself:
- * SQLite would first replay a log that may lie beside a stranger's database.
- */
-export function refuseStrangers(file: string): void {
-  const header = Buffer.alloc(headerBytes)
-  const descriptor = openSync(file, 'r')
-  let length: number
-  try {
-    length = readSync(descriptor, header, 0, headerBytes, 0)
-  } finally {
-    closeSync(descriptor)
-  }
-  if (length === 0) return
-  if (length < headerBytes || header.toString('latin1', 0, magic.length) !== magic) {
-    throw refusal('foreign', `${file} is not a SQLite database.`)
-  }
-  if (header.readUInt32BE(applicationOffset) !== applicationId) throw otherProgram(file)
-  refuseNewerFormat(file, header.readUInt32BE(versionOffset))
-}
-
 /** Throws if the file has a format that only a newer Leasehold knows. The last word may still be in SQLite's log. */
 export function refuseNewerFormat(file: string, version: number): void {
   if (version <= formatVersion) return
@@ -118,6 +183,11 @@ export function refuseNewerFormat(file: string, version: number): void {
     `${file} has format ${version}; this version of Leasehold knows ${formatVersion} at most. Update Leasehold.`,
     { reason: 'newer-format' },
   )
+}
+
+/** For a file that SQLite cannot read, and in which locks were never kept. */
+export function noDatabase(file: string): LeaseholdError {
+  return refusal('foreign', `${file} is not a SQLite database.`)
 }
 
 /** For a database that somebody else has filled. */
