@@ -72,7 +72,11 @@ export class Workshop {
 }
 
 export interface LockDocument {
-  readonly holders: readonly { readonly fence: number; readonly expiresAt: string }[]
+  readonly holders: readonly {
+    readonly fence: number
+    readonly expiresAt: string
+    readonly runner: { readonly id: string }
+  }[]
   readonly waiters: readonly object[]
 }
 
