@@ -10,7 +10,7 @@ import { isLongestHold } from './longest-hold.ts'
 import type { RunRequest } from './run-request.ts'
 import type { StoreChoice } from '../stores/store.ts'
 import { identifyStores } from '../stores/store-identity.ts'
-import { printable, quoted } from '../speaking/terminal-text.ts'
+import { quoted } from '../speaking/terminal-text.ts'
 import { lockTag, sweepsFinished } from './watchdog.ts'
 
 /** How long to wait for the store's word on a release. */
@@ -82,7 +82,7 @@ async function start(lease: Lease, locks: Locks, holding: Holding): Promise<Comm
 
 function describeStartFailure({ code, message }: NodeJS.ErrnoException): string {
   if (code === 'ENOENT') return 'not found'
-  return code === 'EACCES' ? 'not executable' : printable(message)
+  return code === 'EACCES' ? 'not executable' : message
 }
 
 /** What the command is told. Never the claim's id: whoever knows it can release the lock. */
@@ -154,7 +154,7 @@ function reportDanger(
       // A lease that must end is not renewed in full: that is no failure of the store.
       isInDanger = !isLongest()
       if (!isInDanger) say(`${label} is near its --max-hold: ${left}`)
-      else say(`the lease on ${label} could not be renewed (${printable(reason)}): ${left}`)
+      else say(`the lease on ${label} could not be renewed (${reason}): ${left}`)
       watch.look()
     }),
     locks.on('renewed', () => {
@@ -168,7 +168,7 @@ function reportDanger(
 }
 
 function lost(lease: Lease, watch: LeaseWatch, { label }: RunRequest, say: (message: string) => void): number {
-  const why = printable(lease.loss?.reason ?? watch.stoppedBecause ?? 'expired')
+  const why = lease.loss?.reason ?? watch.stoppedBecause ?? 'expired'
   if (why === heldLongest) say(`${label} was held for as long as --max-hold allows, and the command was stopped.`)
   else say(`the lease on ${label} was lost: ${why}. Fence ${lease.fence} may be superseded.`)
   return exitCodes.leaseLost
