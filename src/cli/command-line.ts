@@ -15,7 +15,7 @@ import { renew } from './commands/renew.ts'
 import { run } from './commands/run.ts'
 import { serve } from './commands/serve.ts'
 import { nearest } from '../core/suggestion.ts'
-import { printable, quoted } from './speaking/terminal-text.ts'
+import { printableLines, quoted } from './speaking/terminal-text.ts'
 import { UsageError } from './usage-error.ts'
 import { watch } from './commands/watch.ts'
 
@@ -52,7 +52,9 @@ Examples:
 `
 
 /** Carries out one command line and gives its exit code. Never rejects. */
-export async function runCommandLine(args: readonly string[], surroundings: Surroundings): Promise<number> {
+export async function runCommandLine(args: readonly string[], given: Surroundings): Promise<number> {
+  // Whatever a command forgets, nothing out of a store steers the terminal.
+  const surroundings: Surroundings = { ...given, print: (text) => given.print(printableLines(text)) }
   const [word, ...rest] = args
   try {
     if (word === '--version' || word === '-V') return show(`${version}\n`, surroundings)
@@ -60,7 +62,7 @@ export async function runCommandLine(args: readonly string[], surroundings: Surr
     return await runCommand(findCommand(word), rest, surroundings)
   } catch (error) {
     // The code of an error is for programs, and they have the exit code.
-    surroundings.messages.say(printable(plainMessageOf(error)))
+    surroundings.messages.say(plainMessageOf(error))
     const about = commands.some(({ name }) => name === word) ? `${word} ` : ''
     if (error instanceof UsageError) surroundings.messages.say(`see leasehold ${about}--help`)
     return exitCodeOf(error)

@@ -6,7 +6,7 @@ import type { Messages } from './speaking/messages.ts'
 export interface Surroundings {
   readonly variables: Readonly<Record<string, string | undefined>>
   readonly messages: Messages
-  /** Standard output. Names and other text from the store must have been made printable. */
+  /** Standard output. What could steer a terminal is written out, but for the ends of lines. */
   readonly print: (text: string) => void
   readonly connect: typeof connect
   /** Asks the person at the terminal; undefined where there is none. */

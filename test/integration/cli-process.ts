@@ -1,10 +1,13 @@
-import { spawn, type ChildProcess } from 'node:child_process'
+import { spawn, spawnSync, type ChildProcess } from 'node:child_process'
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
-import { expect } from 'vitest'
+import { eventually } from '../support/eventually.ts'
 
 const cli = path.resolve('dist/cli/main.js')
+
+/** `script` of util-linux gives a command a terminal. */
+export const hasTerminals = String(spawnSync('script', ['--version']).stdout).includes('util-linux')
 
 /** A directory with a store of its own, and the command line on it as real processes. */
 export class Workshop {
@@ -38,6 +41,11 @@ export class Workshop {
     return started
   }
 
+  /** Leaves a file here for a command. */
+  write(name: string, text: string): void {
+    writeFileSync(path.join(this.directory, name), text)
+  }
+
   /** What a command wrote to a file here; empty if it has not. */
   read(name: string): string {
     const file = path.join(this.directory, name)
@@ -46,7 +54,7 @@ export class Workshop {
 
   /** Resolves with the text of a file once a line of it is complete. */
   async written(name: string): Promise<string> {
-    await expect.poll(() => this.read(name)).toContain('\n')
+    await eventually(() => this.read(name).includes('\n'), `${name} is written`)
     return this.read(name).trim()
   }
 
@@ -64,7 +72,11 @@ export class Workshop {
 }
 
 export interface LockDocument {
-  readonly holders: readonly { readonly fence: number; readonly expiresAt: string }[]
+  readonly holders: readonly {
+    readonly fence: number
+    readonly expiresAt: string
+    readonly runner: { readonly id: string }
+  }[]
   readonly waiters: readonly object[]
 }
 
@@ -115,13 +127,13 @@ export class CommandLine {
 
   /** Resolves once it has said something on standard error. */
   async says(pattern: RegExp): Promise<void> {
-    await expect.poll(() => this.errors).toMatch(pattern)
+    await eventually(() => pattern.test(this.errors), `it says ${pattern}`)
   }
 }
 
 /** Resolves once a process has ended. One that waits for its parent to take notice has ended too. */
 export async function gone(pid: number): Promise<void> {
-  await expect.poll(() => isRunning(pid)).toBe(false)
+  await eventually(() => !isRunning(pid), `process ${pid} has ended`)
 }
 
 export function isRunning(pid: number): boolean {

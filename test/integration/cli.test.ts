@@ -1,8 +1,7 @@
-import { spawnSync } from 'node:child_process'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { connect } from '../../src/index.ts'
 import { openDatabase } from '../../src/drivers/sqlite/database.ts'
-import { gone, isRunning, Workshop } from './cli-process.ts'
+import { gone, hasTerminals, isRunning, Workshop } from './cli-process.ts'
 
 let workshop: Workshop
 beforeEach(() => {
@@ -246,9 +245,6 @@ describe('a lease in danger', () => {
     await gone(pid)
   })
 })
-
-// `script` of util-linux gives a command a terminal.
-const hasTerminals = String(spawnSync('script', ['--version']).stdout).includes('util-linux')
 
 describe.skipIf(!hasTerminals)('at a terminal', () => {
   const script = 'trap "exit 9" INT; sleep 600 & echo $! > started; : < /dev/tty && echo ready; wait'

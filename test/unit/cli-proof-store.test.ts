@@ -1,7 +1,20 @@
-import { existsSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { execFileSync } from 'node:child_process'
+import { once } from 'node:events'
+import {
+  chmodSync,
+  chownSync,
+  existsSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
-import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { afterEach, beforeEach, describe, expect, onTestFinished, test, vi } from 'vitest'
 import { identifyStores } from '../../src/cli/stores/store-identity.ts'
 import { connect } from '../../src/index.ts'
 import { desk } from './support/desk.ts'
@@ -15,7 +28,8 @@ const inFolder = (name: string) => path.join(folder, name)
 
 /** A lock "a" in a file of its own, and the proof of it. */
 async function acquired(...more: string[]) {
-  const { leasehold, shown } = desk()
+  const { leasehold, shown, surroundings } = desk()
+  surroundings.variables = {}
   const store = `sqlite:${inFolder('a.sqlite')}`
   const proof = inFolder('proof')
   expect(await leasehold('acquire', 'a', '--ttl', '10m', '--proof', proof, '--store', store, ...more)).toBe(0)
@@ -23,11 +37,11 @@ async function acquired(...more: string[]) {
     await using locks = await connect(store)
     return (await locks.inspect('a')) !== null
   }
-  return { leasehold, shown, store, proof, isHeld }
+  return { leasehold, shown, surroundings, store, proof, isHeld }
 }
 
 describe('a proof', () => {
-  test('knows its store, whatever the variable names', async () => {
+  test('knows its store', async () => {
     const { leasehold, proof, isHeld } = await acquired()
     expect(await leasehold('renew', '--proof', proof)).toBe(0)
     expect(await leasehold('release', '--proof', proof)).toBe(0)
@@ -36,13 +50,17 @@ describe('a proof', () => {
   })
 
   test('is not asked about in another store, and stays', async () => {
-    const { leasehold, shown, store, proof, isHeld } = await acquired()
+    const { leasehold, shown, surroundings, store, proof, isHeld } = await acquired()
     const other = `sqlite:${inFolder('b.sqlite')}`
     await (await connect(other)).close()
     for (const command of ['renew', 'release']) {
       expect(await leasehold(command, '--proof', proof, '--store', other)).toBe(64)
-      expect(shown.errors).toContain(`The proof is of a lock in ${store}, not in ${other}`)
+      expect(shown.errors).toContain(`The proof is of a lock in ${store}, not in ${other}, which --store names`)
+      surroundings.variables = { LEASEHOLD_STORE: other }
+      expect(await leasehold(command, '--proof', proof)).toBe(64)
+      expect(shown.errors).toContain('which LEASEHOLD_STORE names')
       expect(shown.errors).not.toMatch(/is over|no longer yours/)
+      surroundings.variables = {}
     }
     expect(await isHeld()).toBe(true)
     expect(await leasehold('release', '--proof', proof, '--store', store)).toBe(0)
@@ -102,6 +120,89 @@ describe('a proof', () => {
     expect(shown.errors).toContain('in redis://127.0.0.1:1/2. Its URL said more, such as a password')
     expect(await leasehold('release', '--proof', proof, '--store', 'redis://:other@127.0.0.1:1/2')).toBe(69)
     expect(existsSync(proof)).toBe(true)
+  })
+})
+
+describe('a proof of somebody else', () => {
+  /** A server that notes what it is asked, and a proof that names it. */
+  async function trap() {
+    const asked: (string | undefined)[] = []
+    const server = createServer((request, response) => {
+      asked.push(request.headers.authorization)
+      response.writeHead(404).end()
+    })
+    await once(server.listen(0, '127.0.0.1'), 'listening')
+    onTestFinished(() => void server.close())
+    const { proof, leasehold, shown, surroundings } = await acquired()
+    const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+    const read = JSON.parse(readFileSync(proof, 'utf8')) as object
+    writeFileSync(proof, JSON.stringify({ ...read, store: { url, isWhole: true } }))
+    return { asked, proof, leasehold, shown, surroundings, url }
+  }
+
+  const withToken = (variables: Record<string, string> = {}) => {
+    vi.stubEnv('LEASEHOLD_TOKEN', 'our-own-secret')
+    onTestFinished(() => void vi.unstubAllEnvs())
+    return { ...variables, LEASEHOLD_TOKEN: 'our-own-secret' }
+  }
+
+  test.each(['renew', 'release'])('does not make %s send our token to a server of its choice', async (command) => {
+    const { asked, proof, leasehold, shown, surroundings, url } = await trap()
+    surroundings.variables = withToken()
+    expect(await leasehold(command, '--proof', proof)).toBe(64)
+    expect(shown.errors).toContain(`a lock in ${url}, where your credentials would be sent`)
+    expect(asked).toEqual([])
+    expect(existsSync(proof)).toBe(true)
+    // The server that the user names has it.
+    surroundings.variables = withToken({ LEASEHOLD_STORE: url })
+    expect(await leasehold(command, '--proof', proof)).not.toBe(64)
+    expect(asked[0]).toBe('Bearer our-own-secret')
+  })
+
+  test('is asked without a token where there is none to lose', async () => {
+    const { asked, proof, leasehold } = await trap()
+    expect(await leasehold('release', '--proof', proof)).not.toBe(64)
+    expect(asked[0]).toBeUndefined()
+    expect(asked).not.toEqual([])
+  })
+
+  test.each([
+    'github:owner/repo?api=http://127.0.0.1:1',
+    'postgres://127.0.0.1:1/db',
+    'mongodb://127.0.0.1:1/db',
+    'quorum:redis://127.0.0.1:1,redis://127.0.0.1:2,postgres://127.0.0.1:3/db',
+  ])('in %s is not opened with what our files and variables hold', async (url) => {
+    const { proof, leasehold, shown } = await trap()
+    const read = JSON.parse(readFileSync(proof, 'utf8')) as object
+    writeFileSync(proof, JSON.stringify({ ...read, store: { url, isWhole: true } }))
+    expect(await leasehold('release', '--proof', proof)).toBe(64)
+    expect(shown.errors).toContain('where your credentials would be sent')
+  })
+
+  test.skipIf(process.getuid?.() !== 0)('is not used if it belongs to another user', async () => {
+    const { asked, proof, leasehold, shown } = await trap()
+    chownSync(proof, 65_534, 65_534)
+    for (const command of ['renew', 'release']) expect(await leasehold(command, '--proof', proof)).toBe(64)
+    expect(shown.errors).toContain('belongs to another user')
+    expect(asked).toEqual([])
+  })
+
+  test.each([0o620, 0o602, 0o666])('is not used if others could have written it: mode %o', async (mode) => {
+    const { asked, proof, leasehold, shown } = await trap()
+    chmodSync(proof, mode)
+    for (const command of ['renew', 'release']) expect(await leasehold(command, '--proof', proof)).toBe(64)
+    expect(shown.errors).toContain('Others can write to')
+    expect(asked).toEqual([])
+  })
+
+  test('is not waited for if it is a pipe, and not read if it is huge', async () => {
+    const { leasehold, shown } = desk()
+    execFileSync('mkfifo', [inFolder('pipe')])
+    writeFileSync(inFolder('huge'), ' '.repeat(100_000), { mode: 0o600 })
+    for (const name of ['pipe', 'huge', '.']) {
+      expect(await leasehold('release', '--proof', inFolder(name))).toBe(64)
+      expect(shown.errors).toContain('holds no proof of a lock')
+    }
   })
 })
 

@@ -20,8 +20,8 @@ vi.mock('node:fs', async (original) => {
 })
 
 test('a store is shown to people without the secrets of its URL', () => {
-  expect(describeStore('https://to@ken@host/path?key=secret')).toBe('https://host/path')
-  expect(describeStore('quorum:http://a@one,http://b@two')).toBe('quorum:http://one,http://two')
+  expect(describeStore('https://to@ken@host/path?key=secret')).toBe('https://***@host/path?key=***')
+  expect(describeStore('quorum:http://a@one,http://b@two')).toBe('quorum:http://***@one,http://***@two')
 })
 
 test('the store that nobody named is shown to people with its file', () => {

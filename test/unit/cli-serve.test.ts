@@ -1,7 +1,11 @@
+import { chownSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { createServer, type AddressInfo, type Socket } from 'node:net'
+import { tmpdir } from 'node:os'
+import path from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
 import { runCommandLine } from '../../src/cli/command-line.ts'
 import { messagesTo } from '../../src/cli/speaking/messages.ts'
+import { readTokensFile } from '../../src/cli/stores/tokens-file.ts'
 import { connect } from '../../src/index.ts'
 
 function serving(store: string): { readonly code: Promise<number>; readonly errors: () => string } {
@@ -36,4 +40,13 @@ test('a server whose store is not open yet is not waited for when it is told twi
   process.emit('SIGINT', 'SIGINT')
   process.emit('SIGINT', 'SIGINT')
   expect(await code).toBe(130)
+})
+
+test.skipIf(process.getuid?.() !== 0)('the tokens of another user are not read', () => {
+  const folder = mkdtempSync(path.join(tmpdir(), 'leasehold-tokens-'))
+  onTestFinished(() => rmSync(folder, { recursive: true }))
+  const file = path.join(folder, 'tokens.json')
+  writeFileSync(file, '[]', { mode: 0o600 })
+  chownSync(file, 65_534, 65_534)
+  expect(() => readTokensFile(file)).toThrow(/belong to another user/)
 })

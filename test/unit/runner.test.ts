@@ -1,10 +1,19 @@
-import { mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, readdirSync, readFileSync, rmSync, utimesSync, writeFileSync } from 'node:fs'
 import { hostname, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { describeRunner } from '../../src/core/runner.ts'
+import { bootIdentity } from '../../src/core/machine/boot.ts'
+import { ownProcess } from '../../src/core/machine/liveness.ts'
+import { machineIdentity } from '../../src/core/machine/machine-identity.ts'
+import { newOwner, ownerName, type Owner } from '../../src/core/machine/owner.ts'
 import { processWatch } from '../../src/core/machine/process-watch.ts'
-import { takeRunnerName, type ProcessWatch } from '../../src/core/machine/runner-name.ts'
+import {
+  takeRunnerName,
+  type HeldName,
+  type NameTiming,
+  type ProcessWatch,
+} from '../../src/core/machine/runner-name.ts'
 import { systemEnvironment } from '../../src/core/time/environment.ts'
 
 describe('a runner', () => {
@@ -49,92 +58,187 @@ describe('a runner name', () => {
   /** A process as others see it. */
   const processes = (...alive: string[]) => {
     const living = new Set(alive)
-    const as = (self: string): ProcessWatch => ({ self, isGone: (other) => !living.has(other) })
+    const as = (self: string, machine = 'm'): ProcessWatch => ({
+      self,
+      machine,
+      judge: (other) => (living.has(other) ? 'running' : 'gone'),
+    })
     return { living, as }
   }
   let ids = 0
   const newId = () => `runner-${(ids += 1)}`
+  const timing: NameTiming = { renewEveryMs: 50, freeAfterMs: 1500, confirmMs: 500 }
+  const held: HeldName[] = []
+  afterEach(() => {
+    for (const each of held.splice(0)) each.release()
+  })
+  const take = async (watch: ProcessWatch, name = 'worker') => {
+    const taken = await takeRunnerName(folder, name, watch, newId, timing)
+    held.push(taken)
+    return taken
+  }
 
-  test('keeps its id for the next process of that name', () => {
+  test('keeps its id for the next process of that name', async () => {
     const { living, as } = processes('first', 'second')
-    const first = takeRunnerName(folder, 'worker', as('first'), newId)
+    const first = await take(as('first'))
     living.delete('first')
-    expect(takeRunnerName(folder, 'worker', as('second'), newId).id).toBe(first.id)
-    expect(takeRunnerName(folder, 'another', as('second'), newId).id).not.toBe(first.id)
-    expect(readdirSync(folder).toSorted()).toEqual(['another.1', 'worker.2'])
+    expect((await take(as('second'))).id).toBe(first.id)
+    expect((await take(as('second'), 'another')).id).not.toBe(first.id)
+    expect(readdirSync(folder).toSorted()).toEqual(['another@m.1', 'worker@m.2'])
   })
 
-  test('is refused to a second live process, with what to do', () => {
+  test('is refused to a second live process', async () => {
     const { as } = processes('first', 'second')
-    takeRunnerName(folder, 'worker', as('first'), newId)
-    expect(() => takeRunnerName(folder, 'worker', as('second'), newId)).toThrow(/HELD: .*in use.*delete .*worker\.1/)
+    await take(as('first'))
+    await expect(take(as('second'))).rejects.toThrow(/HELD: .*in use by the process first\. Wait/)
   })
 
-  test('says who has it as people do', () => {
+  test('says who has it as people do', async () => {
     const { as } = processes('first', 'second')
-    takeRunnerName(folder, 'worker', { ...as('first'), label: 'process 42 on alpha' }, newId)
-    expect(() => takeRunnerName(folder, 'worker', as('second'), newId)).toThrow('in use by process 42 on alpha. If')
+    await take({ ...as('first'), label: 'process 42 on alpha' })
+    await expect(take(as('second'))).rejects.toThrow('in use by process 42 on alpha. Wait')
     expect(processWatch().label).toBe(`process ${process.pid} on ${hostname()}`)
   })
 
-  test('is free again once it was released', () => {
+  test('is free again once it was released', async () => {
     const { as } = processes('first', 'second')
-    const first = takeRunnerName(folder, 'worker', as('first'), newId)
+    const first = await take(as('first'))
     first.release()
-    const second = takeRunnerName(folder, 'worker', as('second'), newId)
+    const second = await take(as('second'))
     expect(second.id).toBe(first.id)
     first.release()
-    expect(() => takeRunnerName(folder, 'worker', as('third'), newId)).toThrow(/in use/)
+    await expect(take(as('third'))).rejects.toThrow(/in use/)
   })
 
-  test('goes to one of two that find its holder dead, whoever is slower', () => {
+  test('goes to one of two that find its holder dead, whoever is slower', async () => {
     const { living, as } = processes('first', 'second', 'third')
-    takeRunnerName(folder, 'worker', as('first'), newId)
+    await take(as('first'))
     living.delete('first')
     // The second looks, sees a dead holder, and before it can act the third has taken the name.
     let taken = false
     const slow: ProcessWatch = {
-      self: 'second',
-      isGone(other) {
+      ...as('second'),
+      judge(other) {
         if (!taken) {
           taken = true
-          takeRunnerName(folder, 'worker', as('third'), newId)
+          void take(as('third'))
         }
-        return !living.has(other)
+        return living.has(other) ? 'running' : 'gone'
       },
     }
-    expect(() => takeRunnerName(folder, 'worker', slow, newId)).toThrow(/in use by the process third/)
+    await expect(take(slow)).rejects.toThrow(/in use by the process third/)
   })
 
-  test('does not go to one so slow that two others have come and gone', () => {
+  test('does not go to one so slow that two others have come and gone', async () => {
     const { living, as } = processes('first', 'second', 'third', 'fourth')
-    takeRunnerName(folder, 'worker', as('first'), newId)
+    await take(as('first'))
     living.delete('first')
     let looked = false
     const slow: ProcessWatch = {
-      self: 'second',
-      isGone(other) {
+      ...as('second'),
+      judge(other) {
         if (!looked) {
           looked = true
-          takeRunnerName(folder, 'worker', as('third'), newId)
+          void take(as('third'))
           living.delete('third')
-          takeRunnerName(folder, 'worker', as('fourth'), newId)
+          void take(as('fourth'))
         }
-        return !living.has(other)
+        return living.has(other) ? 'running' : 'gone'
       },
     }
-    expect(() => takeRunnerName(folder, 'worker', slow, newId)).toThrow(/in use by the process fourth/)
-    expect(readdirSync(folder)).toEqual(['worker.3'])
+    await expect(take(slow)).rejects.toThrow(/in use by the process fourth/)
+    expect(readdirSync(folder)).toEqual(['worker@m.3'])
   })
 
-  test('cannot be a path, and a damaged file is not guessed at', () => {
+  test('is another one on a machine that has a copy of the directory', async () => {
     const { as } = processes('first')
-    for (const name of ['', '../x', 'a/b', '.hidden']) {
-      expect(() => takeRunnerName(folder, name, as('first'), newId)).toThrow(
-        expect.objectContaining({ code: 'INVALID' }),
-      )
-    }
-    writeFileSync(join(folder, 'worker.1'), '{"id":')
-    expect(() => takeRunnerName(folder, 'worker', as('first'), newId)).toThrow(/does not say who/)
+    const first = await take(as('first'))
+    const copy = await take(as('second', 'other'))
+    expect(copy.id).not.toBe(first.id)
+    first.release()
+    expect((await take(as('third'))).id).toBe(first.id)
   })
+
+  test('cannot be a path', async () => {
+    const { as } = processes('first')
+    for (const name of ['', '../x', 'a/b', '.hidden', 'a@b']) {
+      await expect(take(as('first'), name)).rejects.toMatchObject({ code: 'INVALID' })
+    }
+  })
+
+  describe('of a process that nobody can see', () => {
+    const unseen = (self: string): ProcessWatch => ({ self, machine: 'm', judge: () => 'unknown' })
+
+    test('is refused while that renews it', async () => {
+      await take(unseen('first'))
+      await expect(take(unseen('second'))).rejects.toMatchObject({ code: 'HELD' })
+    })
+
+    test('is free once it goes unrenewed, and keeps its id', async () => {
+      const first = await take(unseen('first'))
+      // The process is killed.
+      const entry = readFileSync(join(folder, 'worker@m.1'))
+      first.release()
+      writeFileSync(join(folder, 'worker@m.1'), entry)
+      expect((await take(unseen('second'))).id).toBe(first.id)
+    })
+
+    test('is free at the first look if that lets go meanwhile', async () => {
+      const first = await take(unseen('first'))
+      // Starts to look before the first renewal, and finds nobody at the next look.
+      const second = take(unseen('second'))
+      first.release()
+      expect((await second).id).toBe(first.id)
+    })
+
+    test('is not written any more by its old holder once somebody else has it', async () => {
+      await take(unseen('first'))
+      rmSync(join(folder, 'worker@m.1'))
+      await take(unseen('second'))
+      expect(readdirSync(folder)).toEqual(['worker@m.1'])
+      await new Promise((resolve) => setTimeout(resolve, timing.renewEveryMs * 4))
+      expect(readFileSync(join(folder, 'worker@m.1'), 'utf8')).toContain('"second"')
+    })
+
+    test('of which a damaged file is left is free once it goes unrenewed, with another id', async () => {
+      writeFileSync(join(folder, 'worker@m.1'), '')
+      utimesSync(join(folder, 'worker@m.1'), 1_700_000_000, 1_700_000_000)
+      expect((await take(unseen('first'))).id).toBe(`runner-${ids}`)
+    })
+  })
+})
+
+describe('a process', () => {
+  const self: Owner = { boot: 'b2', namespace: '7', pid: process.pid, started: 5, serial: '0123456789abcdef' }
+  const watch = processWatch(self, () => 60_000)
+  const judge = (changes: Partial<Owner>, unrenewedMs = 0) =>
+    watch.judge(ownerName({ ...self, ...changes }), unrenewedMs)
+
+  test('of the boot before ended with it', () => {
+    expect(judge({ boot: 'b1' }, 60_001)).toBe('gone')
+    expect(judge({ boot: 'b1', pid: 1, namespace: '8' }, 3_600_000)).toBe('gone')
+  })
+
+  test('of another boot that has renewed its name since this one began is on another machine', () => {
+    expect(judge({ boot: 'b1' }, 59_999)).toBe('unknown')
+  })
+
+  test('of another pid namespace cannot be seen', () => {
+    expect(judge({ namespace: '8' }, 3_600_000)).toBe('unknown')
+    expect(judge({ namespace: '' }, 3_600_000)).toBe('unknown')
+    expect(watch.judge('something else', 3_600_000)).toBe('unknown')
+  })
+
+  test('of this pid namespace is told by its number and start time', () => {
+    expect(judge({})).toBe('running')
+    expect(judge({ started: 4 })).toBe('gone')
+    const own = newOwner(bootIdentity(), ownProcess())
+    expect(processWatch(own).judge(ownerName(own), 3_600_000)).toBe('running')
+  })
+})
+
+test('a machine is told from a copy of it by its host name', () => {
+  expect(machineIdentity()).toBe(machineIdentity(process.platform, hostname()))
+  expect(machineIdentity(process.platform, 'other')).not.toBe(machineIdentity())
+  expect(machineIdentity('win32', 'x')).toMatch(/^[0-9a-f]{16}$/)
 })

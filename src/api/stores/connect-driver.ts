@@ -1,5 +1,6 @@
 import type { LockDriver } from '../../core/driver.ts'
 import { LeaseholdError } from '../../core/errors.ts'
+import { redactedUrl } from '../../core/redaction.ts'
 import { parseQuorum } from './quorum-url.ts'
 import { checkFile, sqliteFile } from './sqlite-url.ts'
 
@@ -89,5 +90,6 @@ export function storeFile(url: string): string | undefined {
 function splitUrl(url: string): { readonly scheme: string; readonly rest: string } {
   const [, scheme, rest] = (typeof url === 'string' ? /^([a-z][a-z0-9+.-]*):(.*)$/s.exec(url) : null) ?? []
   if (scheme !== undefined && rest !== undefined) return { scheme, rest }
-  throw new LeaseholdError('INVALID', `${JSON.stringify(url)} is not the URL of a store. Use, say, sqlite:locks.db.`)
+  const shown = typeof url === 'string' ? JSON.stringify(redactedUrl(url)) : String(url)
+  throw new LeaseholdError('INVALID', `${shown} is not the URL of a store. Use, say, sqlite:locks.db.`)
 }

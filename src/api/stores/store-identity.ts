@@ -1,4 +1,5 @@
 import { realpathSync } from 'node:fs'
+import { identifyingParameters } from '../../core/redaction.ts'
 import { sqliteFile } from './sqlite-url.ts'
 
 /** Which store a URL names. */
@@ -8,9 +9,6 @@ export interface StoreIdentity {
   /** Whether the URL says no more than this. Else it takes more to open the store: a password, say. */
   readonly isWhole: boolean
 }
-
-/** What tells one store from another behind a `?`. All else there may be a secret, or is about the connection. */
-const identifying = new Set(['api', 'collection', 'database', 'db', 'dbname', 'host', 'port', 'schema'])
 
 const portDefaults: Readonly<Record<string, string>> = {
   redis: '6379',
@@ -35,7 +33,7 @@ function ofAddress(scheme: string, rest: string): StoreIdentity {
   const split = rest.indexOf('?')
   const address = split < 0 ? rest : rest.slice(0, split)
   const parameters = split < 0 ? [] : rest.slice(split + 1).split('&')
-  const kept = parameters.filter((parameter) => identifying.has(parameter.split('=')[0] ?? ''))
+  const kept = parameters.filter((parameter) => identifyingParameters.has(parameter.split('=')[0] ?? ''))
   // Whoever forgot to escape a slash in a password does not find it in a file: all before the last @ is left out.
   const [, slashes = '', login = '', place = ''] = /^(\/\/)?(.*@)?(.*)$/s.exec(address) ?? []
   const search = kept.length === 0 ? '' : `?${kept.toSorted().join('&')}`

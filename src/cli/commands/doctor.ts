@@ -1,3 +1,4 @@
+import { redactedText } from '../../core/redaction.ts'
 import { version } from '../../index.ts'
 import { commonOptions } from '../arguments.ts'
 import type { Command } from '../command.ts'
@@ -48,7 +49,8 @@ export const doctor: Command = {
       }
       const warnings = new Set<string>()
       let exitCode = 0
-      for await (const { verdict, text, error } of examine(open, warnings, interruption.signal)) {
+      for await (const { verdict, text: found, error } of examine(open, warnings, interruption.signal)) {
+        const text = redactedText(found)
         print(
           given.flags.has('json') ? `${printableJson({ verdict, text })}\n` : `${marks[verdict]} ${printable(text)}\n`,
         )

@@ -8,7 +8,6 @@ import { targetOf } from '../speaking/lock-name.ts'
 import { runLocked } from '../holding/locked-run.ts'
 import { readRunRequest, runOptions, type RunRequest } from '../holding/run-request.ts'
 import { chooseSharedStore, storeHelp, type StoreChoice } from '../stores/store.ts'
-import { printable } from '../speaking/terminal-text.ts'
 
 /** Pause before standing again when the store could not be asked. */
 const againMs = 1000
@@ -86,7 +85,7 @@ async function lead(
     } catch (error) {
       // At first that is a mistake to be told; a store that was there may come back, also for who has only waited.
       if (!isReached || interruption.isWanted || !worthRetrying(error)) throw error
-      messages.say(printable(plainMessageOf(error)))
+      messages.say(plainMessageOf(error))
       await pause(againMs, undefined, { signal: interruption.signal })
     }
     messages.say(`standing for ${request.label} again`)

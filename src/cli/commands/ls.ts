@@ -9,7 +9,7 @@ import { lockDocument } from '../speaking/lock-document.ts'
 import { nameOf } from '../speaking/lock-name.ts'
 import { storeHelp, withLocks } from '../stores/store.ts'
 import { formatTable } from '../speaking/table.ts'
-import { printable, printableJson, quoted } from '../speaking/terminal-text.ts'
+import { printableJson, quoted } from '../speaking/terminal-text.ts'
 import { UsageError } from '../usage-error.ts'
 
 const help = `Usage: leasehold ls [PREFIX] [options]
@@ -55,9 +55,9 @@ function rowsOf({ key, holders, waiters }: LockInfo, now: Date): string[][] {
   if (holders.length === 0) return [[...nameColumns({ key }), '-', '-', '-', '-', '-', '-', String(waiters.length)]]
   return holders.map((holder) => [
     ...nameColumns({ key, ...(holder.range !== undefined && { range: holder.range }) }),
-    printable(holder.runner.id),
-    printable(holder.runner.host),
-    printable(String(holder.runner.pid)),
+    holder.runner.id,
+    holder.runner.host,
+    String(holder.runner.pid),
     clockTime(holder.acquiredAt ?? holder.enteredAt, now),
     holder.expired ? 'expired' : formatDuration(holder.remainingMs),
     String(holder.fence),
@@ -68,7 +68,7 @@ function rowsOf({ key, holders, waiters }: LockInfo, now: Date): string[][] {
 
 function nameColumns(scope: Pick<Scope, 'key' | 'range'>): [string, string] {
   const { kind, name } = nameOf(scope)
-  return [printable(name), kind]
+  return [name, kind]
 }
 
 function nothingFound(prefix: string | undefined, namespace: string): string {

@@ -28,12 +28,13 @@ ${storeHelp}
 COMMAND finds in its environment:
   LEASEHOLD_FENCE     a number that grows with every grant: pass it with every write
   LEASEHOLD_NAME, LEASEHOLD_NAMESPACE, LEASEHOLD_KEY, LEASEHOLD_STORE
+  LEASEHOLD_RUN       a mark by which all that it started is found
 
 If the lease can no longer be renewed, COMMAND and all that it started are stopped before the lease can end: SIGTERM
 while there is time to end in good order, then SIGKILL. If the lock is taken away, or somebody is to have it first,
 SIGTERM comes at once and SIGKILL up to --kill-after later: meanwhile only the fence protects what COMMAND writes to.
-If leasehold itself is killed, COMMAND is killed too; if leasehold is suspended (SIGSTOP), nobody can stop COMMAND, and
-again only the fence protects.
+If leasehold itself is killed, COMMAND and all that it started are killed too; if leasehold is suspended (SIGSTOP),
+nobody can stop COMMAND, and again only the fence protects.
 
 ${exitCodesHelp}
 

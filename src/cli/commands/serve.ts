@@ -8,7 +8,7 @@ import type { Command, Surroundings } from '../command.ts'
 import { signalExitCode } from '../exit-codes.ts'
 import { Interruption, type EndingSignal } from '../interruption.ts'
 import { chooseStore, describeStore, storeUrlHelp } from '../stores/store.ts'
-import { printable, quoted } from '../speaking/terminal-text.ts'
+import { quoted } from '../speaking/terminal-text.ts'
 import { readTokensFile } from '../stores/tokens-file.ts'
 import { UsageError } from '../usage-error.ts'
 
@@ -122,7 +122,7 @@ function readAgain(server: LeaseholdServer, file: string | undefined, messages: 
     server.replaceTokens(tokens)
     messages.say(`${tokens.length} tokens read again`)
   } catch (error) {
-    messages.say(`the tokens stay as they were: ${printable(plainMessageOf(error))}`)
+    messages.say(`the tokens stay as they were: ${plainMessageOf(error)}`)
   }
 }
 
@@ -143,7 +143,7 @@ function readPem(file: string): Buffer {
 }
 
 function loggerTo(messages: Surroundings['messages']): Logger {
-  return { debug: () => {}, info: () => {}, warn: (message) => messages.say(printable(message)) }
+  return { debug: () => {}, info: () => {}, warn: (message) => messages.say(message) }
 }
 
 /** Whether others can see what is sent there. */
@@ -155,5 +155,5 @@ function isReadable(url: string): boolean {
 function whom(tokensFile: string | undefined): string {
   return tokensFile === undefined
     ? 'without tokens: everybody on this machine may do everything'
-    : `with the tokens in ${printable(tokensFile)}`
+    : `with the tokens in ${tokensFile}`
 }

@@ -18,7 +18,7 @@ import {
   type Target,
 } from '../speaking/lock-name.ts'
 import { chooseSharedStore, isUnused, storeHelp, withLocks } from '../stores/store.ts'
-import { printable, printableJson } from '../speaking/terminal-text.ts'
+import { printableJson } from '../speaking/terminal-text.ts'
 import { UsageError } from '../usage-error.ts'
 
 const lookEveryMs = 1000
@@ -95,7 +95,7 @@ function patientLook(
       return found
     } catch (error) {
       if (interruption.by !== undefined || state === 'new' || !worthRetrying(error)) throw error
-      if (state === 'there') messages.say(`${printable(plainMessageOf(error))} It is asked again every second.`)
+      if (state === 'there') messages.say(`${plainMessageOf(error)} It is asked again every second.`)
       state = 'away'
       return undefined
     }

@@ -1,8 +1,11 @@
 import { spawn, type ChildProcess } from 'node:child_process'
+import { setTimeout as pause } from 'node:timers/promises'
 import { isatty } from 'node:tty'
 import type { EndingSignal, TellingSignal } from '../interruption.ts'
-import { ownGroup, sharedGroup, type ProcessGroup } from './process-group.ts'
-import { startWatchdog } from './watchdog.ts'
+import { ProcessFamily } from './process-family.ts'
+import { processEntry } from './process-table.ts'
+import { markVariable, marksInside, newMark } from './run-mark.ts'
+import { startWatchdog, type Watchdog } from './watchdog.ts'
 
 /** How a command ended. */
 export interface Ending {
@@ -10,46 +13,75 @@ export interface Ending {
   readonly signal: NodeJS.Signals | null
 }
 
-/** How often to look whether the rest of a group has ended after its leader did. */
+/** What to run. */
+export interface CommandSetup {
+  readonly command: string
+  readonly args: readonly string[]
+  readonly variables: NodeJS.ProcessEnv
+  /** The lock that it runs under, for its watchdog. */
+  readonly lock: string
+}
+
+/** How often to look whether the rest has ended after the command did. */
 const restEveryMs = 20
+/** How long to wait for processes that were killed: the system may hold on to one. */
+const killedWithinMs = 3000
 
 /**
  * A command that runs with our input and output.
  *
- * It leads a process group of its own, so that it can be stopped with all that it started. At a terminal that would take
- * the terminal away from it (no Ctrl-C, no job control, no passwords), so there it stays in ours and is stopped by
- * descent; what the terminal sends, it gets from the terminal.
+ * It leads a session of its own, so that signals reach it and what it started in one go. At a terminal that would take the
+ * terminal away from it (no Ctrl-C, no job control, no passwords), so there it stays in ours; what the terminal sends, it
+ * gets from the terminal. All that it started is found in either case, see {@link ProcessFamily}.
  */
 export class CommandProcess implements Disposable {
-  readonly group: ProcessGroup
+  readonly family: ProcessFamily
   readonly ended: Promise<Ending>
   /** Called when this process goes on after it was stopped, before the command does. */
   resumed: (() => void) | undefined
   readonly #child: ChildProcess
   readonly #isShared: boolean
-  readonly #watchdog: Disposable
+  readonly #watchdog: Watchdog
 
   /** Rejects with the system's error if the command cannot be started. */
-  static async start(command: string, args: readonly string[], env: NodeJS.ProcessEnv): Promise<CommandProcess> {
+  static async start({ command, args, variables, lock }: CommandSetup): Promise<CommandProcess> {
     const isShared = process.platform === 'win32' || isatty(0)
-    const child = spawn(command, args, { stdio: 'inherit', detached: !isShared, env })
-    const ended = new Promise<Ending>((resolve) => {
-      child.once('exit', (code, signal) => resolve({ code, signal }))
-    })
-    await new Promise<void>((resolve, reject) => {
-      child.once('spawn', resolve)
-      child.once('error', reject)
-    })
-    return new CommandProcess(child, isShared, ended)
+    const mark = newMark()
+    const env = { ...variables, [markVariable]: marksInside(variables[markVariable], mark) }
+    // Before the command: there is no moment in which that runs unguarded.
+    const watchdog = startWatchdog(lock, mark)
+    try {
+      const child = spawn(command, args, { stdio: 'inherit', detached: !isShared, env })
+      const ended = new Promise<Ending>((resolve) => {
+        child.once('exit', (code, signal) => resolve({ code, signal }))
+      })
+      await new Promise<void>((resolve, reject) => {
+        child.once('spawn', resolve)
+        child.once('error', reject)
+      })
+      return new CommandProcess(child, isShared, ended, mark, watchdog)
+    } catch (error) {
+      watchdog[Symbol.dispose]()
+      throw error
+    }
   }
 
-  private constructor(child: ChildProcess, isShared: boolean, ended: Promise<Ending>) {
+  private constructor(
+    child: ChildProcess,
+    isShared: boolean,
+    ended: Promise<Ending>,
+    mark: string,
+    watchdog: Watchdog,
+  ) {
     const pid = child.pid as number
     this.#child = child
     this.#isShared = isShared
+    this.#watchdog = watchdog
     this.ended = ended
-    this.group = isShared ? sharedGroup(pid) : ownGroup(pid)
-    this.#watchdog = startWatchdog(isShared ? pid : -pid)
+    const started = process.platform === 'linux' ? (processEntry(pid)?.started ?? -1) : 0
+    const leader = { pid, started }
+    this.family = new ProcessFamily({ mark, leader, ownsSession: !isShared })
+    watchdog.guard(leader, !isShared)
     if (!isShared) process.on('SIGTSTP', this.#pause)
     process.on('SIGCONT', this.#goOn)
     // An error after the start is about a signal that could not be sent: the process has ended.
@@ -59,7 +91,7 @@ export class CommandProcess implements Disposable {
   /** Passes on what somebody sent to us. At a terminal, its keys have reached the command already. */
   forward(signal: EndingSignal): void {
     if (this.#isShared && (signal === 'SIGINT' || signal === 'SIGQUIT')) return
-    this.group.signal(signal)
+    this.family.signal(signal)
   }
 
   /** Passes on what is for the command alone: it would end most of what the command started. */
@@ -69,20 +101,31 @@ export class CommandProcess implements Disposable {
 
   /** Tells it to end, or ends it, with all that it started. A command that was paused must run to hear it. */
   stop(signal: 'SIGTERM' | 'SIGKILL'): void {
-    this.group.signal(signal)
-    if (signal !== 'SIGKILL') this.group.signal('SIGCONT')
+    if (signal === 'SIGKILL') this.family.kill()
+    else this.family.signal(signal, 'SIGCONT')
   }
 
-  /** Resolves when nothing of the group is left, or it has been killed. */
-  async restEnded(wasKilled: () => boolean): Promise<void> {
-    while (this.group.isAlive() && !wasKilled()) {
-      await new Promise((resolve) => setTimeout(resolve, restEveryMs))
+  /**
+   * Resolves when nothing is left of what the command started, or when what was killed does not end. Gives the numbers of
+   * the processes that are left.
+   */
+  async restEnded(wasKilled: () => boolean): Promise<number[]> {
+    let killedAt: number | undefined
+    for (;;) {
+      if (wasKilled()) {
+        killedAt ??= performance.now()
+        this.family.kill()
+      }
+      const left = this.family.members()
+      if (left.length === 0 || (killedAt !== undefined && performance.now() - killedAt > killedWithinMs))
+        return left.map(({ pid }) => pid)
+      await pause(restEveryMs)
     }
   }
 
   /** Whether something that it started runs on without it. */
   get leftSomething(): boolean {
-    return !this.#isShared && this.group.isAlive()
+    return this.family.isAlive()
   }
 
   [Symbol.dispose](): void {
@@ -92,14 +135,14 @@ export class CommandProcess implements Disposable {
     this.#child.unref()
   }
 
-  /** Ctrl-Z stops us alone: a command in a group of its own must not run on without anybody to renew its lease. */
+  /** Ctrl-Z stops us alone: a command in a session of its own must not run on without anybody to renew its lease. */
   readonly #pause = (): void => {
-    this.group.signal('SIGSTOP')
+    this.family.signal('SIGSTOP')
     process.kill(process.pid, 'SIGSTOP')
   }
 
   readonly #goOn = (): void => {
     this.resumed?.()
-    if (!this.#isShared) this.group.signal('SIGCONT')
+    if (!this.#isShared) this.family.signal('SIGCONT')
   }
 }

@@ -9,7 +9,9 @@ import { LeaseWatch } from './lease-watch.ts'
 import { isLongestHold } from './longest-hold.ts'
 import type { RunRequest } from './run-request.ts'
 import type { StoreChoice } from '../stores/store.ts'
-import { printable, quoted } from '../speaking/terminal-text.ts'
+import { identifyStores } from '../stores/store-identity.ts'
+import { quoted } from '../speaking/terminal-text.ts'
+import { lockTag, sweepsFinished } from './watchdog.ts'
 
 /** How long to wait for the store's word on a release. */
 const releaseMaxMs = 2000
@@ -37,6 +39,7 @@ export async function holdDuring(lease: Lease, locks: Locks, holding: Holding): 
   try {
     // Whoever interrupts a grant has reached no command, and wants none to be started.
     if (interruption.by !== undefined) throw new Error('interrupted')
+    await letSweepsFinish(lease, holding)
     const command = await start(lease, locks, holding)
     if (typeof command === 'number') return { exitCode: command, isLost: false }
     return await follow(command, lease, locks, holding)
@@ -45,12 +48,31 @@ export async function holdDuring(lease: Lease, locks: Locks, holding: Holding): 
   }
 }
 
+/** A holder whose Leasehold was killed may have left processes: on this machine, those end before ours begins. */
+async function letSweepsFinish(lease: Lease, holding: Holding): Promise<void> {
+  const { request, surroundings, interruption } = holding
+  if (await sweepsFinished(tagOf(lease, holding), interruption.signal)) return
+  if (interruption.by !== undefined) throw new Error('interrupted')
+  surroundings.messages.say(
+    `processes that the holder of ${request.label} before us left on this machine have not ended: only the fence protects`,
+  )
+}
+
+function tagOf(lease: Lease, { store }: Holding): string {
+  return lockTag(identifyStores(store.url).url, lease.key)
+}
+
 /** The command running, or the exit code if the system would not start it. */
 async function start(lease: Lease, locks: Locks, holding: Holding): Promise<CommandProcess | number> {
   const { request, surroundings } = holding
   const variables = commandEnvironment(lease, locks, holding)
   try {
-    return await CommandProcess.start(request.command, request.commandArguments, variables)
+    return await CommandProcess.start({
+      command: request.command,
+      args: request.commandArguments,
+      variables,
+      lock: tagOf(lease, holding),
+    })
   } catch (error) {
     const failure = error as NodeJS.ErrnoException
     surroundings.messages.say(`cannot run ${quoted(request.command)}: ${describeStartFailure(failure)}`)
@@ -60,7 +82,7 @@ async function start(lease: Lease, locks: Locks, holding: Holding): Promise<Comm
 
 function describeStartFailure({ code, message }: NodeJS.ErrnoException): string {
   if (code === 'ENOENT') return 'not found'
-  return code === 'EACCES' ? 'not executable' : printable(message)
+  return code === 'EACCES' ? 'not executable' : message
 }
 
 /** What the command is told. Never the claim's id: whoever knows it can release the lock. */
@@ -96,13 +118,15 @@ async function follow(command: CommandProcess, lease: Lease, locks: Locks, holdi
   interruption.receiver = (signal) => command.forward(signal)
   interruption.teller = (signal) => command.tell(signal)
   // Sent while the command was being started: also at a terminal nobody knows whether it was there to get it.
-  if (interruption.by !== undefined) command.group.signal(interruption.by)
+  if (interruption.by !== undefined) command.family.signal(interruption.by)
   command.resumed = () => watch.look()
   try {
     const ending = await command.ended
-    // Looks at the clock once more: a command that ended too late has done unprotected work.
+    // Looks at the clock once more: a command that ended too late has done unprotected work, and what it left is stopped.
+    if (!lease.held) watch.look()
     const isLost = watch.stoppedBecause !== undefined || !lease.held
-    if (watch.stoppedBecause !== undefined) await command.restEnded(() => watch.killed)
+    const left = isLost ? await command.restEnded(() => watch.killed) : []
+    if (left.length > 0) say(`could not be stopped: process ${left.join(', ')}. Only the fence protects.`)
     if (isLost) return { exitCode: lost(lease, watch, request, say), isLost }
     if (command.leftSomething) say('the command ended and left processes behind: they run on without the lock')
     return { exitCode: exitCodeOfEnding(ending), isLost }
@@ -130,7 +154,7 @@ function reportDanger(
       // A lease that must end is not renewed in full: that is no failure of the store.
       isInDanger = !isLongest()
       if (!isInDanger) say(`${label} is near its --max-hold: ${left}`)
-      else say(`the lease on ${label} could not be renewed (${printable(reason)}): ${left}`)
+      else say(`the lease on ${label} could not be renewed (${reason}): ${left}`)
       watch.look()
     }),
     locks.on('renewed', () => {
@@ -144,7 +168,7 @@ function reportDanger(
 }
 
 function lost(lease: Lease, watch: LeaseWatch, { label }: RunRequest, say: (message: string) => void): number {
-  const why = printable(lease.loss?.reason ?? watch.stoppedBecause ?? 'expired')
+  const why = lease.loss?.reason ?? watch.stoppedBecause ?? 'expired'
   if (why === heldLongest) say(`${label} was held for as long as --max-hold allows, and the command was stopped.`)
   else say(`the lease on ${label} was lost: ${why}. Fence ${lease.fence} may be superseded.`)
   return exitCodes.leaseLost

@@ -1,6 +1,5 @@
 import { formatDuration } from '../../core/time/duration.ts'
 import type { Environment, Timer } from '../../core/time/environment.ts'
-import { printable } from '../speaking/terminal-text.ts'
 import { stopPlan, type StopPlan, type StopTerms } from './stop-plan.ts'
 
 /** What the watch needs to know of a lease. */
@@ -80,7 +79,7 @@ export class LeaseWatch implements Disposable {
     // Once told to end, a command has the time it was given then, or less; a lease that recovers changes nothing.
     this.#killAt = Math.min(this.#killAt, now + plan.killInMs)
     this.stoppedBecause ??= this.#mustLeave ?? this.#setup.whyNoLonger?.() ?? whyEnded(remainingMs)
-    const reason = printable(this.stoppedBecause)
+    const reason = this.stoppedBecause
     if (now >= this.#killAt) {
       this.killed = true
       say(this.#terminated ? 'the command is still running: killing it' : `killing the command (${reason})`)

@@ -6,55 +6,68 @@ export interface ProcessEntry {
   readonly pid: number
   readonly parent: number
   readonly group: number
+  /** The session; 0 where the system does not tell. */
+  readonly session: number
+  /** In the kernel's ticks since boot, so that a number that was given again is told apart; 0 where that is not known. */
+  readonly started: number
   /** Ended, and not yet noticed by its parent. In a container that may take for ever. */
   readonly hasEnded: boolean
 }
 
 /** Every process the system shows. Linux tells in /proc; slim images there have no `ps`. */
 export function processTable(): ProcessEntry[] {
-  return process.platform === 'linux' ? fromProc() : fromPs()
+  if (process.platform !== 'linux') return fromPs()
+  return processNumbers().flatMap((pid) => processEntry(pid) ?? [])
 }
 
-/** All processes of `table` that descend from `ancestor`. */
-export function descendantsOf(ancestor: number, table: readonly ProcessEntry[]): number[] {
-  const children = new Map<number, number[]>()
-  for (const { pid, parent } of table) children.set(parent, [...(children.get(parent) ?? []), pid])
-  const found: number[] = []
-  const unseen = [ancestor]
-  for (let parent = unseen.pop(); parent !== undefined; parent = unseen.pop()) {
-    const own = children.get(parent) ?? []
-    children.delete(parent)
-    found.push(...own)
-    unseen.push(...own)
+/** The numbers of all processes, where there is a /proc. */
+export function processNumbers(): number[] {
+  return readdirSync('/proc').flatMap((name) => (/^\d+$/.test(name) ? Number(name) : []))
+}
+
+/** One process of /proc; undefined if it has ended meanwhile. */
+export function processEntry(pid: number): ProcessEntry | undefined {
+  try {
+    const status = readFileSync(`/proc/${pid}/stat`, 'latin1')
+    // The name stands in brackets and may hold anything: what follows the last bracket is field 3 and on.
+    const fields = status.slice(status.lastIndexOf(')') + 2).split(' ')
+    const [state, parent, group, session] = fields
+    return entry({ pid, parent, group, session, started: fields[22 - 3], state })
+  } catch {
+    return undefined
   }
-  return found
 }
 
-function fromProc(): ProcessEntry[] {
-  const pids = readdirSync('/proc').filter((name) => /^\d+$/.test(name))
-  return pids.flatMap((pid) => {
-    try {
-      const status = readFileSync(`/proc/${pid}/stat`, 'utf8')
-      // The name stands in brackets and may hold anything: what follows the last bracket is state, parent, group.
-      const [state, parent, group] = status.slice(status.lastIndexOf(')') + 2).split(' ')
-      return [entry(pid, parent, group, state)]
-    } catch {
-      return [] // It ended meanwhile.
-    }
-  })
+/** The processes that descend from any of `ancestors`, these included where the table has them. */
+export function withDescendants(ancestors: Iterable<number>, table: readonly ProcessEntry[]): Set<number> {
+  const children = new Map<number, number[]>()
+  for (const { pid, parent } of table) {
+    const siblings = children.get(parent)
+    if (siblings === undefined) children.set(parent, [pid])
+    else siblings.push(pid)
+  }
+  const found = new Set(ancestors)
+  // A set is walked in the order of insertion, with what is added on the way.
+  for (const parent of found) for (const child of children.get(parent) ?? []) found.add(child)
+  return found
 }
 
 function fromPs(): ProcessEntry[] {
   const { stdout } = spawnSync('ps', ['-A', '-o', 'pid=,ppid=,pgid=,stat='], { encoding: 'utf8', timeout: 1000 })
   const lines = (stdout ?? '').matchAll(/^\s*(\d+)\s+(\d+)\s+(\d+)\s+(\S+)/gm)
-  return [...lines].map(([, pid, parent, group, state]) => entry(pid, parent, group, state))
+  return [...lines].map(([, pid, parent, group, state]) => entry({ pid, parent, group, state }))
 }
 
-function entry(pid?: string, parent?: string, group?: string, state?: string): ProcessEntry {
+type Field = string | number | undefined
+
+function entry(fields: Record<'pid' | 'parent' | 'group' | 'state', Field> & { session?: Field; started?: Field }) {
+  const { pid, parent, group, session = 0, started = 0, state } = fields
   return {
     pid: Number(pid),
     parent: Number(parent),
     group: Number(group),
-    hasEnded: state?.startsWith('Z') === true || state?.startsWith('X') === true,
+    session: Number(session),
+    started: Number(started),
+    hasEnded: /^[ZX]/.test(String(state)),
   }
 }

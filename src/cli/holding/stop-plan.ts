@@ -12,8 +12,9 @@ export interface StopTerms {
   readonly killAfterMs: number
 }
 
-/** Kept free before the end of the lease, for signals to arrive and timers to be late. */
+/** Kept free before the end of the lease: timers are late, and finding all that a command started takes time. */
 const marginMaxMs = 1000
+const marginShare = 0.1
 /** A little after the client has warned that the lease is in jeopardy, with a third of it left. */
 const terminateShareMax = 0.3
 
@@ -24,7 +25,7 @@ const terminateShareMax = 0.3
  */
 export function stopPlan(remainingMs: number, terms: StopTerms, mustLeave = false): StopPlan {
   const { ttlMs, killAfterMs } = terms
-  const marginMs = Math.min(marginMaxMs, ttlMs / 20)
+  const marginMs = Math.min(marginMaxMs, ttlMs * marginShare)
   const killInMs = Math.max(0, remainingMs - marginMs)
   if (mustLeave) return { terminateInMs: 0, killInMs: Math.min(killAfterMs, killInMs) }
   const terminateAtMs = Math.min(killAfterMs + marginMs, ttlMs * terminateShareMax)

@@ -1,5 +1,7 @@
 import { isatty } from 'node:tty'
+import { redactedText } from '../../core/redaction.ts'
 import { StandardError } from './standard-error.ts'
+import { printable } from './terminal-text.ts'
 
 /** How Leasehold itself speaks: on standard error, a line each. */
 export interface Messages {
@@ -27,7 +29,7 @@ const alwaysWritten: Pick<Messages, 'withoutWaiting' | 'written'> = {
   written: () => Promise.resolve(),
 }
 
-/** Text that is already safe to print, with our name before it. */
+/** Lines with our name before them. Nothing in a line steers the terminal or gives away what a URL keeps secret. */
 export function messagesTo(
   write: (text: string) => void,
   terminal: { columns: number } | undefined,
@@ -43,15 +45,20 @@ export function messagesTo(
     rewrites: terminal !== undefined,
     withoutWaiting,
     written,
-    say: (line) => write(`${erasing()}${prefix}${line}\n`),
+    say: (line) => write(`${erasing()}${prefix}${shown(line)}\n`),
     clearStatus: () => write(erasing()),
     status(line) {
       if (terminal === undefined) return
       // A line that wraps cannot be erased.
-      write(`${eraseLine}${`${prefix}${line}`.slice(0, terminal.columns - 1)}`)
+      write(`${eraseLine}${`${prefix}${shown(line)}`.slice(0, terminal.columns - 1)}`)
       isStatusShown = true
     },
   }
+}
+
+/** Where a text came from a store or an error, this is the last place to take care of it. */
+function shown(line: string): string {
+  return printable(redactedText(line))
 }
 
 /** Messages on our standard error, which the command shares with us. */

@@ -15,6 +15,11 @@ export function printable(text: string): string {
   })
 }
 
+/** Lines of which each is {@link printable}, for what is printed whole. */
+export function printableLines(text: string): string {
+  return text.split('\n').map(printable).join('\n')
+}
+
 /** A copy of a plain value in which every text is {@link printable}. */
 export function printableCopy<Value>(value: Value): Value {
   return copy(value) as Value

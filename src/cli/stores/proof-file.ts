@@ -1,4 +1,14 @@
-import { accessSync, constants, existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import {
+  accessSync,
+  closeSync,
+  constants,
+  existsSync,
+  fstatSync,
+  openSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs'
 import path from 'node:path'
 import type { StoreIdentity } from '../../api/stores/store-identity.ts'
 import { messageOf } from '../../core/errors.ts'
@@ -53,20 +63,52 @@ export function writeProof(file: string, proof: LeaseProof, storeUrl: string): v
   }
 }
 
+/** A proof is about 400 bytes. */
+const proofBytesMax = 65_536
+
 /** The proof, the namespace of its lock, and its store. */
 export function readProof(file: string): ReadProof {
+  const text = readOwn(file)
   let read: (LeaseProof & { readonly store?: StoreIdentity }) | null
   try {
-    read = JSON.parse(readFileSync(file, 'utf8')) as typeof read
-  } catch (error) {
-    const { code } = error as NodeJS.ErrnoException
-    throw new UsageError(code === undefined ? noProof(file) : `${quoted(file)} cannot be read (${code}).`)
+    read = JSON.parse(text) as typeof read
+  } catch {
+    throw new UsageError(noProof(file))
   }
   const namespace = splitStoreKey(typeof read?.key === 'string' ? read.key : '')?.namespace
   if (read === null || namespace === undefined) throw new UsageError(noProof(file))
   const { store, ...proof } = read
   if (store !== undefined && typeof store?.url !== 'string') throw new UsageError(noProof(file))
   return { proof, namespace, store }
+}
+
+/**
+ * The text of a file that nobody else can have written: a proof says which store to call, and a stranger's would have us
+ * call a server of theirs.
+ */
+function readOwn(file: string): string {
+  let descriptor: number | undefined
+  try {
+    // A pipe without a writer would keep us waiting.
+    descriptor = openSync(file, constants.O_RDONLY | (constants.O_NONBLOCK ?? 0))
+    const stats = fstatSync(descriptor)
+    if (!stats.isFile() || stats.size > proofBytesMax) throw new UsageError(noProof(file))
+    const user = process.geteuid?.()
+    if (user !== undefined && stats.uid !== user) {
+      throw new UsageError(`${quoted(file)} belongs to another user, who could name any store in it. It is not used.`)
+    }
+    if (user !== undefined && (stats.mode & 0o022) !== 0) {
+      throw new UsageError(
+        `Others can write to ${quoted(file)}. If it is what acquire wrote: chmod 600 ${quoted(file)}`,
+      )
+    }
+    return readFileSync(descriptor, 'utf8')
+  } catch (error) {
+    if (error instanceof UsageError) throw error
+    throw new UsageError(`${quoted(file)} cannot be read (${(error as NodeJS.ErrnoException).code}).`)
+  } finally {
+    if (descriptor !== undefined) closeSync(descriptor)
+  }
 }
 
 export function removeProof(file: string): void {

@@ -3,11 +3,11 @@ import type { Given } from '../arguments.ts'
 import type { Surroundings } from '../command.ts'
 import type { ReadProof } from './proof-file.ts'
 import { chooseSharedStore, describeStore, refuseMissing } from './store.ts'
-import { identifyStores } from './store-identity.ts'
-import { printable, quoted } from '../speaking/terminal-text.ts'
+import { identifyStores, storesIn } from './store-identity.ts'
+import { quoted } from '../speaking/terminal-text.ts'
 import { UsageError } from '../usage-error.ts'
 
-export const proofStoreHelp = `  --store URL         that of the proof, and needed only if it has a password; else $LEASEHOLD_STORE
+export const proofStoreHelp = `  --store URL         that of the proof, and needed only if it takes a password or a token; else $LEASEHOLD_STORE
   --namespace NAME    that of the proof`
 
 /** Opens the locks that a proof is of, for `work`, and closes them after it. Throws if other ones are asked for. */
@@ -32,23 +32,45 @@ export async function withLocksOf<Result>(
   }
 }
 
-/** The URL that is given if it names the store of the proof, else the one in the proof. */
+/**
+ * The URL that is configured if there is one, and it must name the store of the proof; else the one in the proof. What this
+ * user's variables and files hold for a store they configured, such as a token, is for no other one.
+ */
 function storeUrlOf({ store }: ReadProof, given: Given, variables: Surroundings['variables']): string {
   const { url } = chooseSharedStore(given, variables)
   if (store === undefined || identifyStores(url).url === store.url) return url
-  const its = printable(store.url)
-  if (given.texts.has('store')) {
+  const its = describeStore(store.url)
+  if (given.texts.has('store') || variables['LEASEHOLD_STORE']) {
+    const by = given.texts.has('store') ? '--store' : 'LEASEHOLD_STORE'
     throw new UsageError(
-      `The proof is of a lock in ${its}, not in ${describeStore(url)}. ` +
+      `The proof is of a lock in ${its}, not in ${describeStore(url)}, which ${by} names. ` +
         'Name the store as acquire did; if it now has another name, write that into the file.',
     )
   }
-  if (store.isWhole) return store.url
+  if (!store.isWhole) {
+    throw new UsageError(
+      `The proof is of a lock in ${its}. Its URL said more, such as a password, and that is not in the file: ` +
+        'give the whole URL by LEASEHOLD_STORE or --store.',
+    )
+  }
+  if (!takesCredentials(store.url, variables)) return store.url
   throw new UsageError(
-    `The proof is of a lock in ${its}. Its URL said more, such as a password, and that is not in the file: ` +
-      'give the whole URL by LEASEHOLD_STORE or --store.',
+    `The proof is of a lock in ${its}, where your credentials would be sent. ` +
+      'Only a store that you name gets them: give it by LEASEHOLD_STORE or --store.',
   )
 }
+
+/** Whether whoever opens a store may send it what the user's variables and files hold: a token, a password. */
+function takesCredentials(url: string, variables: Surroundings['variables']): boolean {
+  return storesIn(url).some((each) => {
+    const [scheme = ''] = each.split(':')
+    if (scheme === 'http' || scheme === 'https') return Boolean(variables['LEASEHOLD_TOKEN'])
+    return !withoutCredentials.has(scheme)
+  })
+}
+
+/** Stores that are opened with nothing but what their URL says. Others look for a password or a token elsewhere. */
+const withoutCredentials = new Set(['sqlite', 'redis', 'rediss', 'redis-cluster', 'rediss-cluster', 'etcd', 'etcds'])
 
 /** Whether the store says that the lock is no longer ours. */
 export function isOver(error: unknown): boolean {

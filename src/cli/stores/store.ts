@@ -1,5 +1,6 @@
 import { existsSync } from 'node:fs'
 import { livesInThread, storeFile } from '../../api/stores/connect-driver.ts'
+import { redactedUrl } from '../../core/redaction.ts'
 import { LeaseholdError, type ConnectOptions, type Locks } from '../../index.ts'
 import type { Given } from '../arguments.ts'
 import type { Surroundings } from '../command.ts'
@@ -83,8 +84,7 @@ export async function withLocks<Result>(
   }
 }
 
-/** The store for people: what stands between `//` and the last `@`, or behind `?`, may be a secret. */
+/** The store for people, without secrets. */
 export function describeStore(url: string): string {
-  if (url === defaultUrl) return printable(`${url}${storeFile(url)}`)
-  return printable(url.replaceAll(/\/\/[^/]*@/g, '//').replace(/\?.*$/s, ''))
+  return printable(url === defaultUrl ? `${url}${storeFile(url)}` : redactedUrl(url))
 }

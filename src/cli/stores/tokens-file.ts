@@ -2,11 +2,15 @@ import { readFileSync, statSync } from 'node:fs'
 import { LeaseholdError, messageOf } from '../../core/errors.ts'
 import { checkTokens, type TokenOptions } from '../../server/tokens.ts'
 
-/** The tokens of a JSON file. A file that others can read is refused, as ssh does with keys. */
+/** The tokens of a JSON file. A file that others can read or own is refused, as ssh does with keys. */
 export function readTokensFile(file: string): readonly TokenOptions[] {
   let text: string
   try {
-    const { mode } = statSync(file)
+    const { mode, uid } = statSync(file)
+    const user = process.geteuid?.()
+    if (user !== undefined && uid !== user && uid !== 0) {
+      throw new LeaseholdError('INVALID', `The tokens in ${file} belong to another user, who could add any to them.`)
+    }
     if (process.platform !== 'win32' && (mode & 0o077) !== 0) {
       throw new LeaseholdError('INVALID', `Others can read the tokens in ${file}. Run: chmod 600 ${file}`)
     }

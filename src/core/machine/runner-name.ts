@@ -1,7 +1,23 @@
-import { linkSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
+import {
+  closeSync,
+  fstatSync,
+  linkSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs'
+import { open } from 'node:fs/promises'
 import { join } from 'node:path'
+import { setTimeout as pause } from 'node:timers/promises'
 import { LeaseholdError } from '../errors.ts'
 import { makeDirectory } from './make-directory.ts'
+
+/** What can be said of a process from here. `unknown`: it is in another container, say. */
+export type Verdict = 'running' | 'gone' | 'unknown'
 
 /** How processes recognise each other. */
 export interface ProcessWatch {
@@ -9,8 +25,10 @@ export interface ProcessWatch {
   readonly self: string
   /** The same for people, if there is more to say. */
   readonly label?: string
-  /** Whether the process described by such a text has surely ended. If in doubt: no. */
-  isGone(process: string): boolean
+  /** The machine this is, in letters that fit into a file name. */
+  readonly machine: string
+  /** Whether the process described by such a text, which last renewed its name so long ago, still runs. */
+  judge(process: string, unrenewedMs: number): Verdict
 }
 
 /** A runner name that is ours until `release`, or until this process ends. */
@@ -20,24 +38,49 @@ export interface HeldName {
   release(): void
 }
 
+/** How often the holder of a name renews it, and when a name is free whose holder cannot be seen from here. */
+export interface NameTiming {
+  readonly renewEveryMs: number
+  /** Unrenewed for so long, by the clock of whoever wants the name. */
+  readonly freeAfterMs: number
+  /** Long enough to see one renewal; for a file that is older than `freeAfterMs` already. */
+  readonly confirmMs: number
+}
+
+const timingDefault: NameTiming = { renewEveryMs: 2000, freeAfterMs: 20_000, confirmMs: 5000 }
+
 interface Entry {
-  readonly id: string
+  /** Undefined: the file was damaged, by a loss of power, say. */
+  readonly id: string | undefined
   /** The process that has the name; empty: nobody. */
   readonly process: string
   /** The same for people. */
   readonly label?: string | undefined
 }
 
+/** An entry, and when it was last written by the clock of the file system. */
+interface ReadEntry extends Entry {
+  readonly renewedAtMs: number
+}
+
 const nameForm = /^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/
 
 /**
- * Takes a runner name for this process, and gives the id that is kept under it. Refuses a name that a live process has,
- * or that one may have: two processes with one identity would take each other's locks.
+ * Takes a runner name for this process, and gives the id that is kept under it. Rejects for a name that a live process has:
+ * two processes with one identity would take each other's locks. Where nobody can tell whether that process lives, the name
+ * is free once it has gone unrenewed.
  *
- * Each holder of a name adds a file `NAME.N+1`, which only one process can create; the highest number counts, and is
- * never removed before a higher one stands.
+ * A name belongs to one machine: a copy of the directory on another machine gives other ids. Each holder of a name adds a
+ * file `NAME@MACHINE.N+1`, which only one process can create; the highest number counts, and is never removed before a
+ * higher one stands.
  */
-export function takeRunnerName(directory: string, name: string, watch: ProcessWatch, newId: () => string): HeldName {
+export async function takeRunnerName(
+  directory: string,
+  name: string,
+  watch: ProcessWatch,
+  newId: () => string,
+  timing: NameTiming = timingDefault,
+): Promise<HeldName> {
   if (typeof name !== 'string' || !nameForm.test(name)) {
     const what = JSON.stringify(name)
     throw new LeaseholdError(
@@ -46,88 +89,189 @@ export function takeRunnerName(directory: string, name: string, watch: ProcessWa
     )
   }
   makeDirectory(directory)
+  const files = new NameFiles(directory, `${name}@${watch.machine}`)
   for (;;) {
-    const last = highest(directory, name)
-    const entry = last === 0 ? undefined : read(directory, name, last)
-    if (entry !== undefined && entry.process !== '' && !watch.isGone(entry.process)) {
-      throw new LeaseholdError(
-        'HELD',
-        `The runner name ${JSON.stringify(name)} is in use by ${entry.label ?? `the process ${entry.process}`}. ` +
-          `If that has surely ended, delete ${fileOf(directory, name, last)}.`,
-      )
+    const last = files.highest()
+    const entry = last === 0 ? undefined : files.read(last)
+    if (entry !== undefined && entry.process !== '') {
+      const verdict = watch.judge(entry.process, files.nowMs() - entry.renewedAtMs)
+      // Only the doubtful case waits: in the others nobody comes between looking and acting but by the file itself.
+      const isFree = verdict === 'unknown' ? await goesUnrenewed(files, last, entry, timing) : verdict === 'gone'
+      if (!isFree) throw inUse(name, entry)
     }
     const mine: Entry = { id: entry?.id ?? newId(), process: watch.self, label: watch.label }
-    if (!create(directory, name, last + 1, mine)) continue
+    if (!files.create(last + 1, mine)) continue
     // Somebody slower than two others may have filled a gap behind them: only the highest counts.
-    if (highest(directory, name) !== last + 1) {
-      rmSync(fileOf(directory, name, last + 1), { force: true })
+    if (files.highest() !== last + 1) {
+      files.remove(last + 1)
       continue
     }
-    for (let old = last; old > 0 && remove(directory, name, old); old -= 1);
-    return { id: mine.id, release: () => letGo(directory, name, last + 1, mine) }
+    for (let old = last; old > 0 && files.remove(old); old -= 1);
+    return hold(files, last + 1, mine, timing)
   }
 }
 
-function letGo(directory: string, name: string, number: number, mine: Entry): void {
-  try {
-    if (read(directory, name, number)?.process !== mine.process) return
-    const draft = `${fileOf(directory, name, number)}.free`
-    writeFileSync(draft, JSON.stringify({ ...mine, process: '' }), { mode: 0o600 })
-    renameSync(draft, fileOf(directory, name, number))
-  } catch {
-    // The name frees itself when the process ends.
+/** Looks at an entry for as long as its holder has to renew it. Also true if another entry counts by now. */
+async function goesUnrenewed(
+  files: NameFiles,
+  number: number,
+  { renewedAtMs, process }: ReadEntry,
+  { freeAfterMs, confirmMs, renewEveryMs }: NameTiming,
+): Promise<boolean> {
+  const isOld = files.nowMs() - renewedAtMs > freeAfterMs
+  const until = performance.now() + (isOld ? confirmMs : freeAfterMs)
+  while (performance.now() < until) {
+    await pause(Math.min(renewEveryMs / 4, until - performance.now()))
+    const now = files.highest() === number ? files.read(number) : undefined
+    if (now === undefined || now.process !== process) return true
+    if (now.renewedAtMs !== renewedAtMs) return false
+  }
+  return true
+}
+
+function inUse(name: string, { label, process }: Entry): LeaseholdError {
+  const holder = label ?? `the process ${process}`
+  const message = `The runner name ${JSON.stringify(name)} is in use by ${holder}. Wait for its end, or choose another name.`
+  return new LeaseholdError('HELD', message)
+}
+
+/** Renews the name until it is let go. */
+function hold(files: NameFiles, number: number, mine: Entry, { renewEveryMs }: NameTiming): HeldName {
+  let isRenewing = false
+  let isOver = false
+  const end = (): void => {
+    isOver = true
+    clearInterval(timer)
+  }
+  const renew = async (): Promise<void> => {
+    // A file system that does not answer must not pile up calls.
+    if (isRenewing) return
+    isRenewing = true
+    if (!(await files.renew(number, mine, () => isOver))) end()
+    isRenewing = false
+  }
+  const timer = setInterval(() => void renew(), renewEveryMs)
+  timer.unref()
+  return {
+    id: mine.id as string,
+    release() {
+      end()
+      files.letGo(number, mine)
+    },
   }
 }
 
-/** Creates the file whole, or not at all if it exists. */
-function create(directory: string, name: string, number: number, entry: Entry): boolean {
-  const draft = join(directory, `.${name}.${process.pid}.${Math.random().toString(36).slice(2)}`)
-  writeFileSync(draft, JSON.stringify(entry), { mode: 0o600 })
-  try {
-    linkSync(draft, fileOf(directory, name, number))
+/** The files of one name. */
+class NameFiles {
+  readonly #directory: string
+  readonly #name: string
+
+  constructor(directory: string, name: string) {
+    this.#directory = directory
+    this.#name = name
+  }
+
+  highest(): number {
+    const numbers = readdirSync(this.#directory)
+      .filter((file) => file.startsWith(`${this.#name}.`) && /^\d+$/.test(file.slice(this.#name.length + 1)))
+      .map((file) => Number(file.slice(this.#name.length + 1)))
+    return Math.max(0, ...numbers)
+  }
+
+  /** Undefined: it is gone. A file that says nothing may belong to a process all the same. */
+  read(number: number): ReadEntry | undefined {
+    let descriptor: number
+    try {
+      // Opening asks a network file system for the newest time; a plain stat may be answered from its cache.
+      descriptor = openSync(this.#file(number), 'r')
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined
+      throw error
+    }
+    try {
+      return { ...parseEntry(readFileSync(descriptor, 'utf8')), renewedAtMs: fstatSync(descriptor).mtimeMs }
+    } finally {
+      closeSync(descriptor)
+    }
+  }
+
+  /** Creates the file whole, or not at all if it exists. */
+  create(number: number, entry: Entry): boolean {
+    return this.#withDraft(JSON.stringify(entry), (draft) => {
+      try {
+        linkSync(draft, this.#file(number))
+        return true
+      } catch (error) {
+        if ((error as NodeJS.ErrnoException).code === 'EEXIST') return false
+        throw error
+      }
+    })
+  }
+
+  /** The time by the clock that dates the files. */
+  nowMs(): number {
+    return this.#withDraft('', (draft) => statSync(draft).mtimeMs)
+  }
+
+  /**
+   * Writes the same again, which dates the file anew. False: it is gone or somebody else's, and so is the name. A name that was let go while
+   * the file was being opened is not written: another file stands there by now.
+   */
+  async renew(number: number, mine: Entry, isOver: () => boolean): Promise<boolean> {
+    try {
+      const handle = await open(this.#file(number), 'r+')
+      try {
+        const text = JSON.stringify(mine)
+        if ((await handle.readFile('utf8')) !== text) return false
+        if (!isOver()) await handle.write(text, 0)
+      } finally {
+        await handle.close()
+      }
+    } catch (error) {
+      return (error as NodeJS.ErrnoException).code !== 'ENOENT'
+    }
     return true
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'EEXIST') return false
-    throw error
-  } finally {
-    rmSync(draft, { force: true })
+  }
+
+  letGo(number: number, mine: Entry): void {
+    try {
+      if (this.read(number)?.process !== mine.process) return
+      this.#withDraft(JSON.stringify({ ...mine, process: '' }), (draft) => renameSync(draft, this.#file(number)))
+    } catch {
+      // The name frees itself when the process ends.
+    }
+  }
+
+  remove(number: number): boolean {
+    try {
+      rmSync(this.#file(number))
+      return true
+    } catch {
+      return false
+    }
+  }
+
+  #withDraft<Result>(text: string, use: (draft: string) => Result): Result {
+    const draft = join(this.#directory, `.${this.#name}.${process.pid}.${Math.random().toString(36).slice(2)}`)
+    try {
+      writeFileSync(draft, text, { mode: 0o600, flush: text !== '' })
+      return use(draft)
+    } finally {
+      rmSync(draft, { force: true })
+    }
+  }
+
+  #file(number: number): string {
+    return join(this.#directory, `${this.#name}.${number}`)
   }
 }
 
-function highest(directory: string, name: string): number {
-  const numbers = readdirSync(directory)
-    .filter((file) => file.startsWith(`${name}.`) && /^\d+$/.test(file.slice(name.length + 1)))
-    .map((file) => Number(file.slice(name.length + 1)))
-  return Math.max(0, ...numbers)
-}
-
-function read(directory: string, name: string, number: number): Entry | undefined {
-  let text: string
-  try {
-    text = readFileSync(fileOf(directory, name, number), 'utf8')
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined
-    throw error
-  }
+function parseEntry(text: string): Entry {
   try {
     const entry = JSON.parse(text) as Partial<Entry> | null
     if (typeof entry?.id === 'string' && typeof entry.process === 'string') return entry as Entry
   } catch {
-    // Told below.
+    // Damaged.
   }
-  const file = fileOf(directory, name, number)
-  throw new LeaseholdError('INVALID', `${file} does not say who has the runner name. Delete it if nobody has.`)
-}
-
-function remove(directory: string, name: string, number: number): boolean {
-  try {
-    rmSync(fileOf(directory, name, number))
-    return true
-  } catch {
-    return false
-  }
-}
-
-function fileOf(directory: string, name: string, number: number): string {
-  return join(directory, `${name}.${number}`)
+  return { id: undefined, process: '?', label: 'a process whose entry is damaged' }
 }

@@ -61,7 +61,7 @@ export function isHalfMoved(error: unknown): boolean {
 
 /** The error of a reply that is overdue: whether the request was carried out is not known. */
 export function overdue(milliseconds: number): LeaseholdError {
-  return new Overdue('UNAVAILABLE', `Redis has not answered for ${milliseconds} ms.`, { reason: 'network' })
+  return new Overdue('UNAVAILABLE', `Redis has not answered for ${Math.round(milliseconds)} ms.`, { reason: 'network' })
 }
 
 class Overdue extends LeaseholdError {}

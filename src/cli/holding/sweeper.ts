@@ -1,0 +1,24 @@
+import { setTimeout as pause } from 'node:timers/promises'
+import { ProcessFamily } from './process-family.ts'
+
+// A program of its own: the watchdog starts it when Leasehold was killed. It ends all that the run had started, and itself
+// once nothing of that is left.
+
+const [mark = '', leader = '', started = '0'] = process.argv.slice(2)
+
+const family = new ProcessFamily({
+  mark,
+  leader: leader === '' ? undefined : { pid: Math.abs(Number(leader)), started: Number(started) },
+  ownsSession: leader.startsWith('-'),
+})
+
+/** A process that the system itself holds on to, for a disk that does not answer, say, cannot be waited for. */
+const patienceMs = 5000
+const lookEveryMs = 10
+
+const until = performance.now() + patienceMs
+for (;;) {
+  family.kill()
+  if (!family.isAlive() || performance.now() > until) break
+  await pause(lookEveryMs)
+}

@@ -1,0 +1,131 @@
+import { describe, expect, test as testOf } from 'vitest'
+import { RedisServer } from '../support/redis-server.ts'
+import { TcpProxy } from '../support/tcp-proxy.ts'
+import { gone, hasTerminals, Workshop, type CommandLine } from './cli-process.ts'
+
+/** A workshop for each: they mostly wait, side by side. */
+const test = testOf.extend<{ workshop: Workshop }>({
+  // oxlint-disable-next-line no-empty-pattern
+  workshop: async ({}, use) => {
+    const workshop = new Workshop()
+    await use(workshop)
+    await workshop.close()
+  },
+})
+
+/** Does not end when it is asked to, and writes to the log for as long as it runs. */
+const writer = `sh -c 'trap "" TERM; echo $$ > pid; while :; do echo first >> log; sleep 0.01; done'`
+
+/** Ways in which a command's work ends up outside its process group. */
+const shapes = [
+  ['under timeout', `timeout 60 ${writer}; true`],
+  ['as a job of a shell with job control', `exec bash -c "set -m; . ./work & wait"`],
+  ['in a session of its own', `setsid -w ${writer}; true`],
+  ['as a daemon whose parent has ended', `(setsid ${writer} &); sleep 600`],
+  ['as a job without its environment', `exec bash -c "set -m; env -i PATH=\\"$PATH\\" sh ./work & wait"`],
+  ['in a session of its own without its environment', `env -i PATH="$PATH" setsid -w ${writer}; true`],
+] as const
+
+async function startWriting(workshop: Workshop, shape: string, ...options: string[]) {
+  workshop.write('work', `${writer}\n`)
+  const holder = workshop.leasehold('run', 'demo', ...options, '--', 'sh', '-c', shape)
+  const pid = Number(await workshop.written('pid'))
+  await workshop.written('log')
+  return { holder, pid }
+}
+
+/** What the first holder wrote after the next one had begun. */
+async function writtenAfterNext(workshop: Workshop, next: CommandLine): Promise<number> {
+  expect((await next.ended()).code).toBe(0)
+  const lines = workshop.read('log').split('\n')
+  expect(lines.filter((line) => line === 'next')).toHaveLength(1)
+  return lines.slice(lines.indexOf('next')).filter((line) => line === 'first').length
+}
+
+/** Begins, and stays long enough for a writer that was left behind to show itself. */
+const takeOver = ['--', 'sh', '-c', 'echo next >> log; sleep 1']
+
+describe.concurrent.each(shapes)('work %s', (_, shape) => {
+  test('has ended before the next holder begins when the store is lost', async ({ workshop, onTestFinished }) => {
+    const server = await RedisServer.start()
+    onTestFinished(() => server.stop())
+    const proxy = await TcpProxy.start({ port: server.port })
+    onTestFinished(() => proxy.stop())
+    const { holder } = await startWriting(workshop, shape, '--store', `redis://127.0.0.1:${proxy.port}`, '--ttl', '10s')
+    const next = workshop.leasehold('run', 'demo', '--store', server.url, ...takeOver)
+    await next.says(/waiting for/)
+    await proxy.stop()
+    expect(await writtenAfterNext(workshop, next)).toBe(0)
+    expect((await holder.ended()).code).toBe(76)
+  })
+
+  test('has ended before the next holder begins when leasehold is killed', async ({ workshop }) => {
+    const { holder } = await startWriting(workshop, shape, '--ttl', '10m')
+    const next = workshop.leasehold('run', 'demo', ...takeOver)
+    await next.says(/waiting for/)
+    holder.kill('SIGKILL')
+    expect(await writtenAfterNext(workshop, next)).toBe(0)
+  })
+
+  test('has ended when leasehold exits after an eviction', async ({ workshop }) => {
+    const { holder, pid } = await startWriting(workshop, shape, '--kill-after', '300ms')
+    expect((await workshop.leasehold('evict', 'demo', '--reason', 'stuck', '--yes').ended()).code).toBe(0)
+    expect((await holder.ended()).code).toBe(76)
+    await gone(pid)
+    const before = workshop.read('log')
+    expect((await workshop.leasehold('run', 'demo', '--', 'true').ended()).code).toBe(0)
+    expect(workshop.read('log')).toBe(before)
+  })
+})
+
+test.concurrent('a signal for leasehold reaches work in another session, too', async ({ workshop }) => {
+  const polite = `sh -c 'trap "echo heard > heard; exit" TERM; echo $$ > pid; while :; do sleep 0.02; done'`
+  const holder = workshop.leasehold('run', 'demo', '--', 'sh', '-c', `setsid -w ${polite}; true`)
+  const pid = Number(await workshop.written('pid'))
+  holder.kill('SIGTERM')
+  expect((await holder.ended()).code).toBe(143)
+  await gone(pid)
+  expect(workshop.read('heard')).toBe('heard\n')
+})
+
+test.concurrent('a command inside a run inside a run gets a signal once', async ({ workshop }) => {
+  const counting = 'trap "echo heard >> heard" TERM; echo $$ > pid; until [ -e enough ]; do sleep 0.02; done'
+  const outer = workshop.inShell(`exec leasehold run outer -- leasehold run inner -- sh -c '${counting}'`)
+  await workshop.written('pid')
+  outer.kill('SIGTERM')
+  await workshop.written('heard')
+  // A second one would come from the outer run, which has sent all of its signals before the inner one can pass on any.
+  workshop.write('enough', '')
+  expect((await outer.ended()).code).toBe(0)
+  expect(workshop.read('heard')).toBe('heard\n')
+})
+
+test.concurrent('a run inside a run ends with the outer one', async ({ workshop }) => {
+  const inner = `leasehold run inner -- ${writer}`
+  const outer = workshop.inShell(
+    `exec leasehold run outer --ttl 10m -- sh -c '${inner.replaceAll("'", String.raw`'\''`)}; true'`,
+  )
+  await workshop.written('log')
+  const next = workshop.leasehold('run', 'outer', ...takeOver)
+  await next.says(/waiting for/)
+  outer.kill('SIGKILL')
+  expect(await writtenAfterNext(workshop, next)).toBe(0)
+})
+
+test.skipIf(!hasTerminals)('a daemon that was started at a terminal ends with the lease', async ({ workshop }) => {
+  workshop.write('work', `${writer}\n`)
+  const run = workshop.atTerminal(
+    'run',
+    'demo',
+    '--kill-after',
+    '300ms',
+    '--',
+    'sh',
+    '-c',
+    '(setsid sh ./work &); sleep 600',
+  )
+  const pid = Number(await workshop.written('pid'))
+  expect((await workshop.leasehold('evict', 'demo', '--reason', 'stuck', '--yes').ended()).code).toBe(0)
+  expect((await run.ended()).code).toBe(76)
+  await gone(pid)
+})
