@@ -27,6 +27,8 @@ export interface DocumentStore<Revision> extends DocumentSwapper<Revision> {
     readonly next?: string
   }>
   listen?(heard: Heard): Disposable
+  /** As of {@link LockDriver.dataAgeMs}. */
+  dataAgeMs?(): Promise<number>
 }
 
 const nothingToDispose: Disposable = { [Symbol.dispose]() {} }
@@ -43,6 +45,7 @@ class DocumentDriver<Revision> implements LockDriver {
   readonly name: string
   readonly supports: Supports
   readonly listen?: (heard: Heard) => Disposable
+  readonly dataAgeMs?: () => Promise<number>
   readonly #store: DocumentStore<Revision>
   readonly #environment: Environment
   #closed = false
@@ -53,6 +56,7 @@ class DocumentDriver<Revision> implements LockDriver {
     this.name = store.name
     this.supports = store.supports
     if (store.listen !== undefined) this.listen = (heard) => store.listen?.(heard) ?? nothingToDispose
+    if (store.dataAgeMs !== undefined) this.dataAgeMs = store.dataAgeMs.bind(store)
   }
 
   open(): Promise<void> {
