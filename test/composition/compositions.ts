@@ -1,8 +1,11 @@
 /** What may stand between a client and its store, for a matrix of compositions. */
+import path from 'node:path'
+import { pathToFileURL } from 'node:url'
 import type { LockDriver } from '../../src/core/driver.ts'
 import { http } from '../../src/drivers/http.ts'
 import { quorum } from '../../src/drivers/quorum.ts'
 import { serve, type LeaseholdServer } from '../../src/server/index.ts'
+import type { Locks } from '../../src/index.ts'
 import { TcpProxy } from '../support/tcp-proxy.ts'
 import type { MakeStore, MatrixStore } from './stores.ts'
 import type { MatrixTime } from './time.ts'
@@ -17,6 +20,8 @@ export interface ClocksOff {
 export interface Setting {
   /** A driver for one more client. */
   driver(): LockDriver
+  /** Opens it for one more client, where a driver alone is not enough. */
+  connect?(): Promise<Locks>
   readonly faults: Readonly<Partial<Record<Fault, () => Promise<void>>>>
   /** Keeps a copy of the store, where it can be restored. */
   copy(): Promise<void>
@@ -46,6 +51,26 @@ export const alone: Composition = {
     const store = await make(time, storeMs)
     return {
       driver: () => time.follow(store.driver(false)),
+      faults: faultsOf([store]),
+      copy: async () => store.copy?.(),
+      readyAfterMs: 0,
+      close: () => store.discard(),
+    }
+  },
+}
+
+/** The client opens the store itself, and renews from a second thread as well. */
+export const withThread: Composition = {
+  name: 'with a heartbeat thread',
+  async up(make, time, { storeMs } = {}) {
+    const store = await make(time, storeMs)
+    const { url = '' } = store
+    // A thread needs built code.
+    const built = pathToFileURL(path.resolve('.build/src/index.js')).href
+    const { connect } = (await import(built)) as typeof import('../../src/index.ts')
+    return {
+      driver: () => time.follow(store.driver(false)),
+      connect: () => connect(url, { heartbeatThread: true }),
       faults: faultsOf([store]),
       copy: async () => store.copy?.(),
       readyAfterMs: 0,

@@ -13,6 +13,8 @@ import type { MatrixTime } from './time.ts'
 export interface MatrixStore {
   /** One more driver on it. `forOthers`: of a server. */
   driver(forOthers: boolean): LockDriver
+  /** For `connect`, where another thread can open it too. */
+  readonly url?: string
   /** Whether it is gone with the process that serves it. */
   readonly livesInServer?: boolean
   /** Throws its data away and goes on, as a server does that restarts without them. */
@@ -71,6 +73,7 @@ export const sqliteStore: MakeStore = async (time, offMs) => {
   const parts = ['', '-wal', '-shm'].map((ending) => `${file}${ending}`)
   const remove = (): void => parts.forEach((part) => rmSync(part, { force: true }))
   return {
+    url: `sqlite:${file}`,
     driver: (forOthers) => {
       const surroundings = time.isReal && offMs === undefined ? {} : { surroundings: { clock: time.clock(offMs) } }
       return sqlite({ file, forOthers, ...surroundings })
