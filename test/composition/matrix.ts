@@ -6,6 +6,7 @@
  */
 import { describe, expect, test, type TestOptions } from 'vitest'
 import { createLocks, type Lease, type LeaseholdError, type Locks } from '../../src/index.ts'
+import { faulty, type FaultyDriver } from '../../src/testing/index.ts'
 import type { ClocksOff, Composition, Fault, Setting } from './compositions.ts'
 import type { MakeStore } from './stores.ts'
 import type { MatrixTime } from './time.ts'
@@ -21,7 +22,7 @@ export type Promised = 'kept' | 'exclusive' | 'fenced'
 
 export interface Cell {
   readonly composition: Composition
-  readonly fault: Fault | 'nothing'
+  readonly fault: Fault | 'nothing' | 'the holder is cut off'
   readonly promised: Promised
   readonly off?: ClocksOff & { readonly clientMs?: number }
 }
@@ -81,6 +82,8 @@ class Scene {
   readonly #ttlMs: number
   readonly #clientOffMs: number | undefined
   readonly #clients: Locks[] = []
+  /** What each client reaches the composition over, in the order of the clients. */
+  readonly #wires: FaultyDriver[] = []
   readonly #fences: number[] = []
 
   constructor(setting: Setting, time: MatrixTime, ttlMs: number, clientOffMs: number | undefined) {
@@ -98,11 +101,9 @@ class Scene {
     await this.#setting.copy()
     const lease = await this.#during(this.#asked(first))
     this.#fences.push(lease.fence)
-    const happens = fault === 'nothing' ? async (): Promise<void> => {} : this.#setting.faults[fault]
-    if (happens === undefined) throw new Error(`There is no way to have "${fault}" here.`)
     // No store is lost and comes back within the microsecond.
     await this.#time.advance(5)
-    await this.#during(happens())
+    await this.#during(this.#happens(fault))
     const { next, overlapMs, isKept } = await this.#compete(lease, second)
     this.#fences.push(next.fence)
     if (promised !== 'fenced') expect(overlapMs, 'how long two believed that they hold').toBe(0)
@@ -119,6 +120,7 @@ class Scene {
   }
 
   async close(): Promise<void> {
+    for (const wire of this.#wires) wire.plan = {}
     await this.#during(Promise.all(this.#clients.map((locks) => locks.close())))
   }
 
@@ -160,15 +162,29 @@ class Scene {
     return { next, overlapMs, isKept }
   }
 
+  async #happens(fault: Cell['fault']): Promise<void> {
+    if (fault === 'nothing') return
+    if (fault === 'the holder is cut off') {
+      const [wire] = this.#wires
+      if (wire !== undefined) wire.plan = { reject: 1 }
+      return
+    }
+    const happens = this.#setting.faults[fault]
+    if (happens === undefined) throw new Error(`There is no way to have "${fault}" here.`)
+    await happens()
+  }
+
   async #client(wallOffMs?: number): Promise<Locks> {
-    const environment = this.#time.environment(wallOffMs)
-    const setting = this.#setting
-    const opening = this.#persistently(
-      () => setting.connect?.() ?? createLocks({ driver: setting.driver(), environment }),
-    )
-    const locks = await this.#during(opening)
+    const locks = await this.#during(this.#persistently(() => this.#connected(wallOffMs)))
     this.#clients.push(locks)
     return locks
+  }
+
+  #connected(wallOffMs: number | undefined): Promise<Locks> {
+    if (this.#setting.connect !== undefined) return this.#setting.connect()
+    const wire = faulty(this.#setting.driver())
+    this.#wires.push(wire)
+    return createLocks({ driver: wire, environment: this.#time.environment(wallOffMs) })
   }
 
   /** Takes the lock and lets it go. */

@@ -31,7 +31,11 @@ function lossOf(composition: Composition, promised: Promised, restores: boolean)
 }
 
 function single(composition: Composition, restores: boolean): readonly Cell[] {
-  return [...lossOf(composition, 'fenced', restores), ...wrongClocks(composition, composition !== alone)]
+  return [
+    { composition, fault: 'the holder is cut off', promised: 'exclusive' },
+    ...lossOf(composition, 'fenced', restores),
+    ...wrongClocks(composition, composition !== alone),
+  ]
 }
 
 function between(composition: Composition, whenKilled: Promised): readonly Cell[] {
@@ -43,6 +47,7 @@ function between(composition: Composition, whenKilled: Promised): readonly Cell[
 
 function ofQuorum(composition: Composition, restores: boolean): readonly Cell[] {
   return [
+    { composition, fault: 'the holder is cut off', promised: 'exclusive' },
     ...lossOf(composition, 'kept', restores),
     { composition, fault: 'every store comes back empty', promised: 'exclusive' },
     ...(restores

@@ -21,6 +21,11 @@ const restartOf = (composition: Composition): Cell => ({
   fault: 'the store is killed, and comes back with its data',
   promised: 'exclusive',
 })
+const partitionOf = (composition: Composition): Cell => ({
+  composition,
+  fault: 'the holder is cut off',
+  promised: 'exclusive',
+})
 const cutOf = (composition: Composition): Cell => ({ composition, fault: 'connections end', promised: 'exclusive' })
 const killOf = (composition: Composition): Cell => ({
   composition,
@@ -37,6 +42,7 @@ compositionMatrix('redis', {
     ...lossOf(alone),
     restartOf(alone),
     cutOf(alone),
+    partitionOf(alone),
     ...lossOf(server),
     cutOf(server),
     killOf(server),
@@ -68,7 +74,7 @@ compositionMatrix('etcd', {
   time: realTime,
   ttlMs: 2000,
   concurrent: true,
-  cells: [...lossOf(alone), restartOf(alone), restartOf(server), killOf(server)],
+  cells: [...lossOf(alone), restartOf(alone), partitionOf(alone), restartOf(server), killOf(server)],
 })
 
 // What it has answered it has written: its processes may be killed.
@@ -83,6 +89,7 @@ compositionMatrix('postgres', {
     ...lossOf(alone),
     restartOf(alone),
     cutOf(alone),
+    partitionOf(alone),
     restartOf(server),
     killOf(server),
     { composition: quorum, fault: 'the store comes back empty', promised: 'exclusive' },
