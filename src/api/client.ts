@@ -106,9 +106,9 @@ export class Client {
     this.office.thread = await start((report) => {
       const tenure = this.office.tenures.get(report.id)
       if ('settledMs' in report) return tenure?.settledElsewhere(report.settledMs)
-      const { sent, standing } = report
+      const { sent, standing, since } = report
       if (sent === undefined) tenure?.hear(checkedNews(standing))
-      else tenure?.renewedElsewhere(standing, sent.at, sent.ttlMs)
+      else tenure?.renewedElsewhere(standing, sent.at, sent.ttlMs, since)
     })
   }
 

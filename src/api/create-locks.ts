@@ -1,6 +1,7 @@
 import type { LockDriver } from '../core/driver.ts'
 import { systemEnvironment, type Environment } from '../core/time/environment.ts'
 import { checkOptions, type OptionNames } from '../core/option-names.ts'
+import { requireLeaseLifetime } from '../core/lifetime.ts'
 import { describeRunner } from '../core/runner.ts'
 import { checkNamespace } from '../core/scope.ts'
 import type { HeldName } from '../core/machine/runner-name.ts'
@@ -76,6 +77,8 @@ export async function openLocks(options: OpenLocksOptions): Promise<Locks> {
   const namespace = checkNamespace(options.namespace ?? 'default')
   const runner = describeRunner(environment, options.runnerName?.id, options.metadata)
   await driver.open()
+  // The thread renews over a connection of its own.
+  if (options.startThread !== undefined) requireLeaseLifetime(driver, 'heartbeatThread')
   const client = new Client({
     driver,
     environment,

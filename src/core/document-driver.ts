@@ -28,6 +28,8 @@ export interface DocumentStore<Revision> extends DocumentSwapper<Revision> {
     readonly next?: string
   }>
   listen?(heard: Heard): Disposable
+  /** As of {@link LockDriver.dataAgeMs}. */
+  dataAgeMs?(): Promise<number>
 }
 
 const nothingToDispose: Disposable = { [Symbol.dispose]() {} }
@@ -44,6 +46,7 @@ class DocumentDriver<Revision> implements LockDriver {
   readonly name: string
   readonly supports: Supports
   readonly listen?: (heard: Heard) => Disposable
+  readonly dataAgeMs?: () => Promise<number>
   readonly #store: DocumentStore<Revision>
   readonly #swapper: DocumentSwapper<Revision>
   readonly #environment: Environment
@@ -56,6 +59,7 @@ class DocumentDriver<Revision> implements LockDriver {
     this.name = store.name
     this.supports = store.supports
     if (store.listen !== undefined) this.listen = (heard) => store.listen?.(heard) ?? nothingToDispose
+    if (store.dataAgeMs !== undefined) this.dataAgeMs = store.dataAgeMs.bind(store)
   }
 
   open(): Promise<void> {

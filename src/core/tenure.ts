@@ -151,9 +151,12 @@ export class Tenure implements Sleeper, Requester {
 
   /**
    * The answer to a renewal for `askedMs` that another thread sent. That may not have heard yet of a shorter ttl that is
-   * being asked for here, and comes into force after it.
+   * being asked for here, and comes into force after it. `since`: when the other thread began to hold the claim without a
+   * break. A renewal behind a break does not bring back what was over before: a quorum may have passed the lock on and got it
+   * back in between, from nodes that heard of the claim late.
    */
-  renewedElsewhere(standing: Standing, sentAt: number, askedMs: number): void {
+  renewedElsewhere(standing: Standing, sentAt: number, askedMs: number, since = -Infinity): void {
+    if (since > this.#life.deadline) return
     const at = this.#office.environment.now()
     const trusted =
       standing.state === 'held' ? { ...standing, ttlMs: Math.min(standing.ttlMs, this.#life.ttlMs) } : standing

@@ -5,9 +5,11 @@
  * server-sent events, over a connection of its own.
  */
 import { randomBytes } from 'node:crypto'
+import { isDeepStrictEqual } from 'node:util'
 import type { Heard, KeyPage, ListQuery, LockDriver, Request, Standing, Supports } from '../core/driver.ts'
 import { LeaseholdError } from '../core/errors.ts'
 import { fullSupport } from '../core/full-support.ts'
+import { requireLeaseLifetime } from '../core/lifetime.ts'
 import { withinLimits } from '../core/limits.ts'
 import { Listeners } from '../core/listeners.ts'
 import { Opening } from '../core/opening.ts'
@@ -51,6 +53,11 @@ export function http(from: string | HttpOptions): LockDriver {
   return new HttpDriver(from)
 }
 
+/** What the server said of its store, and the digest that goes with every answer until that changes. */
+interface DescribedStore extends StoreDescription {
+  readonly digest: string | undefined
+}
+
 class HttpDriver implements LockDriver {
   readonly name = 'http'
   /** Of the store, once it has been asked; until then the most there can be. */
@@ -63,7 +70,7 @@ class HttpDriver implements LockDriver {
   readonly #listeners = new Listeners()
   readonly #waiting = new WaitingClaims()
   readonly #opening = new Opening(() => this.#open())
-  #store: StoreDescription | undefined
+  #store: DescribedStore | undefined
   #news: NewsStream | undefined
   #closed = false
 
@@ -113,14 +120,16 @@ class HttpDriver implements LockDriver {
     for (const [name, value] of Object.entries({ key, prefix, after })) if (value !== undefined) query.set(name, value)
     if (limit !== undefined) query.set('limit', String(Math.min(1000, Math.max(1, Math.floor(limit)))))
     const headers = known === undefined || !isPossibleId(known) ? {} : { [knownHeader]: encodeURIComponent(known) }
-    return this.#ask(`/v1/keys?${query.toString()}`, pageIn, { headers })
+    const [page] = await this.#ask(`/v1/keys?${query.toString()}`, pageIn, { headers })
+    return page
   }
 
   async dataAgeMs(): Promise<number> {
     this.#refuseIfClosed()
-    const { dataAgeMs } = await this.#ask('/v1/store', storeIn)
+    const { dataAgeMs } = this.#accepted(await this.#ask('/v1/store', storeIn))
     if (dataAgeMs !== undefined) return dataAgeMs
-    throw new LeaseholdError('UNSUPPORTED', `The store behind ${this.#line.where} does not tell for how long it is up.`)
+    const message = `The store behind ${this.#line.where} does not say for how long it has kept its data.`
+    throw new LeaseholdError('UNSUPPORTED', message)
   }
 
   async close(): Promise<void> {
@@ -135,16 +144,14 @@ class HttpDriver implements LockDriver {
 
   // ---- the server
 
-  async #opened(): Promise<StoreDescription> {
+  async #opened(): Promise<DescribedStore> {
     this.#refuseIfClosed()
     return this.#store ?? this.#opening.opened()
   }
 
-  async #open(): Promise<StoreDescription> {
-    const store = await this.#ask('/v1/store', storeIn)
+  async #open(): Promise<DescribedStore> {
+    const store = this.#accepted(await this.#ask('/v1/store', storeIn))
     this.#refuseIfClosed()
-    if (store.protocol !== protocolVersion) throw otherVersion(this.#line.where, store.protocol)
-    this.supports = store.supports
     if (store.supports.push) {
       this.listen = (heard) => this.#listeners.listen(heard)
       await this.#startNews()
@@ -152,6 +159,20 @@ class HttpDriver implements LockDriver {
     this.#refuseIfClosed()
     this.#store = store
     return store
+  }
+
+  /** Refuses a store that cannot be used over HTTP, and notes what it supports. Another server may have taken the place of the one before. */
+  #accepted([store, digest]: [StoreDescription, string | undefined]): DescribedStore {
+    if (store.protocol !== protocolVersion) throw otherVersion(this.#line.where, store.protocol)
+    try {
+      requireLeaseLifetime(store, `The server at ${this.#line.where}`)
+    } catch (error) {
+      this.#store = undefined
+      throw error
+    }
+    // The same object as long as nothing changed: compositions look at nothing else.
+    if (!isDeepStrictEqual(this.supports, store.supports)) this.supports = store.supports
+    return { ...store, digest }
   }
 
   /** Before the first claim, so that no news of it is lost. */
@@ -175,9 +196,17 @@ class HttpDriver implements LockDriver {
     const headers = { [sessionHeader]: this.#session }
     const reply = await this.#line.call('POST', '/v1/requests', { headers, body: text, withinMs })
     if (reply.status !== 200) throw refusalIn(reply, this.#line.where)
+    await this.#sameStore(reply.store)
     const standings = standingsIn(reply.value, requests.length)
     if (standings === undefined) throw senseless(this.#line.where, 'something that is no standing for each request')
     return standings
+  }
+
+  /** An answer of a server that says something else of its store than was known counts only once that has been read, and accepted. */
+  async #sameStore(digest: string | undefined): Promise<void> {
+    if (digest === undefined || digest === this.#store?.digest) return
+    this.#store = undefined
+    await this.#opened()
   }
 
   /** Asks for something that changes nothing, so that it is the same whether it was sent or not. */
@@ -185,13 +214,13 @@ class HttpDriver implements LockDriver {
     path: string,
     read: (value: unknown) => Found | undefined,
     options: Omit<CallOptions, 'withinMs'> = {},
-  ): Promise<Found> {
+  ): Promise<[Found, string | undefined]> {
     try {
       const reply = await this.#line.call('GET', path, { ...options, withinMs: this.#patienceMs })
       if (reply.status !== 200) throw refusalIn(reply, this.#line.where)
       const found = read(reply.value)
       if (found === undefined) throw senseless(this.#line.where, 'something else than was asked for')
-      return found
+      return [found, reply.store]
     } catch (error) {
       this.#refuseIfClosed()
       throw error instanceof Unsent ? error.fault : error

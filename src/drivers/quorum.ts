@@ -22,9 +22,11 @@ import { supportsOf, unsupported } from './quorum/supports.ts'
 
 export interface QuorumOptions {
   /**
-   * A node votes once it has been up for this long, and no ttl may be longer: a node that restarted empty must not
-   * give away what it forgot. Default one minute. 0: the nodes never lose what they have answered. The same for every
-   * client.
+   * A node votes once it has kept its data for this long, and no ttl may be longer: a node that came back empty must not
+   * give away what it forgot. The same for every client. 0 is dangerous: every node votes at once, and a single one that
+   * loses its data lets a second holder in. It is for tests, and for stores of which you know that they never do.
+   *
+   * @default '1m'
    */
   readonly votesAfter?: Duration
   /**
@@ -62,8 +64,12 @@ export function quorum(drivers: readonly LockDriver[], options: QuorumOptions = 
 
 class QuorumDriver implements LockDriver {
   readonly name = 'quorum'
-  readonly supports: Supports
   readonly #assembly: Assembly
+  readonly #votesAfterMs: number
+  readonly #drivers: readonly LockDriver[]
+  /** What the nodes supported when `supports` was last asked for, and what followed from that. */
+  #known: readonly Supports[] = []
+  #supports: Supports | undefined
   #opening: Promise<void> | undefined
   #closing: Promise<void> | undefined
 
@@ -79,7 +85,8 @@ class QuorumDriver implements LockDriver {
     if (!(drift >= 0 && drift <= 0.5)) throw new LeaseholdError('INVALID', `drift is ${drift}. Use 0 to 0.5.`)
     const { environment = systemEnvironment() } = options
     const votesAfterMs = durationMs(votesAfter, 'votesAfter')
-    this.supports = supportsOf(drivers, votesAfterMs)
+    this.#votesAfterMs = votesAfterMs
+    this.#drivers = drivers
     this.#assembly = new Assembly(
       drivers.map((driver, place) => new Node(driver, place + 1, environment, votesAfterMs)),
       environment,
@@ -90,7 +97,20 @@ class QuorumDriver implements LockDriver {
     )
   }
 
-  /** Resolves once a majority is open. The others are tried again and again in the background. */
+  /** As of now: some nodes know what their store supports only once they are open, which may be late, or again. */
+  get supports(): Supports {
+    const drivers = this.#drivers
+    if (this.#supports === undefined || drivers.some(({ supports }, place) => supports !== this.#known[place])) {
+      this.#known = drivers.map(({ supports }) => supports)
+      this.#supports = supportsOf(this.#known, this.#votesAfterMs)
+    }
+    return this.#supports
+  }
+
+  /**
+   * Resolves once a majority is open. The others are tried again and again in the background. Rejects if a store is found
+   * by then that can be no node.
+   */
   async open(): Promise<void> {
     this.#refuseIfClosed()
     this.#opening ??= this.#openMajority()
@@ -159,6 +179,8 @@ class QuorumDriver implements LockDriver {
   async #openMajority(): Promise<void> {
     const { nodes, majority } = this.#assembly
     try {
+      // What is known without opening is told before anything is connected.
+      for (const node of nodes) node.requireLeases()
       await new Promise<void>((resolve, reject) => {
         let opened = 0
         const complaints: string[] = []
@@ -166,6 +188,7 @@ class QuorumDriver implements LockDriver {
           node.open().then(
             () => (opened += 1) === majority && resolve(),
             (error: unknown) => {
+              if (error instanceof LeaseholdError && error.code === 'UNSUPPORTED') reject(error)
               complaints.push(`${node.name}: ${plainMessageOf(error)}`)
               if (complaints.length > nodes.length - majority) reject(notOpened(nodes.length, complaints, error))
             },

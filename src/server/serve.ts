@@ -3,6 +3,7 @@ import { quietLogger, type Logger } from '../api/logger.ts'
 import type { LockDriver } from '../core/driver.ts'
 import { systemEnvironment, type Environment } from '../core/time/environment.ts'
 import { LeaseholdError } from '../core/errors.ts'
+import { requireLeaseLifetime } from '../core/lifetime.ts'
 import { checkOptions, type OptionNames } from '../core/option-names.ts'
 import { toWireStanding } from '../core/wire/wire-standing.ts'
 import { version } from '../index.ts'
@@ -22,7 +23,8 @@ import { openapiRoute } from './routes/openapi.ts'
 import { describeFault, requestsRoute } from './routes/requests.ts'
 import { storeRoute } from './routes/store.ts'
 import { Sessions } from './sessions.ts'
-import { StoreGate, type StoreAccess } from './store-gate.ts'
+import { StoreDescription } from './store-description.ts'
+import { composition, StoreGate, type StoreAccess } from './store-gate.ts'
 import { TokenBook, type TokenOptions } from './tokens.ts'
 
 export interface ServeOptions {
@@ -88,6 +90,7 @@ export async function serve(options: ServeOptions): Promise<LeaseholdServer> {
   const driver = await driverOf(options)
   try {
     await driver.open()
+    requireLeaseLifetime(driver, composition)
     const server = new OpenServer(driver, { ...options, limits, book })
     await server.listen(host, port)
     return server
@@ -120,10 +123,11 @@ class OpenServer implements LeaseholdServer {
     const faults = new FaultLog(logger, environment)
     const gate = new StoreGate(driver, environment, { sessions, metrics, faults })
     const health = new Health(gate, metrics)
+    const description = new StoreDescription(gate, limits)
     const own: readonly Route[] = [
-      requestsRoute(gate, limits, book !== undefined, environment),
+      requestsRoute(gate, limits, description, { marksClaims: book !== undefined, environment }),
       keysRoute(gate),
-      storeRoute(gate, limits),
+      storeRoute(gate, description),
       newsRoute(sessions),
       healthzRoute(health),
       metricsRoute(metrics, health),

@@ -2,10 +2,14 @@ import { Batcher } from '../core/batcher.ts'
 import type { KeyPage, ListQuery, LockDriver, Request, Standing, Supports } from '../core/driver.ts'
 import type { Environment } from '../core/time/environment.ts'
 import { LeaseholdError } from '../core/errors.ts'
+import { requireLeaseLifetime } from '../core/lifetime.ts'
 import type { Grant } from './call.ts'
 import type { FaultLog } from './fault-log.ts'
 import type { ServerMetrics } from './metrics.ts'
 import type { Sessions } from './sessions.ts'
+
+/** What a server is called where a store is refused. */
+export const composition = 'A server'
 
 /** The store as routes see it. */
 export interface StoreAccess {
@@ -95,6 +99,8 @@ export class StoreGate implements StoreAccess {
   /** As of {@link StoreAccess}; news of what is claimed or renewed goes to the session. */
   send(requests: readonly Request[], session?: string): Promise<readonly Standing[]> {
     if (requests.length === 0) return Promise.resolve([])
+    const refusal = this.#refusal()
+    if (refusal !== undefined) return Promise.resolve(requests.map(() => refusal))
     return new Promise((resolve) => {
       const standings: Standing[] = []
       let missing = requests.length
@@ -112,6 +118,17 @@ export class StoreGate implements StoreAccess {
         })
       }
     })
+  }
+
+  /** What stands for every answer if the store is no longer the kind that may be served: its driver may reconnect to another. */
+  #refusal(): Standing | undefined {
+    try {
+      requireLeaseLifetime(this.#driver, composition)
+      return undefined
+    } catch (error) {
+      this.#faults.note(error)
+      return { state: 'unknown', error }
+    }
   }
 
   /** Waits for what is under way, then closes the store. */

@@ -38,9 +38,9 @@ export function faulty(driver: LockDriver, plan: FaultPlan = {}, seed = 1): Faul
 
 class Faulty implements FaultyDriver {
   faults = 0
-  readonly name: string
-  readonly supports: LockDriver['supports']
-  readonly listen?: NonNullable<LockDriver['listen']>
+  /** Absent where the driver has none, so that a composition sees the store's own abilities. */
+  readonly dataAgeMs?: NonNullable<LockDriver['dataAgeMs']>
+  listen?: NonNullable<LockDriver['listen']>
   readonly #driver: LockDriver
   readonly #random: () => number
   #plan: FaultPlan
@@ -50,9 +50,26 @@ class Faulty implements FaultyDriver {
     this.#driver = driver
     this.#plan = plan
     this.#random = random
-    this.name = driver.name
-    this.supports = driver.supports
-    const listen = driver.listen?.bind(driver)
+    if (driver.dataAgeMs !== undefined) this.dataAgeMs = () => driver.dataAgeMs?.() ?? Promise.resolve(0)
+    this.#listenAsDriver()
+  }
+
+  get name(): string {
+    return this.#driver.name
+  }
+
+  /** As of now: some drivers know what their store supports only once they are open. */
+  get supports(): LockDriver['supports'] {
+    return this.#driver.supports
+  }
+
+  get store(): unknown {
+    return this.#driver.store
+  }
+
+  /** Some drivers know only once they are open whether their store pushes. */
+  #listenAsDriver(): void {
+    const listen = this.#driver.listen?.bind(this.#driver)
     if (listen === undefined) return
     this.listen = (heard) =>
       listen((key, id, news) => {
@@ -69,8 +86,9 @@ class Faulty implements FaultyDriver {
     for (const fail of this.#hanging.splice(0)) fail()
   }
 
-  open(): Promise<void> {
-    return this.#driver.open()
+  async open(): Promise<void> {
+    await this.#driver.open()
+    this.#listenAsDriver()
   }
 
   async send(requests: readonly Request[]): Promise<readonly Standing[]> {

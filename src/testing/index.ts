@@ -11,6 +11,12 @@ export { fakeTime, type FakeTime } from './fake-time.ts'
 export { clientConformance } from './client-conformance.ts'
 export { primitivesConformance } from './primitives-conformance.ts'
 export { faulty, type FaultPlan, type FaultyDriver } from './faults.ts'
-export { simulate, type SimulatedStore, type SimulationOptions, type SimulationReport } from './simulate.ts'
+export {
+  simulate,
+  type SimulatedStore,
+  type SimulationOptions,
+  type SimulationReport,
+  type StoreFaults,
+} from './simulate.ts'
 export { documentsOverLine, overLine } from './simulation/over-line.ts'
 export type { Line } from './simulation/line.ts'

@@ -1,10 +1,13 @@
-import { createLocks } from '../api/create-locks.ts'
+import { openLocks } from '../api/create-locks.ts'
 import type { LockDriver } from '../core/driver.ts'
+import { LeaseholdError } from '../core/errors.ts'
 import type { Environment } from '../core/time/environment.ts'
+import type { Locks } from '../api/locks.ts'
 import { checkHistory, type HistoryReport } from './history.ts'
 import type { HistoryEvent } from './history/event.ts'
 import { Line } from './simulation/line.ts'
 import { SimulatedProcess } from './simulation/simulated-process.ts'
+import { simulatedThread } from './simulation/simulated-thread.ts'
 import { afflict, weatherOf } from './simulation/storm.ts'
 import { Worker } from './simulation/worker.ts'
 import { World } from './simulation/world.ts'
@@ -20,11 +23,19 @@ export interface SimulatedStore {
   list: LockDriver['list']
 }
 
+/** What a simulated store may do to itself: restart a server of its own, say. */
+export interface StoreFaults {
+  /** True time, its timers, and chance by the seed. */
+  readonly environment: Environment
+  /** Whether faults may happen now. Nothing may be set to happen when they may not. */
+  readonly storms: () => boolean
+}
+
 export interface SimulationOptions {
   /** The same seed tells the same story. */
   readonly seed: number
-  /** Makes the store, empty. `clock` is its time: nothing in it may look at another. */
-  readonly store: (clock: { now(): number; wall(): number }) => SimulatedStore
+  /** Makes the store, empty. `clock` is its time: nothing in it may look at another. `faults` is for what fails by itself. */
+  readonly store: (clock: { now(): number; wall(): number }, faults: StoreFaults) => SimulatedStore
   /**
    * Storm: messages are lost, late and repeated, and processes are stopped and killed, until it clears up. Calm: everything
    * arrives, once and soon, and nobody may be overtaken. Default storm.
@@ -34,6 +45,8 @@ export interface SimulationOptions {
   readonly processes?: number
   /** Those who want locks in each process. Default 3. */
   readonly workers?: number
+  /** Whether processes renew from a second thread, over a driver of its own, as with `heartbeatThread`. Default false. */
+  readonly threads?: boolean
   /** How long they go on, in simulated milliseconds. Default 20,000. */
   readonly ms?: number
 }
@@ -64,9 +77,10 @@ export async function simulate(options: SimulationOptions): Promise<SimulationRe
   const { seed, weather = 'storm', processes = 3, workers = 3, ms = 20_000 } = options
   const world = new World(seed)
   const storeRate = world.clockRate()
-  const store = options.store({ now: () => world.now * storeRate, wall: () => 1_700_000_000_000 + world.now })
   const until = world.now + ms
   const storms = (): boolean => weather === 'storm' && world.now < until
+  const clock = { now: () => world.now * storeRate, wall: () => 1_700_000_000_000 + world.now }
+  const store = options.store(clock, { environment: world.environment(), storms })
   const events: HistoryEvent[] = []
   const waiting = new Set<string>()
   let shortestMs = ttlMinMs
@@ -75,13 +89,25 @@ export async function simulate(options: SimulationOptions): Promise<SimulationRe
   const live = async (name: string): Promise<void> => {
     const process = new SimulatedProcess(world, world.clockRate())
     const { environment } = process
-    const line = new Line(world, process, weatherOf(world, storms))
-    const driver = store.driver(line, environment)
+    const lineOf = (of: SimulatedProcess): Line => new Line(world, of, weatherOf(world, storms))
+    const driver = store.driver(lineOf(process), environment)
+    const thread = options.threads === true ? new SimulatedProcess(world, process.rate) : undefined
+    const threadDriver = thread && store.driver(lineOf(thread), thread.environment)
     const { supports } = driver
     shortestMs = Math.max(ttlMinMs, supports.ttlMinMs)
     queues = supports.queue
-    const locks = await createLocks({ driver, environment })
-    afflict(world, name, process, storms, events)
+    const locks = await opened(async () => {
+      await threadDriver?.open()
+      const startThread = thread && threadDriver && simulatedThread(world, process, thread, threadDriver)
+      return openLocks({ driver, environment, runnerName: undefined, startThread })
+    })
+    if (locks === undefined) {
+      // The store could not be reached: whoever wants it connects again.
+      await Promise.all([driver.close(), threadDriver?.close()])
+      await world.wait(world.between(50, 500))
+      return world.now < until ? live(`${name}'`) : undefined
+    }
+    afflict(world, name, process, storms, events, { thread })
     const shared = { world, process, locks, supports, events, waiting, client: name, ttlMinMs: shortestMs }
     const crew = Array.from(
       { length: workers },
@@ -106,6 +132,16 @@ export async function simulate(options: SimulationOptions): Promise<SimulationRe
   await world.pass(40 * longestMs())
   const report = checkHistory(events, { fair: weather === 'calm' && queues })
   return { ...report, stuck, left: await heldIn(store), timers: stuck.length > 0 ? 0 : world.timers, events }
+}
+
+/** Undefined: the store cannot be reached. */
+async function opened(open: () => Promise<Locks>): Promise<Locks | undefined> {
+  try {
+    return await open()
+  } catch (error) {
+    if (error instanceof LeaseholdError && error.code === 'UNAVAILABLE') return undefined
+    throw error
+  }
 }
 
 /** Whose leases are not over by the store's clock. */

@@ -74,6 +74,11 @@ export class EtcdServer extends ServerProcess {
     return servers
   }
 
+  /** What is on its disk. */
+  get dataFolder(): string {
+    return path.join(this.#folder, 'data')
+  }
+
   get pid(): number {
     return this.process?.pid as number
   }
@@ -85,7 +90,7 @@ export class EtcdServer extends ServerProcess {
     const { certificate, settings: wishes } = this.#wish
     const settings = {
       name,
-      'data-dir': path.join(this.#folder, 'data'),
+      'data-dir': this.dataFolder,
       'listen-client-urls': `${this.#protocol}://127.0.0.1:${port}`,
       'advertise-client-urls': `${this.#protocol}://127.0.0.1:${port}`,
       ...(certificate !== undefined && {

@@ -100,6 +100,17 @@ export class PostgresServer {
     this.#process = undefined
   }
 
+  /** Copies the data directory, while the server is stopped. */
+  copyData(copy: string): void {
+    execFileSync('cp', ['-a', this.directory, copy])
+  }
+
+  /** Puts a copy of a data directory in the place of this server's, while it is stopped. */
+  replaceData(copy: string): void {
+    rmSync(this.directory, { recursive: true, force: true })
+    execFileSync('cp', ['-a', copy, this.directory])
+  }
+
   /** Stops the server and throws its data away. */
   async destroy(): Promise<void> {
     await this.stop('immediate')

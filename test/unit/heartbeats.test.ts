@@ -2,6 +2,8 @@ import { describe, expect, test } from 'vitest'
 import { Heartbeats, sift, type Report } from '../../src/api/heartbeat/heartbeats.ts'
 import type { Request, Standing } from '../../src/core/driver.ts'
 import { memory } from '../../src/drivers/memory.ts'
+import { openLocks } from '../../src/api/create-locks.ts'
+import { SimulatedProcess } from '../../src/testing/simulation/simulated-process.ts'
 import { World } from '../../src/testing/simulation/world.ts'
 import { around } from '../support/around.ts'
 
@@ -105,5 +107,70 @@ describe('whoever renews for a client', () => {
     expect(reports.at(-1)).toEqual({ id: 'a', settledMs: 3000 })
     await heartbeats.close()
     expect(world.timers).toBe(0)
+  })
+
+  test('says since when the claim has been held without a break', async () => {
+    const { reports, answers, heartbeats, watch, world } = bench()
+    const since = (): unknown => reports.flatMap((report) => ('since' in report ? [report.since] : []))
+    watch(3000)
+    await world.pass(1000)
+    answers[0]?.({ ...held, ttlMs: 3000 })
+    await world.pass(1000)
+    answers[1]?.({ ...held, ttlMs: 3000 })
+    await world.pass(0)
+    expect(since()).toEqual([0, 0])
+    await world.pass(1000)
+    // Answered behind the end that the last one gave: somebody else may have held it meanwhile.
+    await world.pass(4000)
+    answers[2]?.({ ...held, ttlMs: 3000 })
+    await world.pass(0)
+    expect(since()).toEqual([0, 0, 7000])
+    // What that one gave was over, too, when it was answered; from the next one on there is no break.
+    for (const number of [3, 4]) {
+      await world.pass(1000)
+      answers[number]?.({ ...held, ttlMs: 3000 })
+      await world.pass(0)
+    }
+    expect(since()).toEqual([0, 0, 7000, 8000, 8000])
+    await heartbeats.close()
+  })
+})
+
+describe('a client that was blocked for longer than its lease lasts', () => {
+  async function blocked(reported: (sentAt: number) => Omit<Extract<Report, { key: string }>, 'id' | 'key'>) {
+    const world = new World()
+    const process = new SimulatedProcess(world, 1)
+    let tell: (report: Report) => void = () => {}
+    const thread = { watch: () => {}, unwatch: () => {}, drain: () => {}, close: async () => {} }
+    const locks = await openLocks({
+      driver: memory({ clock: { now: () => world.now, wall: () => 1_700_000_000_000 + world.now } }),
+      environment: process.environment,
+      runnerName: undefined,
+      startThread: async (report) => {
+        tell = report
+        return thread
+      },
+    })
+    const lease = await locks.acquire('k', { ttl: 1000 })
+    const { id, key } = lease.toJSON()
+    process.stopFor(2000)
+    // What the thread reported meanwhile is read before anything else.
+    thread.drain = () => tell({ id, key, ...reported(world.now) })
+    await world.pass(2001)
+    const { held: isHeld } = lease
+    void locks.close()
+    await world.pass(6000)
+    return isHeld
+  }
+
+  const sentAt = 1900
+  const renewal = { sent: { at: sentAt, ttlMs: 1000 }, standing: { ...held, ttlMs: 1000 } }
+
+  test('holds on to what its heartbeat thread has renewed without a break', async () => {
+    expect(await blocked(() => ({ ...renewal, since: 0 }))).toBe(true)
+  })
+
+  test('has lost what its heartbeat thread got back only after a break', async () => {
+    expect(await blocked(() => ({ ...renewal, since: 1910 }))).toBe(false)
   })
 })

@@ -1,4 +1,6 @@
 import { describe, expect, test } from 'vitest'
+import type { LockDriver } from '../../src/core/driver.ts'
+import { LeaseholdError } from '../../src/core/errors.ts'
 import { Cast, cut, mute, slow } from './quorum/cast.ts'
 
 const held = { state: 'held' }
@@ -74,6 +76,19 @@ describe('a claim', () => {
     const cast = new Cast([0, 0, 0], { drift: 0.1 })
     const ask = await cast.driver([slow(10), slow(10), slow(10)])
     expect(await ask.claim('one')).toMatchObject({ ...held, ttlMs: 1000 - 20 - 100 })
+  })
+
+  test('is told for no longer than a majority keeps it, whatever one node says', async () => {
+    const cast = new Cast()
+    const lasting = [1000, 600, 200]
+    const links = cast.stores.map((store, place) => cutTo(store.link(), lasting[place] ?? 0))
+    const two = await cast.driverOver([
+      ...links.slice(0, 2),
+      cast.store(3).link({ ...never, losesRequest: () => true }),
+    ])
+    expect(await two.claim('one')).toMatchObject({ ...held, ttlMs: 600 })
+    expect(await two.renew('one')).toMatchObject({ ...held, ttlMs: 600 })
+    expect(await two.claim('one')).toMatchObject({ ...held, ttlMs: 600 })
   })
 
   test('whose nodes take as long as the lease is not told, and not left behind', async () => {
@@ -202,12 +217,21 @@ describe('a renewal', () => {
 
   test('does not count a node that got the claim late, while others could have had it', async () => {
     const cast = new Cast([0, 0, 0], { answerWithin: 50 })
-    const ask = await cast.driver([undefined, undefined, slow(40)])
+    let messages = 0
+    // The claim alone is late, on its way there and back: what is asked afterwards is answered at once.
+    const lateAtFirst = { delayMs: () => ((messages += 1) <= 2 ? 40 : 0) }
+    const ask = await cast.driver([undefined, undefined, lateAtFirst])
     expect(await ask.claim('one')).toMatchObject(held)
     await cast.world.pass(200)
     expect(await cast.holdersOn(3)).toHaveLength(1)
     cast.store(2).down = true
     expect(await ask.renew('one')).toMatchObject({ state: 'unknown' })
+    expect(
+      cast
+        .store(3)
+        .sent.flat()
+        .map(({ op }) => op),
+    ).toEqual(['claim', 'renew'])
   })
 
   test('of a grant with a longest hold ends with it, also on nodes that were given the claim later', async () => {
@@ -274,23 +298,85 @@ describe('a node that came back empty', () => {
     expect(await ask.claim('one')).toMatchObject(unknown)
   })
 
-  test('is taken for one whenever it cannot tell and a request to it failed', async () => {
+  test('is judged by when it was asked: it may have answered before it had a vote', async () => {
     const cast = new Cast([0, 0, 0], { votesAfter: 5000 })
-    const links = cast.stores.map((store) => ({ ...store.link(), dataAgeMs: undefined }))
-    const ask = await cast.driverOver(links.map(({ dataAgeMs: _uptimeMs, ...link }) => link))
-    expect(await ask.claim('one')).toMatchObject({ ...unknown, error: { retryAfterMs: 5000 } })
+    const ask = await cast.driver([slow(10), slow(10), slow(10)])
+    // Asked when the nodes have kept their data for 4.995 s, answered when it is 5.015 s.
+    const opened = cast.world.now
+    await cast.world.pass(4995 - opened)
+    expect(await ask.claim('one')).toMatchObject(unknown)
     await cast.world.pass(5000)
     expect(await ask.claim('two')).toMatchObject(held)
-    await ask.release('two')
-    for (const place of [1, 2]) {
-      cast.store(place).down = true
-      await ask.claim(`while ${place} is down`)
-      await ask.release(`while ${place} is down`)
-      cast.store(place).down = false
-    }
-    expect(await ask.claim('three')).toMatchObject(unknown)
+  })
+
+  test('is judged by when it was asked also by a client that comes to know its age with the answer', async () => {
+    const cast = new Cast([0, 0, 0], { votesAfter: 5000 })
+    const links = cast.stores.map((store) => {
+      let asked = 0
+      const link = store.link({ delayMs: () => 10, losesRequest: () => false, losesReply: () => false })
+      // Until then it seems to be old enough.
+      return { ...link, dataAgeMs: async () => ((asked += 1) === 1 ? 60_000 : link.dataAgeMs?.()) ?? 0 }
+    })
+    const ask = await cast.driverOver(links)
+    await cast.world.pass(4990 - cast.world.now)
+    expect(await ask.claim('one')).toMatchObject(unknown)
+  })
+
+  test('does not end what others hold: its word that it knows nothing of a claim does not count', async () => {
+    const cast = new Cast([0, 0, 0], { votesAfter: 5000 })
     await cast.world.pass(5000)
-    expect(await ask.claim('four')).toMatchObject(held)
+    const ask = await cast.driver()
+    const fence = await ask.fence('one')
+    cast.store(1).restartEmpty()
+    cast.store(2).restartEmpty()
+    // A majority says that there is no such claim, and one node that it is held.
+    expect(await ask.renew('one')).toMatchObject(unknown)
+    expect(await cast.holdersOn(3)).toEqual([`one ${fence}`])
+  })
+
+  test.each([
+    ['cannot say', undefined],
+    ['says that its data was kept for ever', async () => Infinity],
+    ['says something that is no age', async () => Number.NaN],
+    ['has a store behind it that does not say', unsupportedAge],
+  ])('would not be noticed if it %s, so that it is refused', async (_how, dataAgeMs) => {
+    const cast = new Cast([0, 0, 0], { votesAfter: 5000 })
+    let closed = 0
+    const links = cast.stores.map((store, place) => {
+      const link = { ...store.link(), close: async () => void (closed += 1) }
+      if (place !== 1) return link
+      if (dataAgeMs !== undefined) return { ...link, dataAgeMs }
+      delete (link as Partial<LockDriver>).dataAgeMs
+      return link
+    })
+    await expect(cast.driverOver(links)).rejects.toMatchObject({
+      code: 'UNSUPPORTED',
+      message: expect.stringContaining('node 2 (memory)') as string,
+    })
+    expect(closed).toBe(3)
+    expect(cast.world.timers).toBe(0)
+    // Whoever knows that no node ever loses anything may say so.
+    const trusting = await cast.driverOver(links, { votesAfter: 0 })
+    expect(await trusting.claim('one')).toMatchObject(held)
+  })
+
+  test('is not counted while it cannot be asked how old its data is', async () => {
+    const cast = new Cast([0, 0, 0], { votesAfter: 5000 })
+    await cast.world.pass(5000)
+    let fails = false
+    const links = cast.stores.map((store) => {
+      const link = store.link()
+      const failing = async (): Promise<number> => {
+        if (fails) throw new Error('no answer')
+        return (await link.dataAgeMs?.()) ?? 0
+      }
+      return { ...link, dataAgeMs: failing }
+    })
+    const ask = await cast.driverOver(links)
+    fails = true
+    expect(await ask.claim('one')).toMatchObject(unknown)
+    fails = false
+    expect(await ask.claim('two')).toMatchObject(held)
   })
 
   test('bounds the ttl: no lease may last longer than a node stays without a vote', async () => {
@@ -384,6 +470,21 @@ describe('a quorum', () => {
     await expect(cast.driverOver([link, link, link])).rejects.toMatchObject({ code: 'INVALID' })
   })
 })
+
+const never = { delayMs: () => 0, losesRequest: () => false, losesReply: () => false }
+
+async function unsupportedAge(): Promise<number> {
+  throw new LeaseholdError('UNSUPPORTED', 'The store behind does not say.')
+}
+
+/** A node that keeps what it holds for less than it was asked to. */
+function cutTo(link: LockDriver, ttlMs: number): LockDriver {
+  return {
+    ...link,
+    send: async (requests) =>
+      (await link.send(requests)).map((standing) => (standing.state === 'held' ? { ...standing, ttlMs } : standing)),
+  }
+}
 
 function claimOf(id: string) {
   const runner = { id: 'runner', incarnation: 'one', host: 'here', pid: 1, client: 'client' }

@@ -1,7 +1,9 @@
 import { afterEach, describe, expect, test } from 'vitest'
 import { byteRange, connect, createLocks, type Locks } from '../../src/index.ts'
+import type { LockDriver } from '../../src/core/driver.ts'
 import { memory } from '../../src/drivers/memory.ts'
 import { quorum } from '../../src/drivers/quorum.ts'
+import { faulty } from '../../src/testing/index.ts'
 import { Cast } from './quorum/cast.ts'
 
 describe('locks on a quorum', () => {
@@ -29,6 +31,41 @@ describe('locks on a quorum', () => {
     await lease.release()
     expect(await locks.inspect('report')).toBeNull()
     await expect(locks.verify(lease.toJSON(), 'report')).rejects.toMatchObject({ code: 'NOT_HELD' })
+  })
+
+  test.each([
+    ['by a client of the same stores', ['a', 'b', 'c'], {}],
+    ['while one of them is dead', ['a', 'b'], {}],
+    ['by one that would wait for a moment', ['a', 'b', 'c'], { wait: 30 }],
+    ['by one that tries several times', ['a', 'b', 'c'], { wait: 30, retry: { attempts: 3, min: 1, max: 5 } }],
+  ] as const)('that somebody else holds are null to tryAcquire, and no error: %s', async (how, alive, options) => {
+    const nodes = (): LockDriver[] =>
+      ['a', 'b', 'c'].map((letter) => {
+        const driver = memory({ name: `${how} ${letter}` })
+        return (alive as readonly string[]).includes(letter) ? driver : faulty(driver, { reject: 1 })
+      })
+    const clients = [nodes(), nodes()].map((drivers) => createLocks({ driver: quorum(drivers, { votesAfter: 0 }) }))
+    const [one, other] = await Promise.all(clients)
+    if (one === undefined || other === undefined) throw new Error('There are two.')
+    opened.push(one, other)
+    await one.acquire('report', { ttl: '5s' })
+    expect(await other.tryAcquire('report', options)).toBeNull()
+    await expect(other.acquire('report', { onConflict: 'fail' })).rejects.toMatchObject({ code: 'HELD' })
+  })
+
+  test('that nobody got, as each of three has one vote, are null to all', async () => {
+    const cast = new Cast()
+    for (const place of [1, 2, 3]) await cast.holdOn(place, `on ${place}`, { ttlMs: 10_000 })
+    const environment = cast.world.environment()
+    const driver = quorum(
+      cast.stores.map((store) => store.link()),
+      { votesAfter: 0, environment },
+    )
+    const locks = await createLocks({ driver, environment })
+    const tried = locks.tryAcquire('x')
+    await cast.world.run(tried)
+    expect(await tried).toBeNull()
+    await cast.world.run(locks.close())
   })
 
   test('can be evicted: the holder hears of it with its next renewal', async () => {

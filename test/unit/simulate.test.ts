@@ -163,9 +163,9 @@ const mutants: Readonly<Record<string, Mutant>> = {
     weather: 'calm',
     processes: 5,
     workers: 1,
-    store: (clock) => {
+    store: (clock, faults) => {
       let claims = 0
-      return claiming((claim) => ({ ...claim, priority: (claims += 1) }))(clock)
+      return claiming((claim) => ({ ...claim, priority: (claims += 1) }))(clock, faults)
     },
   },
   'counts fences anew': {
@@ -179,8 +179,8 @@ const mutants: Readonly<Record<string, Mutant>> = {
   },
   'has a timer left when it is closed': {
     by: 'timers',
-    store: (clock) => {
-      const store = storeOf()(clock)
+    store: (clock, faults) => {
+      const store = storeOf()(clock, faults)
       const remind = (environment: Environment): void => void environment.timer(1000, () => remind(environment))
       return {
         ...store,

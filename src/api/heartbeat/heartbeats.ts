@@ -4,6 +4,7 @@ import type { LockDriver, Request, Standing } from '../../core/driver.ts'
 import type { Environment } from '../../core/time/environment.ts'
 import { nextBeat, spreadOf } from '../../core/life.ts'
 import { isStanding } from '../../core/standing-check.ts'
+import { trustedUntil } from '../../core/time/deadline.ts'
 import type { WatchedClaim } from '../../core/tenure.ts'
 
 /** What whoever renews for a client reports: the answer to a renewal it sent, or news it heard. */
@@ -12,6 +13,11 @@ export interface ToldStanding {
   readonly key: string
   /** When the renewal was sent, on the clock both threads share, and for how long; absent for news. */
   readonly sent?: { readonly at: number; readonly ttlMs: number }
+  /**
+   * Of a renewal that succeeded: since when the claim has been held without a break, as far as is known here. Each renewal
+   * since then was answered before the end that the one before had given.
+   */
+  readonly since?: number
   readonly standing: Standing
 }
 
@@ -82,7 +88,10 @@ export class Heartbeats {
     const { id, key, ttlMs, heartbeatMs } = beat.claim
     const isReplaced = this.#beats.get(id) !== beat
     // What was not answered may be carried out yet, whoever renews by then.
-    if (!isReplaced || standing.state === 'unknown') this.#tell({ id, key, sent: { at: sentAt, ttlMs }, standing })
+    if (!isReplaced || standing.state === 'unknown') {
+      const since = standing.state === 'held' ? { since: beat.heldSince(standing.ttlMs, sentAt, at) } : {}
+      this.#tell({ id, key, sent: { at: sentAt, ttlMs }, standing, ...since })
+    }
     if (isReplaced) return this.#tell({ id, settledMs: ttlMs })
     if (standing.state === 'absent') this.#beats.delete(id)
     else if (standing.state === 'held') this.#alarm.set(beat, nextBeat(heartbeatMs, beat.spread, sentAt, at))
@@ -97,6 +106,8 @@ class Beat implements Sleeper, Requester {
   /** A renewal has been sent, or waits to be, and is not answered. */
   underWay = false
   readonly spread: number
+  #since: number
+  #until: number
   readonly #due: (beat: Beat) => void
   readonly #answered: (beat: Beat, standing: Standing, sentAt: number, at: number) => void
 
@@ -108,8 +119,17 @@ class Beat implements Sleeper, Requester {
   ) {
     this.claim = claim
     this.spread = spread
+    this.#since = claim.sentAt
+    this.#until = trustedUntil(claim.sentAt, claim.ttlMs)
     this.#due = due
     this.#answered = answered
+  }
+
+  /** Notes a renewal that succeeded. One that was answered after the end of the last begins anew. */
+  heldSince(ttlMs: number, sentAt: number, at: number): number {
+    if (at >= this.#until) this.#since = at
+    this.#until = trustedUntil(sentAt, ttlMs)
+    return this.#since
   }
 
   wake(): void {

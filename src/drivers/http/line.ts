@@ -1,6 +1,7 @@
 import { Agent as HttpAgent, request as httpRequest, type ClientRequest, type IncomingMessage } from 'node:http'
 import { Agent as HttpsAgent, request as httpsRequest, type RequestOptions } from 'node:https'
 import { LeaseholdError } from '../../core/errors.ts'
+import { storeHeader } from '../../core/wire/wire-protocol.ts'
 import { describeAddress, type Address } from './address.ts'
 import { closed, overdue, senseless, unreachable, Unsent } from './faults.ts'
 import { Places } from './places.ts'
@@ -11,6 +12,8 @@ export interface Reply {
   /** The body, if it is JSON. */
   readonly value: unknown
   readonly location: string | undefined
+  /** The server's digest of what it says of its store: see `storeHeader`. */
+  readonly store: string | undefined
 }
 
 export interface CallOptions {
@@ -174,9 +177,14 @@ function readReply(response: IncomingMessage, where: string): Promise<Reply> {
         status: response.statusCode ?? 0,
         value: parsed(Buffer.concat(pieces).toString('utf8')),
         location: response.headers.location,
+        store: textOf(response.headers[storeHeader.toLowerCase()]),
       }),
     )
   })
+}
+
+function textOf(header: string | string[] | undefined): string | undefined {
+  return typeof header === 'string' ? header : undefined
 }
 
 function isReset(error: unknown): boolean {

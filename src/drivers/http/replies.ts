@@ -7,6 +7,8 @@ import { fromWireStanding } from '../../core/wire/wire-standing.ts'
 /** What a server says of its store. */
 export interface StoreDescription {
   readonly protocol: number
+  /** The name of the store's driver, for messages. */
+  readonly name: string
   readonly supports: Supports
   /** Undefined: the store does not say. */
   readonly dataAgeMs: number | undefined
@@ -55,7 +57,7 @@ export function pageIn(value: unknown): KeyPage | undefined {
 /** What a reply says of the store; undefined if it says nothing of the kind. */
 export function storeIn(value: unknown): StoreDescription | undefined {
   const given = recordOf(value)
-  const { protocol, dataAgeMs } = given ?? {}
+  const { protocol, name, dataAgeMs } = given ?? {}
   const supports = supportsIn(recordOf(given?.['supports']))
   const { bodyBytesMax, requestsPerCallMax } = recordOf(given?.['limits']) ?? {}
   if (typeof protocol !== 'number' || supports === undefined) return undefined
@@ -63,7 +65,14 @@ export function storeIn(value: unknown): StoreDescription | undefined {
   if (dataAgeMs !== undefined && dataAgeMs !== null && !(typeof dataAgeMs === 'number' && dataAgeMs >= 0))
     return undefined
   // JSON has no Infinity: null stands for it.
-  return { protocol, supports, dataAgeMs: dataAgeMs === null ? Infinity : dataAgeMs, bodyBytesMax, requestsPerCallMax }
+  return {
+    protocol,
+    name: typeof name === 'string' ? name : 'its store',
+    supports,
+    dataAgeMs: dataAgeMs === null ? Infinity : dataAgeMs,
+    bodyBytesMax,
+    requestsPerCallMax,
+  }
 }
 
 function supportsIn(given: Given | undefined): Supports | undefined {

@@ -3,6 +3,8 @@ import { Batcher } from '../../core/batcher.ts'
 import type { KeyPage, ListedKey, ListQuery, LockDriver, Request, Standing } from '../../core/driver.ts'
 import type { Environment, Timer } from '../../core/time/environment.ts'
 import { LeaseholdError, plainMessageOf } from '../../core/errors.ts'
+import { errorOf, faultOf } from '../../core/limits.ts'
+import { endsWithConnection, requireLeaseLifetime } from '../../core/lifetime.ts'
 import { Voting } from './voting.ts'
 
 export type Answered = (standing: Standing) => void
@@ -22,6 +24,8 @@ export class Node {
   #state: 'new' | 'open' | 'closed' = 'new'
   #silent = false
   #failures = 0
+  /** Why it could not be opened the last time. */
+  #trouble: unknown
   #retry: Timer | undefined
 
   constructor(driver: LockDriver, place: number, environment: Environment, votesAfterMs: number) {
@@ -37,18 +41,28 @@ export class Node {
     return this.#voting.fenceFloor
   }
 
-  /** Settles with the first try. If that failed, further ones follow in the background until the node is closed. */
+  /** Refuses a store whose locks end with the connection of whoever asked this quorum's client for them. */
+  requireLeases(): void {
+    requireLeaseLifetime({ name: this.name, supports: this.driver.supports }, 'A quorum')
+  }
+
+  /**
+   * Settles with the first try. If that failed, further ones follow in the background until the node is closed. UNSUPPORTED:
+   * the store is none that a quorum can have for a node, and is asked nothing while it is not.
+   */
   async open(): Promise<void> {
     if (this.#state === 'open') return
     try {
       await this.driver.open()
+      this.requireLeases()
+      await this.#voting.requireAge(this.name)
     } catch (error) {
+      this.#trouble = error
       this.#openLater()
       throw error
     }
     if (this.#state === 'closed') return
     this.#state = 'open'
-    this.#voting.seen()
   }
 
   async close(): Promise<void> {
@@ -102,14 +116,13 @@ export class Node {
   }
 
   async #voteOn(standing: Standing, askedAt: number, answered: Answered): Promise<void> {
-    const counts = await this.#voting.counts(askedAt)
+    const counts = (await this.#voting.counts(askedAt)) && !endsWithConnection(this.driver.supports)
     answered(counts ? standing : this.#voting.instead(this.name, standing))
   }
 
   #hear(standing: Standing, answered: Answered): void {
     this.#silent = false
     if (standing.state !== 'unknown') return answered(standing)
-    this.#voting.failed()
     answered({ state: 'unknown', error: this.#named(standing.error) })
   }
 
@@ -125,10 +138,20 @@ export class Node {
   /** Why the node cannot be asked. Releases wait for a silent node: they must arrive after what it has not answered. */
   #obstacle(request: Request | undefined): LeaseholdError | undefined {
     if (this.#state !== 'open') {
-      return new LeaseholdError('UNAVAILABLE', `${this.name} is not connected.`, { reason: 'network' })
+      const why = this.#trouble === undefined ? '' : ` ${plainMessageOf(this.#trouble)}`
+      return new LeaseholdError('UNAVAILABLE', `${this.name} is not connected.${why}`, { reason: 'network' })
     }
+    const { supports } = this.driver
+    // Another server, with narrower limits, may have taken the place of the one that was opened.
+    if (endsWithConnection(supports)) return this.#unfit('Its locks end with a connection.')
+    const fault = request && faultOf(request, supports)
+    if (fault !== undefined) return this.#unfit(plainMessageOf(errorOf(fault)))
     if (!this.#silent || request?.op === 'release') return undefined
     return new LeaseholdError('UNAVAILABLE', `${this.name} does not answer.`, { reason: 'no-answer' })
+  }
+
+  #unfit(why: string): LeaseholdError {
+    return new LeaseholdError('UNAVAILABLE', `${this.name}: ${why}`, { reason: 'store' })
   }
 
   #openLater(): void {

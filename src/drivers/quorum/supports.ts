@@ -1,4 +1,4 @@
-import type { EvictRule, LockDriver, Supports } from '../../core/driver.ts'
+import type { EvictRule, Supports } from '../../core/driver.ts'
 import { LeaseholdError } from '../../core/errors.ts'
 import { durationMaxOf } from '../../core/limits.ts'
 
@@ -12,8 +12,7 @@ const evictRules: readonly EvictRule[] = ['stale', 'same-runner', 'all']
 const leaseDefaultMs = 30_000
 
 /** What a quorum of these nodes can do: exclusive locks, on terms that all of them know. */
-export function supportsOf(drivers: readonly LockDriver[], votesAfterMs: number): Supports {
-  const all = drivers.map(({ supports }) => supports)
+export function supportsOf(all: readonly Supports[], votesAfterMs: number): Supports {
   // A node that restarted empty votes again after `votesAfter`: by then every lease it forgot must be over.
   const forgottenAfterMs = votesAfterMs === 0 ? Infinity : votesAfterMs
   const ttlMaxMs = Math.min(forgottenAfterMs, ...all.map((one) => one.ttlMaxMs))

@@ -1,12 +1,12 @@
 import type { LockDriver, Standing } from '../../core/driver.ts'
 import { formatDuration } from '../../core/time/duration.ts'
 import type { Environment } from '../../core/time/environment.ts'
-import { messageOf } from '../../core/errors.ts'
+import { LeaseholdError, plainMessageOf } from '../../core/errors.ts'
 import { fenceFloor } from '../../core/fence.ts'
 import { Uncounted } from './uncounted.ts'
 
-/** Uptimes are told in whole seconds by some: starts closer than this are one and the same. */
-const sameStartMs = 1000
+/** Some stores tell their age in whole seconds: births closer together than this are one and the same. */
+const sameBirthMs = 1000
 
 /**
  * Whether a node may vote. A store that came back empty has forgotten who holds what: until every lease it may have
@@ -16,13 +16,13 @@ export class Voting {
   readonly #driver: LockDriver
   readonly #environment: Environment
   readonly #votesAfterMs: number
-  /** Since when, as far as is known, the node has kept what it was told. */
-  #upSince: number | undefined
-  /** The start for which `#fenceFloor` was reckoned. */
+  /** Since when the node has kept what it was told, as far as is known. */
+  #keptSince: number | undefined
+  /** The birth for which `#fenceFloor` was reckoned. */
   #floorOf = -Infinity
   #fenceFloor = 0
   #asking: Promise<number> | undefined
-  /** Why it could not be asked for its uptime. */
+  /** Why its age is not known. */
   #trouble: unknown
 
   constructor(driver: LockDriver, environment: Environment, votesAfterMs: number) {
@@ -33,33 +33,42 @@ export class Voting {
 
   /** How long until the node votes, by what is known of it without asking. */
   get waitMs(): number {
-    if (this.#votesAfterMs === 0 || this.#upSince === undefined) return 0
-    return Math.max(0, this.#upSince + this.#votesAfterMs - this.#environment.now())
+    if (this.#votesAfterMs === 0 || this.#keptSince === undefined) return 0
+    return Math.max(0, this.#keptSince + this.#votesAfterMs - this.#environment.now())
   }
 
   /**
    * The least fence of a grant in which the node has a part: what the wall clock said when it began to vote. Fences
-   * it may have forgotten were minted before it restarted, so they are lower, whatever its own counter begins with.
+   * it may have forgotten were minted before it came back empty, so they are lower, whatever its own counter begins with.
    */
   get fenceFloor(): number {
     return this.#fenceFloor
   }
 
-  /** The node was reached, or reached again after a failure: one that cannot tell its uptime may have restarted. */
-  seen(): void {
-    if (this.#driver.dataAgeMs === undefined && this.#upSince === undefined) this.#startedAt(this.#environment.now())
-  }
-
-  /** A request to the node failed. */
-  failed(): void {
-    if (this.#driver.dataAgeMs === undefined) this.#startedAt(this.#environment.now())
+  /**
+   * Refuses a node that cannot say since when it has kept its data: it could come back empty between two requests, and
+   * nobody would notice. Nor does a node vote that claims to have kept it for ever, as no store can know that.
+   */
+  async requireAge(nodeName: string): Promise<void> {
+    if (this.#votesAfterMs === 0) return
+    await this.#readAge()
+    const trouble = this.#trouble
+    if (trouble === undefined) return
+    if (!(trouble instanceof LeaseholdError && trouble.code === 'UNSUPPORTED')) throw trouble
+    throw new LeaseholdError(
+      'UNSUPPORTED',
+      `A quorum cannot use ${nodeName}: ${plainMessageOf(trouble)} If it came back empty, it would give away what is ` +
+        'held. Leave it out; docs/stores/quorum.md says when votesAfter: 0 is right.',
+      { cause: trouble },
+    )
   }
 
   /** Whether an answer to what was asked at `askedAt`, which has just come, counts. */
   async counts(askedAt: number): Promise<boolean> {
     if (this.#votesAfterMs === 0) return true
-    await this.#readUptime()
-    return this.#upSince !== undefined && askedAt - this.#upSince >= this.#votesAfterMs
+    await this.#readAge()
+    // By when it was asked: what it said, it may have said at once.
+    return this.#keptSince !== undefined && askedAt - this.#keptSince >= this.#votesAfterMs
   }
 
   /** What stands for the node's word while it does not vote. */
@@ -67,37 +76,45 @@ export class Voting {
     const { waitMs } = this
     const message =
       this.#trouble === undefined
-        ? `${nodeName} may have restarted without its data. It votes again in ${formatDuration(waitMs)}.`
-        : `${nodeName} does not tell its uptime: ${messageOf(this.#trouble)}`
+        ? `${nodeName} is new, or came back without its data. It votes in ${formatDuration(waitMs)}.`
+        : `${nodeName} does not say for how long it has kept its data: ${plainMessageOf(this.#trouble)}`
     return { state: 'unknown', error: new Uncounted(message, said, waitMs) }
   }
 
   /** Asks after the answer, so that a restart before it cannot be missed; one question for all answers of a batch. */
-  async #readUptime(): Promise<void> {
-    if (this.#driver.dataAgeMs === undefined) return
+  async #readAge(): Promise<void> {
     try {
-      if (this.#asking === undefined) {
-        this.#asking = this.#driver.dataAgeMs()
-        queueMicrotask(() => {
-          this.#asking = undefined
-        })
-      }
-      const dataAgeMs = await this.#asking
-      this.#startedAt(this.#environment.now() - dataAgeMs)
+      this.#bornAt(this.#environment.now() - checkedAge(await this.#askAge()))
       this.#trouble = undefined
     } catch (error) {
-      this.#upSince = undefined
+      this.#keptSince = undefined
       this.#trouble = error
     }
   }
 
-  #startedAt(upSince: number): void {
-    const dataAgeMs = this.#environment.now() - upSince
-    // Two readings of one start differ by a little, and a floor that crept up would cost a write-back each time.
-    if (this.#votesAfterMs > 0 && upSince - this.#floorOf >= sameStartMs) {
-      this.#floorOf = upSince
+  #askAge(): Promise<number> {
+    if (this.#asking !== undefined) return this.#asking
+    this.#asking = this.#driver.dataAgeMs?.() ?? Promise.resolve(Number.NaN)
+    queueMicrotask(() => {
+      this.#asking = undefined
+    })
+    return this.#asking
+  }
+
+  #bornAt(keptSince: number): void {
+    const dataAgeMs = this.#environment.now() - keptSince
+    // Two readings of one birth differ by a little, and a floor that crept up would cost a write-back each time.
+    if (this.#votesAfterMs > 0 && keptSince - this.#floorOf >= sameBirthMs) {
+      this.#floorOf = keptSince
       this.#fenceFloor = fenceFloor(this.#environment.wall() - dataAgeMs + this.#votesAfterMs)
     }
-    this.#upSince = upSince
+    this.#keptSince = keptSince
   }
+}
+
+function checkedAge(dataAgeMs: number): number {
+  if (dataAgeMs >= 0 && dataAgeMs < Infinity) return dataAgeMs
+  const why =
+    dataAgeMs === Infinity ? 'It says that it has kept its data for ever' : 'It does not say how old its data is'
+  throw new LeaseholdError('UNSUPPORTED', `${why}.`)
 }

@@ -11,6 +11,7 @@ import { lackFor } from '../rights.ts'
 import { requestsSchema, standingsSchema } from '../schemas.ts'
 import { sessionHeader } from '../../core/wire/wire-protocol.ts'
 import { sessionOf } from '../session-name.ts'
+import type { StoreDescription } from '../store-description.ts'
 import type { StoreGate } from '../store-gate.ts'
 import { checkSupported } from '../supported.ts'
 
@@ -18,8 +19,8 @@ import { checkSupported } from '../supported.ts'
 export function requestsRoute(
   store: StoreGate,
   limits: Limits,
-  marksClaims: boolean,
-  environment: Pick<Environment, 'wall'>,
+  description: StoreDescription,
+  { marksClaims, environment }: { readonly marksClaims: boolean; readonly environment: Pick<Environment, 'wall'> },
 ): Route {
   return {
     method: 'POST',
@@ -46,14 +47,13 @@ export function requestsRoute(
       for (const [index, request] of marked.entries()) {
         if (request.op === 'evict') store.evictionAsked({ grant, request, standing: standings[index] as Standing })
       }
-      return json({
-        standings: lacks.map((lack): WireStanding =>
-          toWireStanding(
-            lack === undefined ? (standings.shift() as Standing) : { state: 'unknown', error: lack },
-            describeFault,
-          ),
+      const wired = lacks.map((lack): WireStanding =>
+        toWireStanding(
+          lack === undefined ? (standings.shift() as Standing) : { state: 'unknown', error: lack },
+          describeFault,
         ),
-      })
+      )
+      return json({ standings: wired }, 200, description.headers)
     },
   }
 }

@@ -17,6 +17,7 @@ export function overLine(line: Line, store: LockDriver): LockDriver {
     },
     list: (query) => line.read(() => store.list(query)),
     listen: (heard) => store.listen?.((...news) => line.tell(() => heard(...news))) ?? nothingToDispose,
+    ...(store.dataAgeMs !== undefined && { dataAgeMs: () => line.read(async () => (await store.dataAgeMs?.()) ?? 0) }),
     close: async () => {},
   }
 }
@@ -34,6 +35,7 @@ export function documentsOverLine<Revision>(line: Line, store: DocumentStore<Rev
     },
     list: (query) => line.read(() => store.list(query)),
     listen: (heard) => store.listen?.((...news) => line.tell(() => heard(...news))) ?? nothingToDispose,
+    ...(store.dataAgeMs !== undefined && { dataAgeMs: () => line.read(async () => (await store.dataAgeMs?.()) ?? 0) }),
     close: async () => {},
     async fast(requests) {
       // Nothing is fast: the rule decides.

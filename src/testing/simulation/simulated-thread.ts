@@ -1,8 +1,8 @@
-import type { StartThread } from '../../../src/api/client.ts'
-import { Heartbeats, sift, type Report } from '../../../src/api/heartbeat/heartbeats.ts'
-import type { LockDriver } from '../../../src/core/driver.ts'
-import type { World } from '../../../src/testing/simulation/world.ts'
-import type { SimulatedProcess } from '../../../src/testing/simulation/simulated-process.ts'
+import type { StartThread } from '../../api/client.ts'
+import { Heartbeats, sift, type Report } from '../../api/heartbeat/heartbeats.ts'
+import type { LockDriver } from '../../core/driver.ts'
+import type { World } from './world.ts'
+import type { SimulatedProcess } from './simulated-process.ts'
 
 /**
  * The heartbeat thread of a process: `own` is when it runs, `main` when the other thread does. What they tell each other

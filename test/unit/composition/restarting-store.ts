@@ -1,0 +1,63 @@
+import type { Heard, KeyPage, ListQuery, LockDriver, Request, Standing, Supports } from '../../../src/core/driver.ts'
+import { Listeners } from '../../../src/core/listeners.ts'
+import { memory, type MemoryClock } from '../../../src/drivers/memory.ts'
+import { unavailable } from '../../../src/testing/simulation/line.ts'
+
+/** A store in this process that can be away for a while, and come back empty. */
+export class RestartingStore implements LockDriver {
+  readonly name = 'memory'
+  isDown = false
+  readonly #clock: MemoryClock
+  readonly #listeners = new Listeners()
+  #driver: LockDriver
+  #listening: Disposable | undefined
+
+  constructor(clock: MemoryClock) {
+    this.#clock = clock
+    this.#driver = this.#fresh()
+  }
+
+  get supports(): Supports {
+    return this.#driver.supports
+  }
+
+  restartEmpty(): void {
+    this.#listening?.[Symbol.dispose]()
+    this.#driver = this.#fresh()
+  }
+
+  async open(): Promise<void> {
+    this.#refuseIfDown()
+  }
+
+  async send(requests: readonly Request[]): Promise<readonly Standing[]> {
+    this.#refuseIfDown()
+    return this.#driver.send(requests)
+  }
+
+  async list(query: ListQuery): Promise<KeyPage> {
+    this.#refuseIfDown()
+    return this.#driver.list(query)
+  }
+
+  async dataAgeMs(): Promise<number> {
+    this.#refuseIfDown()
+    return (await this.#driver.dataAgeMs?.()) ?? 0
+  }
+
+  listen(heard: Heard): Disposable {
+    return this.#listeners.listen(heard)
+  }
+
+  async close(): Promise<void> {}
+
+  #fresh(): LockDriver {
+    const driver = memory({ clock: this.#clock })
+    this.#listening = driver.listen?.((...news) => this.#listeners.tell(...news))
+    return driver
+  }
+
+  #refuseIfDown(): void {
+    if (this.isDown) throw unavailable('The store is down.')
+  }
+}

@@ -1,0 +1,107 @@
+import type { Heard, KeyPage, ListQuery, LockDriver, Request, Standing } from '../../../src/core/driver.ts'
+import { Listeners } from '../../../src/core/listeners.ts'
+import type { Environment } from '../../../src/core/time/environment.ts'
+import { FaultLog } from '../../../src/server/fault-log.ts'
+import { ServerMetrics } from '../../../src/server/metrics.ts'
+import { Sessions } from '../../../src/server/sessions.ts'
+import { StoreGate } from '../../../src/server/store-gate.ts'
+import { unavailable, type Line } from '../../../src/testing/simulation/line.ts'
+
+/** What a client, or another server, reaches a server over. */
+export type Way = Pick<Line, 'ask' | 'read' | 'tell'>
+
+/** One process of the server. */
+interface Run {
+  readonly gate: StoreGate
+  readonly sessions: Sessions
+  /** The sessions that hear news. */
+  readonly streams: Set<string>
+}
+
+/** Longer than a claim waits to be answered, at times: a server may end between a request and its answer. */
+const workMs = 15
+
+/**
+ * A server in a simulated world: the real way from a call to the store and back, without HTTP. What it was about to do or
+ * to answer when it is killed is lost.
+ */
+export class SimulatedServer {
+  readonly #store: LockDriver
+  readonly #environment: Environment
+  #run: Run | undefined
+
+  constructor(store: LockDriver, environment: Environment) {
+    this.#store = store
+    this.#environment = environment
+    this.start()
+  }
+
+  kill(): void {
+    this.#run = undefined
+  }
+
+  start(): void {
+    const environment = this.#environment
+    const sessions = new Sessions(environment, 1000, (standing) => standing)
+    const keepers = { sessions, metrics: new ServerMetrics(), faults: new FaultLog(undefined, environment) }
+    this.#run = { gate: new StoreGate(this.#store, environment, keepers), sessions, streams: new Set() }
+  }
+
+  /** The driver of one client. */
+  driver(line: Way, environment: Environment): LockDriver {
+    const session = environment.id()
+    const listeners = new Listeners()
+    const heard: Heard = (...news) => line.tell(() => listeners.tell(...news))
+    return {
+      name: 'http',
+      supports: this.#store.supports,
+      open: async () => {},
+      send: async (requests) => {
+        const standings = await line.ask(() => this.#send(requests, session, heard))
+        const error = unavailable('There was no answer.')
+        return standings ?? requests.map(() => ({ state: 'unknown', error }))
+      },
+      list: (query: ListQuery): Promise<KeyPage> => line.read(() => this.#whileUp(({ gate }) => gate.list(query))),
+      listen: (listener) => listeners.listen(listener),
+      dataAgeMs: () => line.read(() => this.#whileUp(async ({ gate }) => (await gate.dataAgeMs()) ?? Number.NaN)),
+      close: async () => listeners.clear(),
+    }
+  }
+
+  #send(requests: readonly Request[], session: string, heard: Heard): Promise<readonly Standing[]> {
+    return this.#whileUp((run) => {
+      this.#stream(run, session, heard)
+      return run.gate.send(requests, session)
+    })
+  }
+
+  /** The stream of news, which ends with the server and begins anew with the first request afterwards. */
+  #stream(run: Run, session: string, heard: Heard): void {
+    if (run.streams.has(session)) return
+    run.streams.add(session)
+    const send = (event: string, data: unknown): void => {
+      const { key, id, standing } = data as { key: string; id: string; standing: Standing }
+      if (this.#run === run) heard(key, id, event === 'ask' ? 'ask' : standing)
+    }
+    run.sessions.news(session).attach(send, () => {})
+  }
+
+  /** Has the server do something, which takes a moment before and after. Killed meanwhile, it never answers. */
+  async #whileUp<Answer>(work: (run: Run) => Promise<Answer>): Promise<Answer> {
+    const run = this.#run
+    if (run === undefined) throw unavailable('Nobody listens.')
+    await this.#pause(run)
+    const answer = await work(run)
+    await this.#pause(run)
+    return answer
+  }
+
+  #pause(run: Run): Promise<void> {
+    const environment = this.#environment
+    return new Promise((resolve) => {
+      environment.timer(environment.random() * workMs, () => {
+        if (this.#run === run) resolve()
+      })
+    })
+  }
+}
