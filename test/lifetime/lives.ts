@@ -2,6 +2,7 @@
  * Lives of a client, each from `connect` to `close`, by the way it goes: everything that the API has, and everything that
  * can go wrong. A life may fail as the store likes; what counts is what it leaves behind.
  */
+import { setTimeout as pause } from 'node:timers/promises'
 import { connect, type AcquireOptions, type ConnectOptions, type Locks } from '../../src/index.ts'
 import { webLocks } from '../../src/web-locks/index.ts'
 import { TcpProxy } from '../support/tcp-proxy.ts'
@@ -31,7 +32,7 @@ export const lives: Readonly<Record<string, Life>> = {
       const lease = await locks.acquire(name, brief)
       // Makes the signal, and whatever comes with it.
       lease.signal.throwIfAborted()
-      await lease.renew('4s')
+      await lease.renew()
       await lease.release()
     }),
   'leaves its leases to close': (url) =>
@@ -127,9 +128,9 @@ export const lives: Readonly<Record<string, Life>> = {
       locks.on('acquired', () => {
         throw new Error('by design')
       })
-      locks.on('released', (async () => {
+      locks.on('released', async () => {
         throw new Error('by design')
-      }) as () => void)
+      })
       await (await locks.acquire(name, brief)).release()
     }),
   'is asked for what cannot be': (url) =>
@@ -165,7 +166,7 @@ export const threadedLives: Readonly<Record<string, Life>> = {
       url,
       async (locks, name) => {
         const lease = await locks.acquire(name, { ttl: '4s', heartbeat: '50ms' })
-        await Promise.race([turnsOf(120), lost(lease.signal)])
+        await Promise.race([pause(120), isOver(lease.signal)])
         await lease.release()
       },
       { heartbeatThread: true },
@@ -239,11 +240,7 @@ function turn(): Promise<void> {
   return new Promise((resolve) => setImmediate(resolve))
 }
 
-async function turnsOf(milliseconds: number): Promise<void> {
-  await new Promise((resolve) => setTimeout(resolve, milliseconds))
-}
-
-function lost(signal: AbortSignal): Promise<void> {
+function isOver(signal: AbortSignal): Promise<void> {
   return new Promise((resolve) => signal.addEventListener('abort', () => resolve(), { once: true }))
 }
 
