@@ -11,7 +11,7 @@ import { TcpProxy } from '../support/tcp-proxy.ts'
 export type Life = (url: string) => Promise<void>
 
 /** Only a fault reaches the end of either. */
-const brief: AcquireOptions = { ttl: '10s', wait: '60s' }
+const brief: AcquireOptions = { ttl: '60s', wait: '60s' }
 
 let lockCount = 0
 
@@ -37,7 +37,7 @@ export const lives: Readonly<Record<string, Life>> = {
     }),
   'leaves its leases to close': (url) =>
     withLocks(url, async (locks, name) => {
-      await Promise.all([name, `${name}-b`, `${name}-c`].map((name) => locks.acquire(name, brief)))
+      await Promise.all([name, `${name}-b`, `${name}-c`].map((each) => locks.acquire(each, brief)))
     }),
   'is closed while it waits': (url) =>
     withLocks(url, async (holder, name) => {
@@ -56,7 +56,7 @@ export const lives: Readonly<Record<string, Life>> = {
       await locks.acquire(name, { ...brief, wait: 30 }).catch(ignore)
       abort.abort()
       await aborted
-      await locks.tryAcquire(name, { ttl: '4s' })
+      await locks.tryAcquire(name, { ttl: '60s' })
       await locks.acquire(name, { ...brief, onConflict: 'fail' }).catch(ignore)
     }),
   'runs bodies, one of which throws': (url) =>
@@ -83,18 +83,18 @@ export const lives: Readonly<Record<string, Life>> = {
     }),
   'stands in elections and observes them': (url) =>
     withLocks(url, async (locks, name) => {
-      const election = locks.elect(name, { ttl: '4s', observeEvery: '50ms', onElected: () => {} })
+      const election = locks.elect(name, { ttl: '60s', observeEvery: '50ms', onElected: () => {} })
       await election.campaign()
       for await (const leader of election) if (leader !== null) break
       await election.resign()
-      const rival = locks.elect(name, { ttl: '4s' })
+      const rival = locks.elect(name, { ttl: '60s' })
       await rival.campaign()
       // The client closes with an office in hand.
     }),
   'runs a scheduled job and a task': (url) =>
     withLocks(url, async (locks, name) => {
       await locks.once(name, { atLeast: '5s', atMost: '10s' }, async () => {})
-      const claimed = await locks.claim('queue', name, { ttl: '4s' })
+      const claimed = await locks.claim('queue', name, { ttl: '60s' })
       if (claimed.state !== 'claimed') return
       await claimed.heartbeat()
       await claimed.complete()
@@ -103,7 +103,7 @@ export const lives: Readonly<Record<string, Life>> = {
     withLocks(url, async (locks, name) => {
       const proof = await (await locks.acquire(name, brief)).handOff()
       await locks.verify(proof, name)
-      await (await locks.resume(proof, { ttl: '4s' })).release()
+      await (await locks.resume(proof, { ttl: '60s' })).release()
     }),
   'looks at everything': (url) =>
     withLocks(url, async (locks, name) => {
@@ -128,6 +128,7 @@ export const lives: Readonly<Record<string, Life>> = {
       locks.on('acquired', () => {
         throw new Error('by design')
       })
+      // oxlint-disable-next-line typescript/no-misused-promises -- what many write
       locks.on('released', async () => {
         throw new Error('by design')
       })
@@ -165,7 +166,7 @@ export const threadedLives: Readonly<Record<string, Life>> = {
     withLocks(
       url,
       async (locks, name) => {
-        const lease = await locks.acquire(name, { ttl: '4s', heartbeat: '50ms' })
+        const lease = await locks.acquire(name, { ttl: '60s', heartbeat: '50ms' })
         await Promise.race([pause(120), isOver(lease.signal)])
         await lease.release()
       },
