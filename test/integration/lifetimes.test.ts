@@ -47,7 +47,10 @@ describe('nothing survives close', () => {
   lifetimeTest({
     title: 'github',
     kinds: [],
-    only: ['opens and closes', 'is closed while it waits', 'looks at everything'],
+    // GitHub allows a write a second; its clients' timers are counted by the tests that have a clock of their own.
+    only: ['opens and closes'],
+    // Node's own fetch keeps connections for a while.
+    keepsSockets: true,
     environment: { GITHUB_TOKEN: 'secret' },
     url: async () => `github:${github.github.repository}?api=${github.url}/api/v3&settle=500ms`,
   })
