@@ -1,0 +1,52 @@
+/**
+ * Lives through what `test/lifetime/lives.ts` has, a few times each, on one store, and prints what each left behind.
+ *
+ *   node lifetimes.js URL [threaded] [severed] [only=TITLE]…
+ *
+ * A line of JSON for each life: its title, and what was open before and after; at last `heap BYTES BYTES`.
+ */
+import { readdir } from 'node:fs/promises'
+import { isDeepStrictEqual } from 'node:util'
+import { lives, severedLives, threadedLives } from '../lifetime/lives.ts'
+import { heapBytes, resources, type Resources } from '../lifetime/resources.ts'
+
+const [url = 'memory:', ...parameters] = process.argv.slice(2)
+const known = {
+  ...lives,
+  ...(parameters.includes('threaded') && threadedLives),
+  ...(parameters.includes('severed') && severedLives),
+}
+const only = parameters.filter((parameter) => parameter.startsWith('only=')).map((parameter) => parameter.slice(5))
+const wanted = Object.entries(known).filter(([title]) => only.length === 0 || only.includes(title))
+/** After a first time, which loads what is loaded once. Lives that are cut off take seconds, and leave much if anything. */
+const roundsOf = (title: string): number => (title in severedLives ? 1 : 3)
+/** Sockets and threads end a moment after they are told to. */
+const settledWithinMs = 500
+
+// Node's own pool of threads is complete from here on.
+await Promise.all(Array.from({ length: 16 }, () => readdir('.')))
+for (const [title, life] of wanted) {
+  const begunAt = performance.now()
+  await life(url)
+  console.log(`${Math.round(performance.now() - begunAt)} ms: ${title}`)
+}
+
+const heapBefore = await heapBytes()
+const before = resources()
+for (const [title, life] of wanted) {
+  for (let round = 0; round < roundsOf(title); round += 1) await life(url)
+  console.log(JSON.stringify({ title, before, after: await settled() }))
+}
+console.log(`heap ${heapBefore} ${await heapBytes()}`)
+
+/**
+ * What is open once it is what it was before, or when it has had its time. Few looks, each later than the last: many would
+ * have garbage collected, and with it what only a finalizer closes.
+ */
+async function settled(): Promise<Resources> {
+  for (let pauseMs = 1; ; pauseMs *= 2) {
+    await new Promise((resolve) => setTimeout(resolve, pauseMs))
+    const after = resources()
+    if (isDeepStrictEqual(after, before) || pauseMs > settledWithinMs) return after
+  }
+}

@@ -1,0 +1,12 @@
+import { afterAll, describe } from 'vitest'
+import { lifetimeTest } from '../lifetime/suite.ts'
+import { againIfItFell, countFalls } from '../support/mongo-falls.ts'
+import { MongoServer } from '../support/mongo-server.ts'
+
+countFalls()
+const server = await MongoServer.start()
+afterAll(() => server.stop())
+
+describe('nothing survives close', () => {
+  lifetimeTest({ title: 'mongodb', kinds: ['severed'], url: async () => server.url }, { retry: againIfItFell })
+})
