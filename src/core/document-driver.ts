@@ -12,6 +12,7 @@ import { systemEnvironment, type Environment } from './time/environment.ts'
 import { LeaseholdError } from './errors.ts'
 import { decodeKey, type KeyDocument } from './key-document.ts'
 import { withinLimits } from './limits.ts'
+import { pageLimit } from './paging.ts'
 
 export type { Loaded, Swap } from './document-swaps.ts'
 
@@ -67,7 +68,7 @@ class DocumentDriver<Revision> implements LockDriver {
 
   async list(query: ListQuery): Promise<KeyPage> {
     this.#refuseIfClosed()
-    const { now, documents, next } = await this.#store.list(query)
+    const { now, documents, next } = await this.#store.list({ ...query, limit: pageLimit(query) })
     const keys = documents.map(({ key, document }) => {
       const state = decodeKey(key, document)
       return { key, claims: [...state.holders(), ...state.waiters()].map(listed) }
