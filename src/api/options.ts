@@ -224,7 +224,8 @@ function leaseTimes(
   if (heartbeat === 'auto') {
     const defaultHeartbeatMs = preset?.heartbeatMs ?? supports.heartbeatDefaultMs
     // A default belongs to its ttl, whoever says it: a lease that was handed off comes with one.
-    return { ttlMs, heartbeatMs: ttlMs === defaultTtlMs && defaultHeartbeatMs ? defaultHeartbeatMs : ttlMs / 3 }
+    const isOfTtl = ttlMs === defaultTtlMs && defaultHeartbeatMs !== undefined && defaultHeartbeatMs <= ttlMs / 2
+    return { ttlMs, heartbeatMs: isOfTtl ? defaultHeartbeatMs : ttlMs / 3 }
   }
   return { ttlMs, heartbeatMs: checkHeartbeat(positiveMs(heartbeat, 'heartbeat'), ttlMs) }
 }

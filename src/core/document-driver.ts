@@ -12,6 +12,7 @@ import { systemEnvironment, type Environment } from './time/environment.ts'
 import { LeaseholdError } from './errors.ts'
 import { listedKey, type KeyDocument } from './key-document.ts'
 import { withinLimits } from './limits.ts'
+import { pageLimit } from './paging.ts'
 
 export type { Loaded, Swap } from './document-swaps.ts'
 
@@ -73,7 +74,7 @@ class DocumentDriver<Revision> implements LockDriver {
 
   async list(query: ListQuery): Promise<KeyPage> {
     this.#refuseIfClosed()
-    const { now, documents, next } = await this.#store.list(query)
+    const { now, documents, next } = await this.#store.list({ ...query, limit: pageLimit(query) })
     const keys = documents.flatMap(({ key, document }) => listedKey(key, document, query) ?? [])
     const page = { now, keys: keys.filter(({ claims }) => claims.length > 0) }
     return next === undefined ? page : { ...page, next }

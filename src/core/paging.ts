@@ -3,9 +3,10 @@ import type { KeyPage, ListedClaim, ListedKey, ListQuery } from './driver.ts'
 /** Keys a page when the query names no number. */
 const keysPerPage = 100
 
-/** How many keys a page of this query may have. */
+/** How many keys a page of this query may have: a whole number from 1 to 1000, whatever was asked for. */
 export function pageLimit(query: ListQuery): number {
-  return Math.min(1000, Math.max(1, query.limit ?? keysPerPage))
+  const limit = Math.floor(query.limit ?? keysPerPage)
+  return limit >= 1 ? Math.min(1000, limit) : 1
 }
 
 /** One page out of all keys, in ascending order, for stores that can name them all. Keys without claims are left out. */

@@ -14,6 +14,7 @@ import { withinLimits } from '../core/limits.ts'
 import { Listeners } from '../core/listeners.ts'
 import { Opening } from '../core/opening.ts'
 import { checkOptions, type OptionNames } from '../core/option-names.ts'
+import { pageLimit } from '../core/paging.ts'
 import { timerMs } from '../core/time/duration.ts'
 import { patienceFor } from '../core/time/patience.ts'
 import { WaitingClaims } from '../core/waiting-claims.ts'
@@ -118,7 +119,7 @@ class HttpDriver implements LockDriver {
     this.#refuseIfClosed()
     const query = new URLSearchParams()
     for (const [name, value] of Object.entries({ key, prefix, after })) if (value !== undefined) query.set(name, value)
-    if (limit !== undefined) query.set('limit', String(Math.min(1000, Math.max(1, Math.floor(limit)))))
+    if (limit !== undefined) query.set('limit', String(pageLimit({ limit })))
     const headers = known === undefined || !isPossibleId(known) ? {} : { [knownHeader]: encodeURIComponent(known) }
     const [page] = await this.#ask(`/v1/keys?${query.toString()}`, pageIn, { headers })
     return page

@@ -48,6 +48,7 @@ conformance(isReal ? `github, in ${name},` : 'github', {
   except: [
     // The fence is the id of the claim's comment: nobody can lift it.
     'a fence floor lifts the fence of a holder and all later ones',
+    'the highest fence floor leaves room for more',
     'a fence floor told by a waiter lifts later fences',
     ...tooMuch,
   ],

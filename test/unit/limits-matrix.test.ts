@@ -233,6 +233,27 @@ describe.each(Object.entries(numbers))('%s', (_, [request, least, most]) => {
   })
 })
 
+test.each(['', 'x'.repeat(5000), 'a\0b', '\ud800', 7, null])('the text %j is refused wherever it stands', (bad) => {
+  const text = bad as string
+  const { runner } = claim
+  const place = { key: claim.key, id: claim.id }
+  const changes = [
+    { key: text },
+    { id: text },
+    { replaces: text },
+    ...['id', 'incarnation', 'client'].map((name) => ({ runner: { ...runner, [name]: text } })),
+  ]
+  const requests: Request[] = [
+    ...changes.map((change): Request => ({ op: 'claim', claim: { ...claim, ...change } })),
+    { op: 'renew', ...place, id: text, ttlMs: 5000 },
+    { op: 'release', ...place, key: text },
+    { op: 'withdraw', ...place, id: text },
+    { op: 'evict', key: text, fence: 1, reason: 'stuck' },
+  ]
+  for (const request of requests)
+    expect(faultOf(request, supports), JSON.stringify(request)).toMatchObject({ code: 'INVALID' })
+})
+
 test('a request that is none is refused like any other', () => {
   for (const request of [null, undefined, 7, {}, { op: 'steal' }]) {
     expect(faultOf(request as unknown as Request, supports)).toMatchObject({ code: 'INVALID', field: 'op' })

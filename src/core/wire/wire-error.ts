@@ -1,4 +1,5 @@
 import { LeaseholdError, plainMessageOf, type ErrorCode } from '../errors.ts'
+import { isWithin, yearMs } from '../limits/bounds.ts'
 
 /** An error as it travels between a Leasehold server and its clients. */
 export interface WireError {
@@ -35,6 +36,6 @@ export function fromWireError(value: unknown): LeaseholdError | undefined {
   if (typeof code !== 'string' || !codes.has(code) || typeof message !== 'string') return undefined
   return new LeaseholdError(code as ErrorCode, message, {
     ...(typeof reason === 'string' && { reason }),
-    ...(typeof retryAfterMs === 'number' && retryAfterMs >= 0 && { retryAfterMs }),
+    ...(isWithin(retryAfterMs, { least: 0, most: yearMs }) && { retryAfterMs }),
   })
 }

@@ -28,15 +28,23 @@ export function limits(fact: Fact): void {
   fact('a request outside the limits of the store fails alone', [], async (stage) => {
     await stage.hold('held')
     const bad = badRequests(stage)
-    const neighbours = bad.map((_, index) => stage.draft(`neighbour ${index}`, { key: `stage/neighbour-${index}` }))
-    const requests = bad.flatMap(({ request }, index): Request[] => [
-      { op: 'claim', claim: neighbours[index] as Claim },
-      request,
-    ])
+    const requests = bad.map(({ request }) => request)
+    // A neighbour here and there, first and last among them.
+    const neighbours = [0, 30, 61, requests.length + 3].map((place, index) => {
+      const claim = stage.draft(`neighbour ${index}`, { key: `stage/neighbour-${index}` })
+      requests.splice(place, 0, { op: 'claim', claim })
+      return claim.id
+    })
     const standings = await stage.driverOf('held').send(requests)
-    for (const [index, { name }] of bad.entries()) {
-      expect(standings[2 * index], `the neighbour of ${name}`).toMatchObject({ state: 'held' })
-      expectRefused(standings[2 * index + 1], name)
+    expect(standings).toHaveLength(requests.length)
+    let place = 0
+    for (const [index, request] of requests.entries()) {
+      if (request.op === 'claim' && neighbours.includes(request.claim.id)) {
+        expect(standings[index], 'a neighbour').toMatchObject({ state: 'held' })
+      } else {
+        expectRefused(standings[index], bad[place]?.name ?? '')
+        place += 1
+      }
     }
     await expectUnharmed(stage)
   })
@@ -77,6 +85,15 @@ export function limits(fact: Fact): void {
     expect((await stage.first.send([{ op: 'claim', claim: waiter }]))[0]).toMatchObject({ state: 'held' })
   })
 
+  fact('a page of any size has one key at least', [], async (stage) => {
+    await stage.hold('one', { key: 'stage/one' })
+    await stage.hold('two', { key: 'stage/two' })
+    for (const limit of [...noNumbers, 0]) {
+      const page = await stage.list({ prefix: 'stage/', limit })
+      expect(page.keys.length, `a limit of ${limit}`).toBeGreaterThanOrEqual(1)
+    }
+  })
+
   fact('the highest fence floor leaves room for more', ['fence'], async (stage) => {
     await stage.hold('one')
     const { most } = requestBounds.fenceFloor
@@ -109,7 +126,7 @@ function badRequests(stage: Stage): Bad[] {
   for (const end of [...noNumbers, 0].filter((each) => each !== 2 ** 53 - 1)) changes.push({ range: { start: 0, end } })
   for (const start of [...noNumbers, 10]) changes.push({ range: { start, end: 10 } })
   add('id', ['', 'x'.repeat(requestBounds.idBytesMax + 1), 'a\0b', '\ud800'])
-  add('key', ['', 'x'.repeat(requestBounds.keyBytesMax + 1), 'a\0b', '\ud800'])
+  add('key', ['x'.repeat(requestBounds.keyBytesMax + 1), 'a\0b', '\ud800'])
   const runner = stage.draft('held').runner
   const long = 'x'.repeat(requestBounds.partyBytesMax + 1)
   for (const change of [{ id: long }, { host: 'a\0b' }, { client: '\ud800' }, { pid: 0.5 }, { party: long }]) {

@@ -117,7 +117,11 @@ export const entries: Readonly<Record<string, Entry>> = {
     enter: async (locks, value, name) => {
       const task = await locks.claim('jobs', name)
       if (task.state !== 'claimed') throw new Error('The task should have been free.')
-      await task.complete({ remember: value }).finally(() => task.release())
+      try {
+        await task.complete({ remember: value })
+      } finally {
+        await task.release()
+      }
     },
   },
   'renew(ttl)': {
