@@ -94,6 +94,7 @@ const permanent = new Set([
   'foreign',
   'newer-format',
   'network-file-system',
+  'alias',
   'configuration',
 ])
 

@@ -4,7 +4,7 @@
  * Every `send` is one immediate transaction in which the rule of `admission.ts` runs. Time is the machine's monotonic
  * clock; a claim of a process that died is passed on at once; news for other processes goes to their bell files.
  */
-import { statSync } from 'node:fs'
+import { uptime } from 'node:os'
 import path from 'node:path'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { keyOf } from '../core/batcher.ts'
@@ -16,20 +16,24 @@ import { Listeners } from '../core/listeners.ts'
 import { Opening } from '../core/opening.ts'
 import { Bell, removeDeadBells } from './sqlite/bell.ts'
 import { BellRinger } from './sqlite/bell-ringer.ts'
-import { connect, rollBack, type Connection } from './sqlite/connection.ts'
+import { bornAt } from './sqlite/birth.ts'
+import { connect, type Connection } from './sqlite/connection.ts'
+import { rollBack } from './sqlite/database.ts'
 import { DeathWatch } from './sqlite/death-watch.ts'
 import { faultOf, spoilsConnection } from './sqlite/faults.ts'
+import { identify, isSameFile } from './sqlite/file-identity.ts'
 import { tidy } from './sqlite/housekeeping.ts'
 import type { Ledger, Notice } from './sqlite/ledger.ts'
 import { listPage } from './sqlite/listing.ts'
 import { Observer } from './sqlite/observer.ts'
 import { persist } from './sqlite/patience.ts'
+import { refuseIfInUse } from './sqlite/replaced-file.ts'
 import { takeShortcut } from './sqlite/shortcut.ts'
 import { standpointIn, type Standpoint } from './sqlite/standpoint.ts'
 import { defaultFile } from '../core/machine/state-directory.ts'
 import { checkOptions, type OptionNames } from '../core/option-names.ts'
 import { timerMs } from '../core/time/duration.ts'
-import { ageOfFileMs, bellDirectory, createBellDirectory, realFile } from './sqlite/store-file.ts'
+import { bellDirectory, createBellDirectory, logOf, realFile } from './sqlite/store-file.ts'
 import { inTransaction, type Outcome } from './sqlite/transaction.ts'
 import { forOthers, systemSurroundings, type SqliteSurroundings } from './sqlite/surroundings.ts'
 
@@ -60,10 +64,17 @@ const sqliteNames: OptionNames<SqliteOptions> = {
 }
 
 const patienceDefaultMs = 5000
-/** How often to look whether the file is still the one that was opened. */
-const identityEveryMs = 1000
+/** How often to look whether the file is still the one that was opened, at most. */
+const identityEveryMs = 50
 /** How often to let go of what nobody asks for any more. */
 const tidyEveryMs = 60_000
+
+/** What a holder is told whose lock file was deleted or replaced. */
+const lostWithFile: Standing = {
+  state: 'absent',
+  reason: 'unknown',
+  detail: 'The lock file was deleted or replaced.',
+}
 
 /** A lock store in a file. */
 export function sqlite(options: SqliteOptions = {}): LockDriver {
@@ -90,7 +101,6 @@ class SqliteDriver implements LockDriver {
   #bell: Bell | undefined
   #closed = false
   #commits = 0
-  #inode: number | undefined
   #identityReadAt = 0
   #tidiedAt = 0
 
@@ -148,7 +158,10 @@ class SqliteDriver implements LockDriver {
   }
 
   async dataAgeMs(): Promise<number> {
-    return ageOfFileMs(this.#file)
+    const { database } = await this.#connected('look at the file')
+    const ageMs = await this.#persist(() => this.#surroundings.clock.wall() - bornAt(database))
+    // A power cut can undo the last moments before it.
+    return Math.max(0, Math.min(uptime() * 1000, ageMs))
   }
 
   async close(): Promise<void> {
@@ -162,9 +175,11 @@ class SqliteDriver implements LockDriver {
 
   // ---- the connection
 
-  async #connected(): Promise<Connection> {
+  /** Looks whether the file is still the same if it has not for a while, or in any case. */
+  async #connected(look?: 'look at the file'): Promise<Connection> {
     this.#refuseIfClosed()
-    return this.#connection !== undefined && this.#isSameFile() ? this.#connection : this.#opening.opened()
+    if (look !== undefined || performance.now() - this.#identityReadAt > identityEveryMs) this.#leaveIfReplaced()
+    return this.#connection ?? this.#opening.opened()
   }
 
   async #connect(): Promise<Connection> {
@@ -176,12 +191,12 @@ class SqliteDriver implements LockDriver {
     this.#ringer = new BellRinger(bellDirectory(this.#file))
     const connection = await this.#persist(() => {
       this.#refuseIfClosed()
-      return connect(this.#file, surroundings, checkFileSystem)
+      return connect(this.#file, surroundings, checkFileSystem, () => refuseIfInUse(this.#file, this.#standpoint))
     })
     if (this.#closed) connection.database.close()
     this.#refuseIfClosed()
     this.#connection = connection
-    this.#inode = statSync(this.#file, { throwIfNoEntry: false })?.ino
+    this.#identityReadAt = performance.now()
     this.#hangBell()
     this.#tidy(connection)
     // News may have come while there was no bell.
@@ -197,12 +212,25 @@ class SqliteDriver implements LockDriver {
     this.#connection = undefined
   }
 
-  /** A file that was deleted or replaced under us is nobody else's any more: locks in it would exclude nobody. */
-  #isSameFile(): boolean {
-    const now = performance.now()
-    if (now - this.#identityReadAt < identityEveryMs) return true
-    this.#identityReadAt = now
-    return statSync(this.#named, { throwIfNoEntry: false })?.ino === this.#inode
+  /**
+   * A file that was deleted or replaced under us, or whose log was, is nobody else's any more: locks in it would exclude nobody. Whoever holds
+   * one there is told so, and only then is the bell taken down: see `refuseIfInUse`.
+   */
+  #leaveIfReplaced(): void {
+    this.#identityReadAt = performance.now()
+    const connection = this.#connection
+    if (connection === undefined) return
+    const isSame = isSameFile(identify(this.#named), connection.identity)
+    if (isSame && isSameFile(identify(logOf(this.#file)), connection.log)) return
+    const waiting = [...this.#deathWatch.claims()]
+    try {
+      for (const row of connection.statements.heldBy.all(this.#standpoint.name))
+        this.#tell(row['key'] as string, row['id'] as string, lostWithFile)
+    } catch {
+      // The old file cannot be read: its holders learn of it when they renew.
+    }
+    this.#disconnect()
+    for (const [key, id] of waiting) this.#tell(key, id, 'ask')
   }
 
   /** A hint, like all that a bell says: without one, waiting claims ask again by themselves. */
@@ -215,6 +243,8 @@ class SqliteDriver implements LockDriver {
         watch: this.#surroundings.watch,
         heard: ({ key, id, standing }) => this.#tell(key, id, standing),
         missed: () => this.#tellAllToAsk(),
+        look: () => this.#leaveIfReplaced(),
+        removed: () => this.#hangBellAgain(),
         isAwaited: () => !this.#deathWatch.isIdle,
       })
     } catch {
@@ -222,10 +252,18 @@ class SqliteDriver implements LockDriver {
     }
   }
 
+  /** What was rung meanwhile is lost, so that everybody asks. */
+  #hangBellAgain(): void {
+    this.#bell?.close()
+    this.#hangBell()
+    this.#tellAllToAsk()
+  }
+
   /** Tidying can wait for a quieter moment. */
   #tidy(connection: Connection): void {
     this.#tidiedAt = performance.now()
     try {
+      this.#bell?.touch()
       const tidied = inTransaction(connection, this.#standpoint, (ledger, now) => tidy(connection, ledger, now))
       void this.#pass(tidied.notices)
     } catch {

@@ -73,7 +73,6 @@ const stories: Record<string, () => Promise<void>> = {
   async 'lose the store'() {
     const locks = await connect(url)
     const lease = await locks.acquire('a', { ttl: 3000 })
-    locks.on('renewal-failed', () => console.log('renewal failed'))
     const lost = new Promise<void>((resolve) => lease.signal.addEventListener('abort', () => resolve()))
     const { rmSync, writeFileSync } = await import('node:fs')
     const file = url.slice('sqlite:'.length)

@@ -1,9 +1,20 @@
-import { appendFileSync, existsSync, mkdirSync, readFileSync, readdirSync, statSync, writeFileSync } from 'node:fs'
+import {
+  appendFileSync,
+  existsSync,
+  mkdirSync,
+  readFileSync,
+  readdirSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  utimesSync,
+  writeFileSync,
+} from 'node:fs'
 import path from 'node:path'
 import { afterEach, expect, test } from 'vitest'
 import { Bell, removeDeadBells, watchFile, type WatchFile } from '../../src/drivers/sqlite/bell.ts'
 import { BellRinger } from '../../src/drivers/sqlite/bell-ringer.ts'
-import { readBellLine, writeBellLine, type BellNews } from '../../src/drivers/sqlite/bell-line.ts'
+import { lookLine, readBellLine, writeBellLine, type BellNews } from '../../src/drivers/sqlite/bell-line.ts'
 import { scratch } from '../sqlite/scratch.ts'
 import { eventually } from '../support/eventually.ts'
 
@@ -25,14 +36,23 @@ function ringer(): BellRinger {
   return ringing
 }
 
-function hang(watch: WatchFile = watchFile): { heard: BellNews[]; missed: number[] } {
-  const log = { heard: [] as BellNews[], missed: [] as number[] }
+interface Log {
+  readonly heard: BellNews[]
+  readonly missed: number[]
+  readonly looks: number[]
+  readonly removed: number[]
+}
+
+function hang(watch: WatchFile = watchFile): Log {
+  const log: Log = { heard: [], missed: [], looks: [], removed: [] }
   mkdirSync(file('bells'), { recursive: true })
   bell = new Bell({
     file: path.join(file('bells'), owner),
     watch,
     heard: (news) => log.heard.push(news),
     missed: () => log.missed.push(1),
+    look: () => log.looks.push(1),
+    removed: () => log.removed.push(1),
     isAwaited: () => true,
   })
   return log
@@ -141,6 +161,51 @@ test('bells of the dead are taken down, those of the living and of other boots s
   expect(existsSync(path.join(file('bells'), names.dead))).toBe(false)
   expect(existsSync(path.join(file('bells'), names.alive))).toBe(true)
   expect(existsSync(path.join(file('bells'), names.elsewhere))).toBe(true)
+})
+
+test('bells of containers that nobody has heard of for a day are taken down', () => {
+  const names = { quiet: owner.replace('_77_', '_78_'), touched: owner.replace('_77_', '_79_') }
+  mkdirSync(file('bells'))
+  for (const name of Object.values(names)) writeFileSync(path.join(file('bells'), name), '')
+  const longAgo = new Date(Date.now() - 90_000_000)
+  utimesSync(path.join(file('bells'), names.quiet), longAgo, longAgo)
+  const self = { boot: 'boot-1', namespace: '77', pid: 1, started: 1, serial: '0' }
+  removeDeadBells(file('bells'), { self, isGone: () => false })
+  expect(readdirSync(file('bells'))).toEqual([names.touched])
+})
+
+test('a bell that is in use is touched, and then counts as heard', () => {
+  hang()
+  const name = path.join(file('bells'), owner)
+  utimesSync(name, 0, 0)
+  bell?.touch()
+  expect(Date.now() - statSync(name).mtimeMs).toBeLessThan(3_600_000)
+})
+
+test('a bell says when it has been deleted, and whoever rings finds the one hung in its place', async () => {
+  const log = hang()
+  await ringer().ring([notice])
+  rmSync(path.join(file('bells'), owner))
+  await eventually(() => log.removed.length > 0, 'the news of the deletion')
+  bell?.close()
+  const second = hang()
+  await ringer().ring([{ ...notice, id: 'two' }])
+  expect((await eventually(() => second.heard[0], 'the news')).id).toBe('two')
+})
+
+test('a bell that is a link is not rung', async () => {
+  mkdirSync(file('bells'))
+  writeFileSync(file('victim'), '')
+  symlinkSync(file('victim'), path.join(file('bells'), owner))
+  await ringer().ring([notice])
+  expect(statSync(file('victim')).size).toBe(0)
+})
+
+test('a bell asks its owner to look at the file', async () => {
+  const log = hang()
+  appendFileSync(path.join(file('bells'), owner), `${lookLine}${writeBellLine(notice)}`)
+  await eventually(() => log.heard[0], 'the line behind it')
+  expect(log.looks).toHaveLength(1)
 })
 
 test('a closed bell leaves no file', () => {

@@ -59,3 +59,16 @@ test('who waits again is looked after again, before and after the looking has st
     watch.close()
   }
 })
+
+test('what was reported is forgotten in time, however many keys the dead held', () => {
+  const { stage, watch } = setUp()
+  stage.dead = true
+  for (let round = 0; round < 30; round += 1) {
+    for (let key = 0; key < 100; key += 1) watch.add(`key-${round}-${key}`, 'one')
+    vi.advanceTimersByTime(100)
+    // Somebody always waits, so that the looking goes on.
+    for (let key = 1; key < 100; key += 1) watch.delete(`key-${round}-${key}`, 'one')
+  }
+  expect(new Set(stage.reports).size).toBe(3000)
+  expect(watch.remembered).toBeLessThanOrEqual(1000)
+})

@@ -4,6 +4,9 @@ import type { Notice } from './ledger.ts'
 /** A line longer than this is nobody's news. */
 const lineLengthMax = 64 * 1024
 
+/** Another thing a bell says: look whether the lock file is still the one you have open. */
+export const lookLine = 'look\n'
+
 /** What a bell says: a standing, in one line. */
 export interface BellNews {
   readonly key: string

@@ -31,12 +31,20 @@ export class BellRinger {
     this.#ropes.clear()
   }
 
-  #leave(owner: string, text: string): Promise<void> {
+  async #leave(owner: string, text: string): Promise<void> {
+    if (await this.#pull(owner, text)) return
+    // The bell was deleted, and its owner may have hung another in its place.
+    this.#ropes.get(owner)?.letGo()
+    this.#ropes.delete(owner)
+    await this.#pull(owner, text)
+  }
+
+  #pull(owner: string, text: string): Promise<boolean> | true {
     try {
-      return this.#ropeTo(owner)?.pull(text) ?? Promise.resolve()
+      return this.#ropeTo(owner)?.pull(text) ?? true
     } catch {
       // Its owner has gone.
-      return Promise.resolve()
+      return true
     }
   }
 

@@ -11,11 +11,15 @@ export class BellRope {
 
   /** Throws where there is no such bell. */
   constructor(file: string) {
-    this.#descriptor = openSync(file, constants.O_WRONLY | constants.O_APPEND)
+    // A link would lead to a file that is nobody's bell. Windows knows no such flag.
+    this.#descriptor = openSync(file, constants.O_WRONLY | constants.O_APPEND | (constants.O_NOFOLLOW ?? 0))
   }
 
-  /** Leaves the text, if that can be done, and resolves when others have had the processor. */
-  pull(text: string): Promise<void> {
+  /**
+   * Leaves the text, if that can be done, and resolves when others have had the processor. False: the bell has been
+   * deleted, and nobody hears it.
+   */
+  pull(text: string): Promise<boolean> {
     try {
       writeSync(this.#descriptor, text)
     } catch {
@@ -25,13 +29,13 @@ export class BellRope {
   }
 
   /** Something to be done by another thread, so that this one has nothing to do. */
-  #pause(): Promise<void> {
+  #pause(): Promise<boolean> {
     this.#pulling += 1
     return new Promise((resolve) => {
-      fstat(this.#descriptor, () => {
+      fstat(this.#descriptor, (error, stats) => {
         this.#pulling -= 1
         this.#closeWhenDone()
-        resolve()
+        resolve(error !== null || stats.nlink > 0)
       })
     })
   }

@@ -1,6 +1,17 @@
-import { closeSync, fstatSync, ftruncateSync, openSync, readSync, readdirSync, rmSync, statSync, watch } from 'node:fs'
+import {
+  closeSync,
+  fstatSync,
+  ftruncateSync,
+  futimesSync,
+  openSync,
+  readSync,
+  readdirSync,
+  rmSync,
+  statSync,
+  watch,
+} from 'node:fs'
 import path from 'node:path'
-import { readBellLine, type BellNews } from './bell-line.ts'
+import { lookLine, readBellLine, type BellNews } from './bell-line.ts'
 import { parseOwner } from '../../core/machine/owner.ts'
 import type { Standpoint } from './standpoint.ts'
 
@@ -12,7 +23,7 @@ const pollWaitingMs = 15
 const pollIdleMs = 500
 /** Leftovers looked at, at most, by one opening. */
 const leftoversMax = 1000
-/** Another boot may be another machine on a shared disk, whose processes cannot be seen from here. */
+/** Processes of another boot or another container cannot be seen from here: those that use the file touch their bells. */
 const foreignBellKeptMs = 86_400_000
 
 /** Tells when a file has changed. Throws where the system has no watchers left. */
@@ -31,6 +42,10 @@ export interface BellOptions {
   heard(news: BellNews): void
   /** Some lines may have been lost: ask the store. */
   missed(): void
+  /** The lock file may have been replaced: look at it. */
+  look(): void
+  /** Somebody has deleted this bell's file: nobody can ring it any more. */
+  removed(): void
   /** Whether any claim waits for news. */
   isAwaited(): boolean
 }
@@ -84,6 +99,12 @@ export class Bell {
     rmSync(this.#options.file, { force: true })
   }
 
+  /** Says that somebody still hears this bell: see {@link removeDeadBells}. */
+  touch(): void {
+    const now = new Date()
+    futimesSync(this.#descriptor, now, now)
+  }
+
   /** inotify allows few watchers a user: look at the file instead. */
   #fallBack(): void {
     this.#watcher?.close()
@@ -103,8 +124,12 @@ export class Bell {
     for (let length = readBytes; length === readBytes;) {
       length = readSync(this.#descriptor, this.#buffer, 0, readBytes, this.#offset)
       this.#offset += length
-      // Nothing where something was to be: somebody may have emptied the file.
-      if (length === 0 && fstatSync(this.#descriptor).size < this.#offset) return this.#rewind()
+      if (length === 0) {
+        const { size, nlink } = fstatSync(this.#descriptor)
+        if (nlink === 0) return this.#options.removed()
+        // EOF before our offset: somebody else has emptied the file.
+        if (size < this.#offset) return this.#rewind()
+      }
       this.#split(this.#buffer.subarray(0, length))
       if (this.#closed) return
     }
@@ -125,25 +150,28 @@ export class Bell {
     const bytes = this.#rest.length === 0 ? piece : Buffer.concat([this.#rest, piece])
     let from = 0
     for (let end = bytes.indexOf(10); end >= 0; end = bytes.indexOf(10, from)) {
-      const news = readBellLine(bytes.toString('utf8', from, end))
+      const line = bytes.toString('utf8', from, end)
       from = end + 1
+      if (`${line}\n` === lookLine) this.#options.look()
+      const news = readBellLine(line)
       if (news !== undefined) this.#options.heard(news)
     }
     this.#rest = Buffer.from(bytes.subarray(from))
   }
 }
 
-/** Removes bells that nobody hears: of a dead process, or of another boot and not rung for a day. */
+/** Removes bells that nobody hears: of a dead process, or of one that cannot be seen, neither rung nor touched for a day. */
 export function removeDeadBells(directory: string, observer: Pick<Standpoint, 'self' | 'isGone'>): void {
   try {
     for (const name of readdirSync(directory).slice(0, leftoversMax)) {
       const owner = parseOwner(name)
       const bell = path.join(directory, name)
       if (owner === undefined) continue
+      const { boot, namespace } = observer.self
+      const isVisible = owner.boot === boot && owner.namespace === namespace
       const dead =
-        owner.boot === observer.self.boot
-          ? observer.isGone(owner)
-          : Date.now() - statSync(bell).mtimeMs > foreignBellKeptMs
+        (owner.boot === boot && observer.isGone(owner)) ||
+        (!isVisible && Date.now() - statSync(bell).mtimeMs > foreignBellKeptMs)
       if (dead) rmSync(bell, { force: true })
     }
   } catch {

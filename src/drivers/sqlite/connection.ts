@@ -1,8 +1,11 @@
 import { existsSync } from 'node:fs'
-import { databaseOpener, type Database } from './database.ts'
+import { settleBirth } from './birth.ts'
+import { databaseOpener, rollBack, type Database } from './database.ts'
 import { isNoDatabase } from './faults.ts'
+import { identify, isSameFile, type FileIdentity } from './file-identity.ts'
 import schema from './schema.sql.generated.ts'
 import type { Crowd } from './ledger.ts'
+import { replacedFile } from './replaced-file.ts'
 import { prepareStatements, type Statements } from './statements.ts'
 import {
   applicationId,
@@ -10,11 +13,13 @@ import {
   createBellDirectory,
   createStoreFile,
   formatVersion,
+  logOf,
   noDatabase,
   otherProgram,
   refuseAliases,
   refuseNetworkFileSystem,
   refuseNewerFormat,
+  refuseStrangeBells,
 } from './store-file.ts'
 import type { SqliteSurroundings } from './surroundings.ts'
 import { upgrade } from './upgrade.ts'
@@ -30,20 +35,31 @@ export interface Connection {
   readonly database: Database
   readonly statements: Statements
   readonly crowd: Crowd
+  /** Which file it is, and which log SQLite has beside it: their names may lead to others later. */
+  readonly identity: FileIdentity
+  readonly log: FileIdentity | undefined
 }
 
 /** What of the surroundings matters for opening a file. */
-type Place = Pick<SqliteSurroundings, 'fileSystemType' | 'binding'>
+type Place = Pick<SqliteSurroundings, 'fileSystemType' | 'binding' | 'boot' | 'clock'>
 
 /**
  * Opens the file, and first makes it a lock file if it is new, or one of this format if it is older. Throws what SQLite
- * throws; SQLITE_BUSY among it.
+ * throws; SQLITE_BUSY among it. `refuseIfInUse` is called for a file that is new, or a copy, and throws while somebody may
+ * still use the one that was there before.
  */
-export function connect(file: string, place: Place, checkFileSystem: boolean): Connection {
+export function connect(
+  file: string,
+  place: Place,
+  checkFileSystem: boolean,
+  refuseIfInUse: () => void = () => {},
+): Connection {
   const open = databaseOpener(place.binding)
   createStoreFile(file)
   if (checkFileSystem) refuseNetworkFileSystem(file, place.fileSystemType(file))
   refuseAliases(file)
+  refuseStrangeBells(file)
+  const identity = identify(file)
   const database = open(file)
   try {
     // Waiting for others is ours to do, without blocking the event loop.
@@ -51,13 +67,18 @@ export function connect(file: string, place: Place, checkFileSystem: boolean): C
     refuseStrangers(database, file)
     // Heeded only by a file that is still empty.
     database.exec(`pragma page_size = ${pageBytes}`)
-    createTables(database, file)
+    createTables(database, file, refuseIfInUse)
     createBellDirectory(file)
     refuseNewerFormat(file, formatOf(database))
     const mode = database.query('pragma journal_mode = wal').get()?.['journal_mode']
     if (mode !== 'wal') throw new Error(`SQLite cannot keep a log beside this file (journal mode ${String(mode)})`)
     database.exec(`pragma synchronous = normal; pragma wal_autocheckpoint = ${checkpointEveryPages}`)
-    return { database, statements: prepareStatements(database), crowd: { expected: false } }
+    // Not the same before and after: SQLite may have opened either.
+    const found = identify(file)
+    if (found === undefined || !isSameFile(identity, found)) throw replacedFile(file)
+    settleBirth(database, found, place, refuseIfInUse)
+    const statements = prepareStatements(database)
+    return { database, statements, crowd: { expected: false }, identity: found, log: identify(logOf(file)) }
   } catch (error) {
     database.close()
     throw error
@@ -79,13 +100,14 @@ function refuseStrangers(database: Database, file: string): void {
 }
 
 /** All in one transaction, and before a new file has a log: the marks then stand in the file itself, for all to see. */
-export function createTables(database: Database, file: string): void {
+export function createTables(database: Database, file: string, refuseIfInUse: () => void = () => {}): void {
   if (isMarked(database) && formatOf(database) >= formatVersion) return
   database.exec('begin immediate')
   try {
     // Another process may have been quicker.
     if (!isMarked(database)) {
       if (database.query('select 1 as used from sqlite_master limit 1').get() !== undefined) throw otherProgram(file)
+      refuseIfInUse()
       database.exec(`${schema}; pragma application_id = ${applicationId}; pragma user_version = ${formatVersion}`)
     } else if (formatOf(database) < formatVersion) {
       upgrade(database, formatOf(database))
@@ -108,13 +130,4 @@ function isEmpty(database: Database): boolean {
 
 function isMarked(database: Database): boolean {
   return database.query('pragma application_id').get()?.['application_id'] === applicationId
-}
-
-/** SQLite may have rolled back by itself. */
-export function rollBack(database: Database): void {
-  try {
-    database.exec('rollback')
-  } catch {
-    // Then there is nothing to roll back.
-  }
 }

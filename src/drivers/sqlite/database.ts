@@ -107,3 +107,12 @@ function noBinding(what: string, cause?: unknown): LeaseholdError {
   const message = `${what}. Run: npm install @photostructure/sqlite@1 (or use Node 22.13 or newer)`
   return new LeaseholdError('UNAVAILABLE', message, { reason: 'configuration', cause })
 }
+
+/** SQLite may have rolled back by itself. */
+export function rollBack(database: Database): void {
+  try {
+    database.exec('rollback')
+  } catch {
+    // Then there is nothing to roll back.
+  }
+}

@@ -4,6 +4,8 @@ import { parseOwner, type Owner } from '../../core/machine/owner.ts'
 const lookEveryMs = 40
 /** Keys read from the file by one look; with more, they take turns. */
 const keysPerLook = 256
+/** Deaths remembered as reported; more than are ever found in that time. */
+const reportsMax = 1000
 /** A death that changed nothing (its claim has a grace, say) is reported again only after this. */
 const remindAfterMs = 1000
 
@@ -38,6 +40,11 @@ export class DeathWatch {
 
   get isIdle(): boolean {
     return this.#waiting.size === 0
+  }
+
+  /** How many reported deaths it remembers. */
+  get remembered(): number {
+    return this.#reportedAt.size
   }
 
   /** Our waiting claims: key and id. */
@@ -103,6 +110,8 @@ export class DeathWatch {
         if (gone.get(name) !== true) continue
         const report = `${key} ${name}`
         if (now - (this.#reportedAt.get(report) ?? -Infinity) < remindAfterMs) continue
+        // Forgetting costs a second report.
+        if (this.#reportedAt.size >= reportsMax) this.#reportedAt.clear()
         this.#reportedAt.set(report, now)
         // One of ours is enough: its asking moves the whole queue.
         for (const id of this.#waiting.get(key) ?? []) {

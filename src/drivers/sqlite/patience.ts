@@ -1,5 +1,7 @@
 import { setImmediate as nextTurn, setTimeout as pause } from 'node:timers/promises'
+import { LeaseholdError } from '../../core/errors.ts'
 import { isBusy } from './faults.ts'
+import { replacedReason } from './replaced-file.ts'
 
 /** Tries in a row: a transaction of another process takes less time than a turn of our event loop. */
 const triesAtOnce = 3
@@ -8,7 +10,7 @@ const triesByTurn = 12
 const pauseMaxMs = 8
 
 /**
- * Runs `attempt` until SQLite no longer answers that the file is busy, and throws that answer only after `patienceMs`.
+ * Runs `attempt` until the file is no longer busy or being replaced, and throws that answer only after `patienceMs`.
  * Never blocks the event loop for longer than an attempt takes.
  */
 export async function persist<Result>(attempt: () => Result, patienceMs: number): Promise<Result> {
@@ -21,7 +23,11 @@ export async function persist<Result>(attempt: () => Result, patienceMs: number)
     try {
       return attempt()
     } catch (error) {
-      if (!isBusy(error) || performance.now() - startedAt > patienceMs) throw error
+      if (!isPassing(error) || performance.now() - startedAt > patienceMs) throw error
     }
   }
+}
+
+function isPassing(error: unknown): boolean {
+  return isBusy(error) || (error instanceof LeaseholdError && error.reason === replacedReason)
 }

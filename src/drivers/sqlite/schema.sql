@@ -82,7 +82,8 @@ create table sights (
 ) without rowid;
 
 -- The counters are a row among the holders, so that a plain grant or release writes a single page. The key is a blob:
--- no text equals it, and it sorts behind all of them.
+-- no text equals it, and it sorts behind all of them. Its `entered_at` is when the file was born, in milliseconds since
+-- 1970, and its `runner` which file that was (birth.ts): a copy finds another one there.
 insert into held (key, id, turn, fence, owner, ttl_ms, detached, entered_at, acquired_at, last_heartbeat, renewal_count,
   expires_at, died, runner)
 values (x'', '', 0, 0, '', 0, 1, 0, 0, 0, 0, 0, 0, '');

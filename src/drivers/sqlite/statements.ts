@@ -42,6 +42,8 @@ export interface Statements {
   readonly deleteSightings: Command
   readonly dataVersion: Query
   readonly ownersOf: Query
+  /** Which locks a driver holds: its claims. */
+  readonly heldBy: Query
   readonly keysAfter: Query
   readonly overdueKeys: Query
 }
@@ -136,6 +138,7 @@ export function prepareStatements(database: Database): Statements {
       select owner from held where key = ?1 and detached = 0
       union
       select owner from (select owner from waiting where key = ?1 and detached = 0 order by band, arrival limit 4)`),
+    heldBy: query("select key, id from held where owner = ? and key <> x''"),
     // The byte ff is in no text, so it ends the range of keys that begin with ?2.
     keysAfter: query(`
       select key from held where key > ?1 and key >= ?2 and key < ?2 || cast(x'ff' as text)

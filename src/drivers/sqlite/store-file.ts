@@ -4,8 +4,17 @@
  * itself for the last user, remove the log, and grant what is held. So the file is looked at by its name, and read by SQLite.
  */
 import { randomBytes } from 'node:crypto'
-import { closeSync, linkSync, openSync, readdirSync, readFileSync, realpathSync, rmSync, statSync } from 'node:fs'
-import { uptime } from 'node:os'
+import {
+  closeSync,
+  linkSync,
+  lstatSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  realpathSync,
+  rmSync,
+  statSync,
+} from 'node:fs'
 import path from 'node:path'
 import { LeaseholdError } from '../../core/errors.ts'
 import { makeDirectory } from '../../core/machine/make-directory.ts'
@@ -144,18 +153,37 @@ function unescapeMount(text: string): string {
   return text.replace(/\\([0-7]{3})/g, (_match, octal: string) => String.fromCharCode(Number.parseInt(octal, 8)))
 }
 
-/** For how long the file can have lost nothing: since it was made and since the machine started. */
-export function ageOfFileMs(file: string): number {
-  const madeAt = statSync(file, { throwIfNoEntry: false })?.birthtimeMs
-  // A power cut can undo the last moments; a file that is gone takes all with it.
-  return madeAt === undefined ? 0 : Math.min(uptime() * 1000, Math.max(0, Date.now() - madeAt))
-}
-
 /** The directory of the bells of a store. Claims are secrets, so it is for this user alone. */
 export function createBellDirectory(file: string): string {
   const directory = bellDirectory(file)
   makeDirectory(directory)
+  refuseStrangeBells(file)
   return directory
+}
+
+/**
+ * Throws UNAVAILABLE with reason `foreign` if the bells are not in a directory that only this user, or the owner of the
+ * lock file, can write to. In a directory that everybody may write to, somebody else may have made it: bells tell the ids
+ * of claims, which are secrets.
+ */
+export function refuseStrangeBells(file: string): void {
+  const directory = bellDirectory(file)
+  const stats = lstatSync(directory, { throwIfNoEntry: false })
+  if (stats === undefined) return
+  const owners = [process.geteuid?.() ?? stats.uid, statSync(file).uid]
+  const mayOthersWrite = process.platform !== 'win32' && (stats.mode & 0o022) !== 0
+  if (stats.isDirectory() && owners.includes(stats.uid) && !mayOthersWrite) return
+  throw new LeaseholdError(
+    'UNAVAILABLE',
+    `${directory} is not a directory of this user alone. Delete it if you know who made it, or choose a lock file in ` +
+      'a directory to which only you can write.',
+    { reason: 'foreign' },
+  )
+}
+
+/** SQLite's log. It is there while anybody has the file open. */
+export function logOf(file: string): string {
+  return `${file}-wal`
 }
 
 export function bellDirectory(file: string): string {

@@ -1,4 +1,5 @@
-import { rollBack, type Connection } from './connection.ts'
+import type { Connection } from './connection.ts'
+import { rollBack } from './database.ts'
 import { wroteNothing } from './faults.ts'
 import { Ledger, type Notice } from './ledger.ts'
 import { Observer } from './observer.ts'

@@ -1,0 +1,36 @@
+import { statSync } from 'node:fs'
+
+/** Which file a name leads to, as long as somebody has it open: the system then gives its number to no other. */
+export interface FileIdentity {
+  readonly device: number
+  readonly inode: number
+  /** When it was made, in milliseconds since 1970; undefined where the file system does not say. */
+  readonly madeAt: number | undefined
+}
+
+/** Undefined: there is no such file. Opens nothing. */
+export function identify(file: string): FileIdentity | undefined {
+  const stats = statSync(file, { throwIfNoEntry: false })
+  if (stats === undefined) return undefined
+  const { birthtimeMs, ctimeMs } = stats
+  // Where a file system does not keep the time of birth, Node gives that of the last change.
+  const madeAt = birthtimeMs > 0 && birthtimeMs < ctimeMs ? birthtimeMs : undefined
+  return { device: stats.dev, inode: stats.ino, madeAt }
+}
+
+/** Whether two names lead to one file now. */
+export function isSameFile(one: FileIdentity | undefined, other: FileIdentity | undefined): boolean {
+  return one?.device === other?.device && one?.inode === other?.inode
+}
+
+/** The identity as the file itself keeps it. Without the device, whose number may change with a reboot. */
+export function identityText({ inode, madeAt }: FileIdentity): string {
+  return madeAt === undefined ? String(inode) : `${inode} ${madeAt}`
+}
+
+/** Whether the text may have been written into this very file, and not into one that this is a copy of. */
+export function isIdentityOf(text: string, { inode, madeAt }: FileIdentity): boolean {
+  const [keptInode, keptMadeAt] = text.split(' ')
+  if (keptInode !== String(inode)) return false
+  return madeAt === undefined || keptMadeAt === undefined || Number(keptMadeAt) === madeAt
+}

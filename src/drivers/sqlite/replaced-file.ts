@@ -1,0 +1,61 @@
+import { readdirSync } from 'node:fs'
+import path from 'node:path'
+import { LeaseholdError } from '../../core/errors.ts'
+import { parseOwner } from '../../core/machine/owner.ts'
+import { lookLine } from './bell-line.ts'
+import { BellRope } from './bell-rope.ts'
+import type { Standpoint } from './standpoint.ts'
+import { bellDirectory } from './store-file.ts'
+
+/** Bells rung, at most. */
+const bellsMax = 1000
+
+/** The reason of the error for a file that another one has taken the place of. */
+export const replacedReason = 'replaced'
+
+/** For a file that was deleted, or had another put in its place, while somebody uses it. */
+export function replacedFile(file: string, user = 'somebody'): LeaseholdError {
+  return new LeaseholdError(
+    'UNAVAILABLE',
+    `${file} was deleted or replaced while ${user} uses it and may hold locks in the old file. Wait until it has let go of ` +
+      `that, which takes a moment, or end it. If this is a copy of a store that is in use, delete ${bellDirectory(file)}.`,
+    { reason: replacedReason },
+  )
+}
+
+/**
+ * Throws {@link replacedFile} while a live process has a bell beside the file, and rings it to have a look. A driver takes
+ * its bell down only when the holders of locks in the old file have been told that those are lost: nobody else is granted
+ * any before. Whether a process in another container lives cannot be told, so it is rung and not waited for.
+ */
+export function refuseIfInUse(file: string, observer: Standpoint): void {
+  const { self } = observer
+  const bells = bellDirectory(file)
+  let user: number | undefined
+  for (const name of namesIn(bells)) {
+    const owner = parseOwner(name)
+    if (owner === undefined || name === observer.name || observer.isGone(owner)) continue
+    ring(path.join(bells, name))
+    const isVisible = owner.boot === self.boot && owner.namespace === self.namespace && owner.namespace !== ''
+    if (isVisible) user = owner.pid
+  }
+  if (user !== undefined) throw replacedFile(file, `process ${user}`)
+}
+
+function namesIn(directory: string): readonly string[] {
+  try {
+    return readdirSync(directory).slice(0, bellsMax)
+  } catch {
+    return []
+  }
+}
+
+function ring(bell: string): void {
+  try {
+    const rope = new BellRope(bell)
+    void rope.pull(lookLine)
+    rope.letGo()
+  } catch {
+    // It has just been taken down.
+  }
+}

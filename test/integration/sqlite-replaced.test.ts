@@ -1,0 +1,172 @@
+/** A lock file that is deleted, replaced or copied: nobody is granted what somebody still holds. */
+import { chmodSync, mkdirSync, readdirSync, renameSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import path from 'node:path'
+import { describe, expect, test } from 'vitest'
+import type { LockDriver, Standing } from '../../src/core/driver.ts'
+import { sqlite } from '../../src/drivers/sqlite.ts'
+import { openDatabase } from '../../src/drivers/sqlite/database.ts'
+import { claim, claimOf, release, renew } from '../support/claims.ts'
+import { ClientProcess, endProcessesAfterEach } from '../sqlite/processes.ts'
+import { scratch } from '../sqlite/scratch.ts'
+import { eventually } from '../support/eventually.ts'
+
+const { file, driver } = scratch()
+endProcessesAfterEach()
+
+/** A copy of what the file holds now, as a backup makes it. */
+function backUp(): string {
+  const database = openDatabase(file())
+  database.exec(`vacuum into '${file('backup.sqlite')}'`)
+  database.close()
+  return file('backup.sqlite')
+}
+
+function removeFile(): void {
+  for (const name of ['', '-wal', '-shm']) rmSync(`${file()}${name}`, { force: true })
+}
+
+const ways: Readonly<Record<string, () => void>> = {
+  'is deleted': removeFile,
+  'is replaced by a backup': () => {
+    const backup = backUp()
+    removeFile()
+    renameSync(backup, file())
+  },
+}
+
+describe.each(Object.entries(ways))('when the file %s under a holder', (_way, replace) => {
+  test('nobody is granted the lock before the holder has been told that it is lost', async () => {
+    const holding = await driver({ file: file() })
+    const told: Standing[] = []
+    holding.listen?.((_key, _id, news) => news !== 'ask' && told.push(news))
+    await claim(holding, claimOf('a', { ttlMs: 600_000 }))
+    replace()
+    const next = await driver({ file: file() })
+    expect(told).toMatchObject([{ state: 'absent', reason: 'unknown' }])
+    expect(await claim(next, claimOf('b'))).toMatchObject({ state: 'held' })
+    // And goes on with the file that is there now.
+    expect(await claim(holding, claimOf('b', { wait: false }))).toMatchObject({ state: 'absent', reason: 'refused' })
+  })
+
+  test('a holder in another process, which is idle, is told before anybody is granted the lock', async () => {
+    const holder = await ClientProcess.start(file())
+    const held = claimOf('a', { ttlMs: 600_000 })
+    expect(await holder.claim(held)).toMatchObject({ state: 'held' })
+    replace()
+    const next = await driver({ file: file() })
+    const standing = await claim(next, claimOf('b'))
+    expect(standing).toMatchObject({ state: 'held' })
+    await expect.poll(() => holder.heard).toMatchObject([{ id: held.id, news: { state: 'absent', reason: 'unknown' } }])
+  })
+
+  test('a process that stands still, and may believe that it holds, keeps everybody out', async () => {
+    const holder = await ClientProcess.start(file())
+    await holder.claim(claimOf('a', { ttlMs: 600_000 }))
+    holder.child.kill('SIGSTOP')
+    replace()
+    const refused = sqlite({ file: file(), patienceMs: 300 })
+    await expect(refused.open()).rejects.toMatchObject({ code: 'UNAVAILABLE', reason: 'replaced' })
+    await refused.close()
+    holder.child.kill('SIGCONT')
+    expect(await claim(await driver({ file: file() }), claimOf('b'))).toMatchObject({ state: 'held' })
+  })
+})
+
+test('when the log is deleted under a holder, the holder is told', async () => {
+  const holding = await driver({ file: file() })
+  const told: Standing[] = []
+  holding.listen?.((_key, _id, news) => news !== 'ask' && told.push(news))
+  await claim(holding, claimOf('a'))
+  for (const name of ['-wal', '-shm']) rmSync(`${file()}${name}`)
+  await eventually(async () => {
+    // Where statements end with the garbage collector, SQLite has the old log until then, and says so.
+    await holding.list({}).catch(() => {})
+    return told[0]
+  }, 'the news')
+  const elsewhere = await ClientProcess.start(file())
+  expect(await elsewhere.claim(claimOf('b'))).toMatchObject({ state: 'held' })
+})
+
+describe('the age of the data', () => {
+  const hourAgo = { clock: { now: () => performance.now(), wall: () => Date.now() - 3_600_000 } }
+
+  async function ageOf(own: LockDriver): Promise<number> {
+    return (await own.dataAgeMs?.()) ?? Number.NaN
+  }
+
+  test('counts from when the file was made, and from anew when it was deleted', async () => {
+    const first = await driver({ file: file(), surroundings: hourAgo })
+    expect(await ageOf(first)).toBeLessThan(60_000)
+    const second = await driver({ file: file() })
+    // As long as this machine has been up, at most.
+    expect(await ageOf(second)).toBeGreaterThan(60_000)
+    for (const own of [first, second]) await own.close()
+    removeFile()
+    expect(await ageOf(await driver({ file: file() }))).toBeLessThan(60_000)
+  })
+
+  test('counts from anew for a copy, whose claims have their full ttl from then on', async () => {
+    const first = await driver({ file: file(), surroundings: hourAgo })
+    const held = claimOf('a', { ttlMs: 60_000 })
+    await claim(first, held)
+    backUp()
+    const old = openDatabase(file('backup.sqlite'))
+    old.exec("update held set expires_at = expires_at - 50000 where key = 'a'")
+    old.close()
+    await first.close()
+    const copy = await driver({ file: file('backup.sqlite') })
+    expect(await ageOf(copy)).toBeLessThan(60_000)
+    const { now, keys } = await copy.list({ key: 'a' })
+    expect((keys[0]?.claims[0]?.expiresAt ?? 0) - now).toBeGreaterThan(30_000)
+    expect(await renew(copy, held)).toMatchObject({ state: 'held' })
+  })
+})
+
+describe('the directory of the bells', () => {
+  test('is made again when it is deleted, and locks are handed over as before', async () => {
+    const one = await driver({ file: file() })
+    const other = await driver({ file: file() })
+    const heard: unknown[] = []
+    other.listen?.((_key, _id, news) => news !== 'ask' && heard.push(news))
+    // Each has the other's bell open.
+    for (let turn = 1; turn <= 2; turn += 1) {
+      const held = claimOf('a')
+      const waiting = claimOf('a')
+      await claim(one, held)
+      await claim(other, waiting)
+      await release(one, held)
+      expect(await eventually(() => heard[turn - 1], 'the grant')).toMatchObject({ state: 'held' })
+      await release(other, waiting)
+      if (turn === 2) break
+      rmSync(`${file()}.bells`, { recursive: true })
+      await eventually(() => readBells().length === 2, 'the bells')
+    }
+  })
+
+  const readBells = (): string[] => {
+    try {
+      return readdirSync(`${file()}.bells`)
+    } catch {
+      return []
+    }
+  }
+
+  const strange: Readonly<Record<string, (directory: string) => void>> = {
+    'is a link to elsewhere': (directory) => {
+      mkdirSync(file('elsewhere'))
+      symlinkSync(file('elsewhere'), directory)
+    },
+    'is a file': (directory) => writeFileSync(directory, ''),
+    'is one to which everybody may write': (directory) => {
+      mkdirSync(directory)
+      chmodSync(directory, 0o777)
+    },
+  }
+  test.each(Object.entries(strange))('is refused if it %s', async (_what, make) => {
+    mkdirSync(path.dirname(file()), { recursive: true })
+    make(`${file()}.bells`)
+    const refused = sqlite({ file: file() })
+    await expect(refused.open()).rejects.toMatchObject({ code: 'UNAVAILABLE', reason: 'foreign' })
+    await refused.close()
+  })
+})
