@@ -17,11 +17,15 @@ interface Pending {
   readonly number: number
   /** When a request that is held back may go ahead of what its key has under way; -1: not held back, or a claim. */
   overtakesAt: number
+  /** The answer, until the requester is told. */
+  standing: Standing | undefined
 }
 
 /** What one `send` is made of, in order of its keys. */
 interface Batch {
   readonly pending: readonly Pending[]
+  /** The same in the order asked. */
+  readonly asked: readonly Pending[]
   /** Whether its keys are in `#busy`. */
   listed: boolean
 }
@@ -72,7 +76,14 @@ export class Batcher {
   /** Sends the request with the next batch its key allows. It is never answered before this returns. */
   submit(request: Request, requester: Requester): void {
     this.#numbers += 1
-    const pending = { key: keyOf(request), request, requester, number: this.#numbers, overtakesAt: -1 }
+    const pending = {
+      key: keyOf(request),
+      request,
+      requester,
+      number: this.#numbers,
+      overtakesAt: -1,
+      standing: undefined,
+    }
     // An array that is made with its first member has no room for sixteen more: most have no more.
     if (this.#gathered.length === 0) this.#gathered = [pending]
     else this.#gathered.push(pending)
@@ -118,10 +129,12 @@ export class Batcher {
     this.#gathered = []
     if (this.#closed) return this.#refuse(gathered)
     const ready = this.#underWay === 0 ? gathered : this.#freeAmong(gathered)
-    if (ready.length > 1) ready.sort(byKey)
-    if (ready.length <= requestsPerBatchMax) {
-      if (ready.length > 0) this.#send(ready)
-    } else for (const pending of split(ready)) this.#send(pending)
+    if (ready.length === 0) return
+    if (ready.length === 1) return this.#send(ready, ready)
+    const asked = ready.toSorted(byNumber)
+    ready.sort(byKey)
+    if (ready.length <= requestsPerBatchMax) this.#send(ready, asked)
+    else for (const pending of split(ready)) this.#send(pending, pending.toSorted(byNumber))
   }
 
   #refuse(gathered: readonly Pending[]): void {
@@ -194,7 +207,7 @@ export class Batcher {
     }
     if (nextAt < Infinity) this.#overtakeAt(nextAt)
     ready.sort(byKey)
-    for (const pending of split(ready)) this.#send(pending, true)
+    for (const pending of split(ready)) this.#send(pending, pending.toSorted(byNumber), true)
   }
 
   /** Whether a request of the key that is not younger than number `last` has no answer yet. */
@@ -205,8 +218,8 @@ export class Batcher {
   }
 
   /** `overtaking`: other batches under way have the same keys. */
-  #send(pending: readonly Pending[], overtaking = false): void {
-    const batch: Batch = { pending, listed: overtaking }
+  #send(pending: readonly Pending[], asked: readonly Pending[], overtaking = false): void {
+    const batch: Batch = { pending, asked, listed: overtaking }
     const requests = pending.map(({ request }) => request)
     if (overtaking) {
       this.#listed.push(batch)
@@ -239,9 +252,12 @@ export class Batcher {
     takeOut(batch.listed ? this.#listed : this.#unlisted, batch)
     if (batch.listed) for (const key of keysOf(batch)) this.#free(key)
     for (let index = 0; index < pending.length; index += 1) {
-      const { request, requester } = pending[index] as Pending
-      const standing: Standing = error === undefined ? checked(standings[index]) : { state: 'unknown', error }
-      requester.answered(request, standing, sentAt, at)
+      const each = pending[index] as Pending
+      each.standing = error === undefined ? checked(standings[index]) : { state: 'unknown', error }
+    }
+    // In the order asked, and not in that of the keys: of two grants the one that was asked for first is told first.
+    for (const { request, requester, standing } of batch.asked) {
+      requester.answered(request, standing as Standing, sentAt, at)
     }
     if (this.#awaitingAnswers.length > 0) for (const tell of this.#awaitingAnswers.splice(0)) tell()
     this.#tellIfIdle()
@@ -303,6 +319,10 @@ function takeOut(batches: Batch[], batch: Batch): void {
 /** Sorting is stable: requests of one key stay in the order asked. */
 function byKey(one: Pending, other: Pending): number {
   return one.key < other.key ? -1 : one.key > other.key ? 1 : 0
+}
+
+function byNumber(one: Pending, other: Pending): number {
+  return one.number - other.number
 }
 
 /** Batches of at most `requestsPerBatchMax`, never dividing the requests of one key. */

@@ -12,7 +12,6 @@ import { exception } from './exceptions.ts'
 import { hold } from './hold.ts'
 import type { LockGrantedCallback, LockInfo, LockManagerSnapshot, LockOptions, WebLockManager } from './interface.ts'
 import { nameOf, scopeOf } from './lock-name.ts'
-import { Turnstile } from './turnstile.ts'
 import { UnsettledKeys } from './unsettled-keys.ts'
 
 /**
@@ -26,7 +25,6 @@ export function webLocks(locks: Locks): WebLockManager {
 class LeaseholdLockManager implements WebLockManager {
   readonly #locks: Locks
   readonly #client: Client
-  readonly #turnstile = new Turnstile()
   readonly #unsettled: UnsettledKeys
 
   constructor(locks: Locks) {
@@ -63,9 +61,8 @@ class LeaseholdLockManager implements WebLockManager {
 
   async #perform(request: LockRequest): Promise<unknown> {
     const { callback, signal } = request
-    const myTurn = this.#turnstile.enter()
+    // Those who are answered together go on in the order in which they asked: the batcher tells them so.
     const lease = await this.#claim(request)
-    await myTurn()
     if (lease === null) return callback(null)
     if (this.#client.closed) throw exception('AbortError', 'The client was closed before the callback could begin.')
     // Fired between the grant and now: that still counts as before it.
