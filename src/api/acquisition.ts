@@ -126,8 +126,9 @@ class Acquisition extends Waiter {
 
   /** What a conversion was to take the place of does not come back. */
   protected override worthAsking(reason: AbsentReason): boolean {
-    const ends = reason === 'unknown' || reason === 'max-hold'
-    return super.worthAsking(reason) && (this.#sharing.replaces === undefined || !ends)
+    if (this.#terms.endsWhenEvicted === true && reason === 'evicted') return false
+    const asksAgain = this.#sharing.replaces === undefined || reason === 'refused' || reason === 'expired'
+    return super.worthAsking(reason) && asksAgain
   }
 
   /** Granted unheard, it is all its owner has: to release it would let go of more than a place. */

@@ -94,6 +94,8 @@ export interface Terms {
   readonly party: string | undefined
   /** Where the caller asked, if a party did: told to it should it wait for itself. */
   readonly origin?: Origin
+  /** A claim that is evicted before its owner hears of its grant is not made again. */
+  readonly endsWhenEvicted?: boolean
   /** The claim outlives its process. */
   readonly detached?: boolean
 }

@@ -35,6 +35,14 @@ export type Miss =
   | { readonly type: 'deadlocked'; readonly cycle: readonly DeadlockedParty[] }
   | { readonly type: 'failed'; readonly error: unknown }
 
+/** Claims of a call that does not wait, if the store loses each before it can say who holds the lock. */
+const claimsWithoutWaiting = 3
+
+/** Whether a claim came to nothing for what others hold, or for what became of the claim itself, and not for what it asked. */
+export function isContention(miss: Miss): boolean {
+  return miss.type === 'refused' && miss.standing.reason !== 'deadlock' && miss.standing.reason !== 'mismatch'
+}
+
 /**
  * Follows one acquisition over as many attempts as it takes. Each attempt is a claim with a life of its own; a queueing
  * store needs one, others are asked again with a growing pause. Calls exactly one of `granted` and `missed`, once, and
@@ -79,9 +87,9 @@ export abstract class Waiter implements Sleeper, RosterMember {
   protected abstract granted(tenure: Tenure, grant: Grant): void
   protected abstract missed(miss: Miss): void
 
-  /** Whether a new claim may fare better than one that ended this way. */
+  /** Whether a new claim may fare better than one that ended this way. Its owner has not had the lock, however it ended. */
   protected worthAsking(reason: AbsentReason): boolean {
-    return reason === 'refused' || reason === 'expired' || reason === 'unknown' || reason === 'max-hold'
+    return reason !== 'deadlock' && reason !== 'mismatch'
   }
 
   /** Whether giving up may let go of no more than the place in the queue. */
@@ -163,9 +171,13 @@ export abstract class Waiter implements Sleeper, RosterMember {
   #refused(standing: Extract<Standing, { state: 'absent' }>): void {
     if (this.#withdrawal !== undefined) return this.#miss(this.#withdrawal)
     const { waitMs, retry, polling } = this.#patience
-    if (waitMs === 0 || !this.worthAsking(standing.reason)) return this.#miss({ type: 'refused', standing })
-    if (standing.reason === 'refused') this.queued(0)
-    this.#tryAgain(retry ?? polling ?? adaptivePolling)
+    const isRefused = standing.reason === 'refused'
+    // A claim that the store has lost says nothing about who holds the lock: also a call that does not wait asks again.
+    const claimsMax = isRefused ? 1 : Math.min(claimsWithoutWaiting, retry?.attempts ?? Infinity)
+    const isLast = waitMs === 0 && this.attempts >= claimsMax
+    if (isLast || !this.worthAsking(standing.reason)) return this.#miss({ type: 'refused', standing })
+    if (isRefused) this.queued(0)
+    this.#tryAgain(waitMs === 0 ? adaptivePolling : (retry ?? polling ?? adaptivePolling))
   }
 
   #failed(error: unknown): void {

@@ -7,6 +7,7 @@ import type { Terms } from '../api/options.ts'
 import { refusal } from '../api/refusal.ts'
 import { LeaseholdError } from '../core/errors.ts'
 import { storeKey, type Scope } from '../core/scope.ts'
+import { isContention } from '../core/waiter.ts'
 import { readArguments, refuseContradictions, type LockRequest } from './arguments.ts'
 import { exception } from './exceptions.ts'
 import { hold } from './hold.ts'
@@ -108,7 +109,7 @@ class LeaseholdLockManager implements WebLockManager {
       }),
     )
     // A request waits until it is granted or aborted, whatever the defaults say.
-    return { ...terms, patience: { ...terms.patience, queueMs: undefined } }
+    return { ...terms, endsWhenEvicted: true, patience: { ...terms.patience, queueMs: undefined } }
   }
 
   async #failure(scope: Scope, missed: Missed, terms: Terms): Promise<Error> {
@@ -131,7 +132,7 @@ const { request } = Object.getOwnPropertyDescriptors(LeaseholdLockManager.protot
 Object.defineProperty(request.value, 'length', { value: 2 })
 
 function isTaken({ miss }: Missed): boolean {
-  return miss.type === 'refused' && miss.standing.reason === 'refused'
+  return isContention(miss) && miss.type === 'refused' && miss.standing.reason !== 'evicted'
 }
 
 function describe(lock: ListedLock, claims: readonly ClaimInfo[]): LockInfo[] {
