@@ -82,7 +82,7 @@ export async function takeAll(
     queuedMs += client.environment.now() - now
     if (!('lease' in acquired)) {
       await Promise.all(held.map((lease) => lease.release()))
-      const waitedMs = client.environment.now() - since
+      const waitedMs = Math.round(client.environment.now() - since)
       return refusal(client, scope, { ...(waitMs > 0 ? outOfTime(acquired) : acquired), waitedMs }, terms)
     }
     held.push(acquired.lease)

@@ -233,7 +233,7 @@ export function waitMsOf(wait: Duration): number {
 export function checkHeartbeat(heartbeatMs: number, ttlMs: number): number {
   if (heartbeatMs <= ttlMs / 2) return heartbeatMs
   throw invalid(
-    `heartbeat is ${heartbeatMs} ms, over half the ttl of ${ttlMs} ms: one failed renewal would lose the lock.`,
+    `heartbeat is ${Math.round(heartbeatMs)} ms, over half the ttl of ${ttlMs} ms: one failed renewal would lose the lock.`,
   )
 }
 

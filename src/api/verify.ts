@@ -36,7 +36,7 @@ export async function verifyProof(client: Client, proof: LeaseProof, scope: Scop
       fence: proof.fence,
     })
   }
-  return { fence: claim.fence, remainingMs: claim.expiresAt - page.now }
+  return { fence: claim.fence, remainingMs: Math.floor(claim.expiresAt - page.now) }
 }
 
 function sameSecret(one: string, other: string): boolean {
