@@ -1,5 +1,6 @@
 import { listenForAbort, stopListeningForAbort } from './abort-listeners.ts'
 import type { Sleeper } from './time/alarm.ts'
+import { afterReading } from './time/bounded.ts'
 import { adaptivePolling, pauseMs, retryPresets, type Backoff } from './time/backoff.ts'
 import type { AbsentReason, Claim, Standing } from './driver.ts'
 import { LeaseholdError, worthRetrying, type DeadlockedParty } from './errors.ts'
@@ -131,8 +132,8 @@ export abstract class Waiter implements Sleeper, RosterMember {
   }
 
   wake(now: number): void {
-    if (now >= Math.min(this.#until, this.#queueUntil))
-      this.#giveUp({ type: 'timeout', ahead: this.#ahead, error: this.#error ?? this.#noAnswer() })
+    // The answer may have arrived while the event loop was blocked.
+    if (now >= Math.min(this.#until, this.#queueUntil)) afterReading(this.#office.environment, () => this.#outOfTime())
     else if (now >= this.#pauseUntil) this.#attempt(now)
     else this.#setAlarm()
   }
@@ -159,6 +160,10 @@ export abstract class Waiter implements Sleeper, RosterMember {
       default:
         return
     }
+  }
+
+  #outOfTime(): void {
+    this.#giveUp({ type: 'timeout', ahead: this.#ahead, error: this.#error ?? this.#noAnswer() })
   }
 
   #attempt(now: number): void {

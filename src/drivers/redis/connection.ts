@@ -1,5 +1,6 @@
 import { connect as connectSocket, isIP, type Socket } from 'node:net'
 import { connect as connectTls } from 'node:tls'
+import { timeLimit, type TimeLimit } from '../../core/time/bounded.ts'
 import type { Address } from './address.ts'
 import { isAscii } from './ascii.ts'
 import { overdue } from './faults.ts'
@@ -34,7 +35,7 @@ export class Connection {
   readonly #reader = new ReplyReader((reply) => this.#hear(reply))
   #error: Error | undefined
   /** Looks for overdue replies. One that comes in time does not stop it: it then finds nothing. */
-  #watch: NodeJS.Timeout | undefined
+  #watch: TimeLimit | undefined
   #watchAt = Infinity
 
   private constructor(address: Address, events: ConnectionEvents) {
@@ -48,7 +49,7 @@ export class Connection {
   static async open(address: Address, events: ConnectionEvents): Promise<Connection> {
     const connection = new Connection(address, events)
     const late = new Error(`connect ETIMEDOUT: no answer for ${connectTimeoutMs} ms`)
-    const timer = setTimeout(() => connection.#socket.destroy(late), connectTimeoutMs)
+    const limit = timeLimit(connectTimeoutMs, () => connection.#socket.destroy(late))
     try {
       // Written as soon as there is a connection.
       await connection.#signIn(address)
@@ -57,7 +58,7 @@ export class Connection {
       connection.close()
       throw error
     } finally {
-      clearTimeout(timer)
+      limit.cancel()
     }
   }
 
@@ -80,7 +81,7 @@ export class Connection {
   /** Hangs up. Whoever has no answer yet will not get one. */
   close(): void {
     // Now, not when the socket says that it has closed.
-    clearTimeout(this.#watch)
+    this.#watch?.cancel()
     this.#socket.destroy()
   }
 
@@ -104,9 +105,9 @@ export class Connection {
   }
 
   #watchUntil(until: number): void {
-    clearTimeout(this.#watch)
+    this.#watch?.cancel()
     this.#watchAt = until
-    this.#watch = setTimeout(() => this.#look(), until - performance.now())
+    this.#watch = timeLimit(until - performance.now(), () => this.#look())
   }
 
   #look(): void {
@@ -118,7 +119,7 @@ export class Connection {
   }
 
   #end(error: Error): void {
-    clearTimeout(this.#watch)
+    this.#watch?.cancel()
     for (const { reject } of this.#callers.splice(0)) reject(error)
     this.#events.closed()
   }
