@@ -1,5 +1,6 @@
 import { overlaps } from '../core/conflict.ts'
 import { LeaseholdError } from '../core/errors.ts'
+import { isContention } from '../core/waiter.ts'
 import { covers, describeScope, toScope, type Scope, type ScopeLike } from '../core/scope.ts'
 import { attempt, exclusively, type Acquired, type Missed } from './acquisition.ts'
 import type { Client } from './client.ts'
@@ -81,7 +82,7 @@ export async function takeAll(
     queuedMs += client.environment.now() - now
     if (!('lease' in acquired)) {
       await Promise.all(held.map((lease) => lease.release()))
-      const waitedMs = client.environment.now() - since
+      const waitedMs = Math.round(client.environment.now() - since)
       return refusal(client, scope, { ...(waitMs > 0 ? outOfTime(acquired) : acquired), waitedMs }, terms)
     }
     held.push(acquired.lease)
@@ -89,17 +90,14 @@ export async function takeAll(
 }
 
 function worthWaiting(missed: Missed): boolean {
-  return missed.miss.type === 'failed' || wasRefused(missed)
-}
-
-/** Somebody else holds it. */
-function wasRefused({ miss }: Missed): boolean {
-  return miss.type === 'refused' && miss.standing.reason === 'refused'
+  return missed.miss.type === 'failed' || isContention(missed.miss)
 }
 
 /** Who wanted to wait, and had no time left for it, was not refused. */
 function outOfTime(missed: Missed): Missed {
-  return wasRefused(missed) ? { ...missed, miss: { type: 'timeout', ahead: undefined, error: undefined } } : missed
+  return isContention(missed.miss)
+    ? { ...missed, miss: { type: 'timeout', ahead: undefined, error: undefined } }
+    : missed
 }
 
 function leasesIn(tries: readonly Acquired[]): Lease[] {

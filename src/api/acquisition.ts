@@ -126,8 +126,9 @@ class Acquisition extends Waiter {
 
   /** What a conversion was to take the place of does not come back. */
   protected override worthAsking(reason: AbsentReason): boolean {
-    const ends = reason === 'unknown' || reason === 'max-hold'
-    return super.worthAsking(reason) && (this.#sharing.replaces === undefined || !ends)
+    if (this.#terms.endsWhenEvicted === true && reason === 'evicted') return false
+    const asksAgain = this.#sharing.replaces === undefined || reason === 'refused' || reason === 'expired'
+    return super.worthAsking(reason) && asksAgain
   }
 
   /** Granted unheard, it is all its owner has: to release it would let go of more than a place. */
@@ -157,7 +158,7 @@ class Acquisition extends Waiter {
     client.deadlocks?.unwatch(this)
     const lease = new Lease(client, tenure, this.#terms, fence, at)
     client.order?.taken(lease)
-    const waitMs = at - this.since
+    const waitMs = Math.round(at - this.since)
     if (client.isHeard('acquired')) client.emit('acquired', scope, { key, fence, waitMs, attempts: this.attempts })
     else client.counters.countAcquisition(waitMs)
     if (after !== undefined) {
@@ -170,7 +171,7 @@ class Acquisition extends Waiter {
   protected missed(miss: Miss): void {
     this.#client.deadlocks?.unwatch(this)
     if (miss.type === 'refused' && miss.standing.reason === 'refused') this.#contend()
-    this.#missed({ miss, attempts: this.attempts, waitedMs: this.#client.environment.now() - this.since })
+    this.#missed({ miss, attempts: this.attempts, waitedMs: Math.round(this.#client.environment.now() - this.since) })
   }
 
   /** Counted once an acquisition, however often it had to ask. */

@@ -98,7 +98,13 @@ export class Client {
 
   /** Notifications come from outside: a bad one must neither throw at the driver nor harm a claim. */
   #hear(id: unknown, news: unknown): void {
-    if (typeof id === 'string') this.office.tenures.get(id)?.hear(checkedNews(news))
+    const tenure = typeof id === 'string' ? this.office.tenures.get(id) : undefined
+    if (tenure === undefined) return
+    const checked = checkedNews(news)
+    // A claim that had to wait is granted after those that need not, though the news overtake the answers to both.
+    const isGrant = checked !== 'ask' && checked.state === 'held'
+    if (isGrant && tenure.life.phase === 'asking') this.environment.defer(() => tenure.hear(checked))
+    else tenure.hear(checked)
   }
 
   /** Renews from another thread from now on. */

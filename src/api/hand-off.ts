@@ -82,7 +82,7 @@ export function resume(client: Client, proof: LeaseProof, terms: Terms): Promise
       const tenure = Tenure.resume(client.office, claim, lifeTerms, standing, sentAt, at)
       if (tenure === undefined) return reject(notHeld(proof))
       const lease = new Lease(client, tenure, { ...terms, graceMs: graceOf(proof, terms) }, standing.fence, at)
-      client.tell('acquired', lease, { waitMs: at - sentAt, attempts: 1 })
+      client.tell('acquired', lease, { waitMs: Math.round(at - sentAt), attempts: 1 })
       const { leaving } = standing
       if (leaving !== undefined) client.tell('leaving', lease, { reason: leaving, remainingMs: lease.remainingMs })
       resolve(lease)

@@ -12,7 +12,7 @@ import { renewalMs } from './lease-limits.ts'
 import { checkHeartbeat, type WaitOptions, type Terms } from './options.ts'
 import { Progress } from './progress.ts'
 import { proofOf, type LeaseProof } from './proof.ts'
-import { alreadyReleased, stillEntered, type ReleaseResult } from './release-result.ts'
+import { alreadyReleased, releaseResult, stillEntered, type ReleaseResult } from './release-result.ts'
 
 /**
  * A lock in hand. Pass `fence` with every write, stop when `signal` fires, and release it: `await using` does.
@@ -99,7 +99,7 @@ export class Lease implements AsyncDisposable, Observer, RosterMember {
 
   /** How long the lease can still be trusted if it is not renewed. */
   get remainingMs(): number {
-    return this.held ? Math.max(0, this.tenure.life.deadline - this.#client.environment.now()) : 0
+    return this.held ? this.#trustedMs() : 0
   }
 
   /** When the lease can no longer be trusted if it is not renewed. */
@@ -109,7 +109,7 @@ export class Lease implements AsyncDisposable, Observer, RosterMember {
 
   /** How long the lock has been held. */
   get heldMs(): number {
-    return Math.max(0, this.#client.environment.now() - this.#heldSince)
+    return Math.max(0, Math.floor(this.#client.environment.now()) - this.#heldSince)
   }
 
   /** Whether renewals go out by themselves. */
@@ -326,16 +326,13 @@ export class Lease implements AsyncDisposable, Observer, RosterMember {
   }
 
   #onReleased(standing: Standing, at: number): void {
-    const clean = standing.state === 'absent' && standing.reason === 'released'
-    const reason =
-      standing.state === 'unknown' ? 'unavailable' : standing.state === 'absent' ? standing.reason : undefined
     this.#renewing?.failed(() => this.#notHeld())
-    this.#tellReleased?.(clean ? { released: true } : { released: false, ...(reason !== undefined && { reason }) })
-    if (this.#loss === undefined) this.#client.tellReleased(this, Math.max(0, at - this.#heldSince))
+    this.#tellReleased?.(releaseResult(standing))
+    if (this.#loss === undefined) this.#client.tellReleased(this, Math.max(0, Math.floor(at) - this.#heldSince))
   }
 
   #trustedMs(): number {
-    return Math.max(0, this.tenure.life.deadline - this.#client.environment.now())
+    return Math.max(0, Math.floor(this.tenure.life.deadline - this.#client.environment.now()))
   }
 
   #notHeld(): LeaseholdError {

@@ -98,6 +98,8 @@ export interface Terms {
   readonly party: string | undefined
   /** Where the caller asked, if a party did: told to it should it wait for itself. */
   readonly origin?: Origin
+  /** A claim that is evicted before its owner hears of its grant is not made again. */
+  readonly endsWhenEvicted?: boolean
   /** The claim outlives its process. */
   readonly detached?: boolean
 }
@@ -243,7 +245,7 @@ export function waitMsOf(wait: Duration): number {
 export function checkHeartbeat(heartbeatMs: number, ttlMs: number): number {
   if (heartbeatMs <= ttlMs / 2) return heartbeatMs
   throw invalid(
-    `heartbeat is ${heartbeatMs} ms, over half the ttl of ${ttlMs} ms: one failed renewal would lose the lock.`,
+    `heartbeat is ${Math.round(heartbeatMs)} ms, over half the ttl of ${ttlMs} ms: one failed renewal would lose the lock.`,
   )
 }
 

@@ -1,12 +1,42 @@
+import type { Standing } from '../core/driver.ts'
+
 /** How letting go went. Never an error: a lease that cannot be given back ends by itself. */
 export interface ReleaseResult {
   readonly released: boolean
   /**
-   * If not: `already-released`, `entered-again`, `converted`, `handed-off`, `lost`, `unavailable`, or the store's word
-   * (`expired`, `evicted`, `max-hold` …).
+   * Why not. `already-released`; `entered-again`: a reentrant lease that was taken more often; `converted`, `handed-off`: the
+   * lock is another lease's now; `lost`; `unavailable`: the store did not answer, and is asked again in the background. Or what
+   * the store says: `expired`, `evicted`, `max-hold`, or `unknown` if it knows nothing of the claim any more.
    */
-  readonly reason?: string
+  readonly reason?:
+    | 'already-released'
+    | 'entered-again'
+    | 'converted'
+    | 'handed-off'
+    | 'lost'
+    | 'unavailable'
+    | 'expired'
+    | 'evicted'
+    | 'max-hold'
+    | 'unknown'
 }
 
 export const alreadyReleased: ReleaseResult = { released: false, reason: 'already-released' }
 export const stillEntered: ReleaseResult = { released: false, reason: 'entered-again' }
+
+const done: ReleaseResult = { released: true }
+
+/** What the store's answer to a release means to its caller. */
+export function releaseResult(standing: Standing): ReleaseResult {
+  if (standing.state !== 'absent') return { released: false, reason: 'unavailable' }
+  switch (standing.reason) {
+    case 'released':
+      return done
+    case 'expired':
+    case 'evicted':
+    case 'max-hold':
+      return { released: false, reason: standing.reason }
+    default:
+      return { released: false, reason: 'unknown' }
+  }
+}

@@ -1,4 +1,5 @@
 import { LeaseholdError } from '../core/errors.ts'
+import { isContention } from '../core/waiter.ts'
 import { toScope, type Scope, type ScopeLike } from '../core/scope.ts'
 import { takeAll, type LeaseSet } from './acquire-all.ts'
 import { attempt, exclusively, pursue, type Sharing } from './acquisition.ts'
@@ -86,7 +87,7 @@ export class Taker {
     const acquired = await attempt(client, scope, sharing, terms, waitMs)
     if ('lease' in acquired) return acquired.lease
     const { miss } = acquired
-    if (miss.type === 'refused' && miss.standing.reason === 'refused') return null
+    if (isContention(miss)) return null
     if (miss.type === 'timeout' && miss.error === undefined) return null
     throw await refusal(client, scope, acquired, terms)
   }

@@ -38,7 +38,7 @@ export async function verifyProof(client: Client, proof: LeaseProof, scope: Scop
       fence: proof.fence,
     })
   }
-  return { fence: claim.fence, remainingMs }
+  return { fence: claim.fence, remainingMs: Math.floor(remainingMs) }
 }
 
 function sameSecret(one: string, other: string): boolean {

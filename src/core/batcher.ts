@@ -18,6 +18,8 @@ interface Pending {
   readonly number: number
   /** When a request that is held back may go ahead of what its key has under way; -1: not held back, or a claim. */
   overtakesAt: number
+  /** The answer, until the requester is told. */
+  standing: Standing | undefined
 }
 
 /** A request that is not sent, because it is out of limits. */
@@ -28,6 +30,8 @@ interface Refused extends Pending {
 /** What one `send` is made of, in order of its keys. */
 interface Batch {
   readonly pending: readonly Pending[]
+  /** The same in the order asked. */
+  readonly asked: readonly Pending[]
   /** Whether its keys are in `#busy`. */
   listed: boolean
 }
@@ -82,7 +86,14 @@ export class Batcher {
   /** Sends the request with the next batch its key allows. It is never answered before this returns. */
   submit(request: Request, requester: Requester): void {
     this.#numbers += 1
-    const pending = { key: keyOf(request), request, requester, number: this.#numbers, overtakesAt: -1 }
+    const pending = {
+      key: keyOf(request),
+      request,
+      requester,
+      number: this.#numbers,
+      overtakesAt: -1,
+      standing: undefined,
+    }
     const fault = faultOf(request, this.#driver.supports)
     if (fault !== undefined) {
       this.#refused.push({ ...pending, fault })
@@ -134,15 +145,16 @@ export class Batcher {
     this.#gathered = []
     if (this.#closed) return this.#refuse(gathered)
     const ready = this.#underWay === 0 ? gathered : this.#freeAmong(gathered)
-    if (ready.length > 1) ready.sort(byKey)
-    if (ready.length === 1) this.#send(ready)
-    else for (const pending of byUrgency(ready)) this.#sendSorted(pending)
-  }
-
-  #sendSorted(ready: readonly Pending[]): void {
-    if (ready.length <= requestsPerBatchMax) {
-      if (ready.length > 0) this.#send(ready)
-    } else for (const pending of split(ready)) this.#send(pending)
+    if (ready.length === 0) return
+    if (ready.length === 1) return this.#send(ready, ready)
+    // Nearly in this order already, so that sorting takes one pass.
+    const asked = ready.toSorted(byNumber)
+    ready.sort(byKey)
+    const isOneBatch = ready.length <= requestsPerBatchMax && ready.every(({ request }) => urgencyOf(request) === 0)
+    if (isOneBatch) return this.#send(ready, asked)
+    for (const alike of byUrgency(ready)) {
+      for (const pending of split(alike)) this.#send(pending, pending.toSorted(byNumber))
+    }
   }
 
   #answerRefused(): void {
@@ -223,7 +235,7 @@ export class Batcher {
     }
     if (nextAt < Infinity) this.#overtakeAt(nextAt)
     ready.sort(byKey)
-    for (const pending of split(ready)) this.#send(pending, true)
+    for (const pending of split(ready)) this.#send(pending, pending.toSorted(byNumber), true)
   }
 
   /** Whether a request of the key that is not younger than number `last` has no answer yet. */
@@ -234,8 +246,8 @@ export class Batcher {
   }
 
   /** `overtaking`: other batches under way have the same keys. */
-  #send(pending: readonly Pending[], overtaking = false): void {
-    const batch: Batch = { pending, listed: overtaking }
+  #send(pending: readonly Pending[], asked: readonly Pending[], overtaking = false): void {
+    const batch: Batch = { pending, asked, listed: overtaking }
     const requests = pending.map(({ request }) => request)
     if (overtaking) {
       this.#listed.push(batch)
@@ -268,12 +280,15 @@ export class Batcher {
     takeOut(batch.listed ? this.#listed : this.#unlisted, batch)
     if (batch.listed) for (const key of keysOf(batch)) this.#free(key)
     for (let index = 0; index < pending.length; index += 1) {
-      const { request, requester } = pending[index] as Pending
-      const standing: Standing =
+      const each = pending[index] as Pending
+      each.standing =
         error === undefined
-          ? checkedAnswer(standings[index], request, this.#driver.supports)
+          ? checkedAnswer(standings[index], each.request, this.#driver.supports)
           : { state: 'unknown', error }
-      requester.answered(request, standing, sentAt, at)
+    }
+    // In the order asked, and not in that of the keys: of two grants the one that was asked for first is told first.
+    for (const { request, requester, standing } of batch.asked) {
+      requester.answered(request, standing as Standing, sentAt, at)
     }
     if (this.#awaitingAnswers.length > 0) for (const tell of this.#awaitingAnswers.splice(0)) tell()
     this.#tellIfIdle()
@@ -340,12 +355,15 @@ function byKey(one: Pending, other: Pending): number {
   return one.key < other.key ? -1 : one.key > other.key ? 1 : 0
 }
 
+function byNumber(one: Pending, other: Pending): number {
+  return one.number - other.number
+}
+
 /**
  * The requests apart by urgency, mostly all in one: how long a batch may take is up to the most urgent of its requests, and one
  * that must hurry must not make others time out. The requests of one key stay together, as urgent as the least of them.
  */
 function byUrgency(requests: readonly Pending[]): Iterable<readonly Pending[]> {
-  if (requests.every(({ request }) => urgencyOf(request) === 0)) return [requests]
   const apart = new Map<number, Pending[]>()
   for (let from = 0, to = 0; from < requests.length; from = to) {
     let urgency = Infinity
@@ -354,7 +372,7 @@ function byUrgency(requests: readonly Pending[]): Iterable<readonly Pending[]> {
     }
     const like = apart.get(urgency)
     if (like === undefined) apart.set(urgency, requests.slice(from, to))
-    else like.push(...requests.slice(from, to))
+    else for (let index = from; index < to; index += 1) like.push(requests[index] as Pending)
   }
   return apart.values()
 }

@@ -19,6 +19,6 @@ export function leaseDefaults({ ttl, heartbeat }: LeaseDefaults): Partial<Suppor
   if (heartbeatMs <= ttlMs / 2) return { ttlDefaultMs: ttlMs, heartbeatDefaultMs: heartbeatMs }
   throw new LeaseholdError(
     'INVALID',
-    `heartbeat is ${heartbeatMs} ms, over half the ttl of ${ttlMs} ms: one failed renewal would lose the lock.`,
+    `heartbeat is ${Math.round(heartbeatMs)} ms, over half the ttl of ${ttlMs} ms: one failed renewal would lose the lock.`,
   )
 }

@@ -1,5 +1,6 @@
 import { listenForAbort, stopListeningForAbort } from './abort-listeners.ts'
 import type { Sleeper } from './time/alarm.ts'
+import { afterReading } from './time/bounded.ts'
 import { adaptivePolling, pauseMs, retryPresets, type Backoff } from './time/backoff.ts'
 import type { AbsentReason, Claim, Standing } from './driver.ts'
 import { LeaseholdError, worthRetrying, type DeadlockedParty } from './errors.ts'
@@ -34,6 +35,14 @@ export type Miss =
   /** Everybody in a circle waits for the next, and this one was chosen to give way. */
   | { readonly type: 'deadlocked'; readonly cycle: readonly DeadlockedParty[] }
   | { readonly type: 'failed'; readonly error: unknown }
+
+/** Claims of a call that does not wait, if the store loses each before it can say who holds the lock. */
+const claimsWithoutWaiting = 3
+
+/** Whether a claim came to nothing for what others hold, or for what became of the claim itself, and not for what it asked. */
+export function isContention(miss: Miss): boolean {
+  return miss.type === 'refused' && miss.standing.reason !== 'deadlock' && miss.standing.reason !== 'mismatch'
+}
 
 /**
  * Follows one acquisition over as many attempts as it takes. Each attempt is a claim with a life of its own; a queueing
@@ -79,9 +88,9 @@ export abstract class Waiter implements Sleeper, RosterMember {
   protected abstract granted(tenure: Tenure, grant: Grant): void
   protected abstract missed(miss: Miss): void
 
-  /** Whether a new claim may fare better than one that ended this way. */
+  /** Whether a new claim may fare better than one that ended this way. Its owner has not had the lock, however it ended. */
   protected worthAsking(reason: AbsentReason): boolean {
-    return reason === 'refused' || reason === 'expired' || reason === 'unknown' || reason === 'max-hold'
+    return reason !== 'deadlock' && reason !== 'mismatch'
   }
 
   /** Whether giving up may let go of no more than the place in the queue. */
@@ -123,8 +132,8 @@ export abstract class Waiter implements Sleeper, RosterMember {
   }
 
   wake(now: number): void {
-    if (now >= Math.min(this.#until, this.#queueUntil))
-      this.#giveUp({ type: 'timeout', ahead: this.#ahead, error: this.#error ?? this.#noAnswer() })
+    // The answer may have arrived while the event loop was blocked.
+    if (now >= Math.min(this.#until, this.#queueUntil)) afterReading(this.#office.environment, () => this.#outOfTime())
     else if (now >= this.#pauseUntil) this.#attempt(now)
     else this.#setAlarm()
   }
@@ -153,6 +162,10 @@ export abstract class Waiter implements Sleeper, RosterMember {
     }
   }
 
+  #outOfTime(): void {
+    this.#giveUp({ type: 'timeout', ahead: this.#ahead, error: this.#error ?? this.#noAnswer() })
+  }
+
   #attempt(now: number): void {
     this.#pauseUntil = Infinity
     this.attempts += 1
@@ -163,9 +176,13 @@ export abstract class Waiter implements Sleeper, RosterMember {
   #refused(standing: Extract<Standing, { state: 'absent' }>): void {
     if (this.#withdrawal !== undefined) return this.#miss(this.#withdrawal)
     const { waitMs, retry, polling } = this.#patience
-    if (waitMs === 0 || !this.worthAsking(standing.reason)) return this.#miss({ type: 'refused', standing })
-    if (standing.reason === 'refused') this.queued(0)
-    this.#tryAgain(retry ?? polling ?? adaptivePolling)
+    const isRefused = standing.reason === 'refused'
+    // A claim that the store has lost says nothing about who holds the lock: also a call that does not wait asks again.
+    const claimsMax = isRefused ? 1 : Math.min(claimsWithoutWaiting, retry?.attempts ?? Infinity)
+    const isLast = waitMs === 0 && this.attempts >= claimsMax
+    if (isLast || !this.worthAsking(standing.reason)) return this.#miss({ type: 'refused', standing })
+    if (isRefused) this.queued(0)
+    this.#tryAgain(waitMs === 0 ? adaptivePolling : (retry ?? polling ?? adaptivePolling))
   }
 
   #failed(error: unknown): void {

@@ -59,8 +59,11 @@ class MemoryStore {
   readonly #keys = new Map<string, KeyState>()
   /** Keys of which only an ending is remembered, oldest first, to be forgotten in passing. */
   readonly #remembered = new Set<string>()
-  /** Goes through the keys again and again, a few with each request. */
-  #round = this.#keys.entries()
+  /**
+   * Goes through the keys again and again, a few with each request. Absent while there are few: a map that is being gone
+   * through keeps every table it has outgrown since the last step.
+   */
+  #round: MapIterator<[string, KeyState]> | undefined
   readonly #madeAt: number
   readonly #fences: FenceCounter
 
@@ -94,6 +97,7 @@ class MemoryStore {
     else if (state.ended !== undefined) this.#remembered.add(key)
     if (this.#remembered.size > 0) this.#forgetSome(now)
     if (this.#keys.size > keysKeptAnyway) this.#forgetAbandoned(now)
+    else this.#round = undefined
     for (const { record, standing } of verdict.news) this.#push(key, record.claim.id, standing)
     return verdict.standing
   }
@@ -123,8 +127,9 @@ class MemoryStore {
   /** Lets go of names that nobody has asked for since their claims were over. */
   #forgetAbandoned(now: number): void {
     for (let looks = 2; looks > 0; looks -= 1) {
+      this.#round ??= this.#keys.entries()
       const { value, done } = this.#round.next()
-      if (done === true) this.#round = this.#keys.entries()
+      if (done === true) this.#round = undefined
       else if (isAbandoned(value[1], now)) this.#keys.delete(value[0])
     }
   }

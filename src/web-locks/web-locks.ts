@@ -7,12 +7,12 @@ import type { Terms } from '../api/options.ts'
 import { refusal } from '../api/refusal.ts'
 import { LeaseholdError } from '../core/errors.ts'
 import { storeKey, type Scope } from '../core/scope.ts'
+import { isContention } from '../core/waiter.ts'
 import { readArguments, refuseContradictions, type LockRequest } from './arguments.ts'
 import { exception } from './exceptions.ts'
 import { hold } from './hold.ts'
 import type { LockGrantedCallback, LockInfo, LockManagerSnapshot, LockOptions, WebLockManager } from './interface.ts'
 import { nameOf, scopeOf } from './lock-name.ts'
-import { Turnstile } from './turnstile.ts'
 import { UnsettledKeys } from './unsettled-keys.ts'
 
 /**
@@ -26,7 +26,6 @@ export function webLocks(locks: Locks): WebLockManager {
 class LeaseholdLockManager implements WebLockManager {
   readonly #locks: Locks
   readonly #client: Client
-  readonly #turnstile = new Turnstile()
   readonly #unsettled: UnsettledKeys
 
   constructor(locks: Locks) {
@@ -63,9 +62,8 @@ class LeaseholdLockManager implements WebLockManager {
 
   async #perform(request: LockRequest): Promise<unknown> {
     const { callback, signal } = request
-    const myTurn = this.#turnstile.enter()
+    // Those who are answered together go on in the order in which they asked: the batcher tells them so.
     const lease = await this.#claim(request)
-    await myTurn()
     if (lease === null) return callback(null)
     if (this.#client.closed) throw exception('AbortError', 'The client was closed before the callback could begin.')
     // Fired between the grant and now: that still counts as before it.
@@ -111,7 +109,7 @@ class LeaseholdLockManager implements WebLockManager {
       }),
     )
     // A request waits until it is granted or aborted, whatever the defaults say.
-    return { ...terms, patience: { ...terms.patience, queueMs: undefined } }
+    return { ...terms, endsWhenEvicted: true, patience: { ...terms.patience, queueMs: undefined } }
   }
 
   async #failure(scope: Scope, missed: Missed, terms: Terms): Promise<Error> {
@@ -134,7 +132,7 @@ const { request } = Object.getOwnPropertyDescriptors(LeaseholdLockManager.protot
 Object.defineProperty(request.value, 'length', { value: 2 })
 
 function isTaken({ miss }: Missed): boolean {
-  return miss.type === 'refused' && miss.standing.reason === 'refused'
+  return isContention(miss) && miss.type === 'refused' && miss.standing.reason !== 'evicted'
 }
 
 function describe(lock: ListedLock, claims: readonly ClaimInfo[]): LockInfo[] {

@@ -1,8 +1,9 @@
 import { describe, expect, test } from 'vitest'
 import type { AcquireOptions } from '../../src/api/options.ts'
-import type { LockDriver } from '../../src/core/driver.ts'
+import type { AbsentReason, LockDriver } from '../../src/core/driver.ts'
 import { LeaseholdError } from '../../src/core/errors.ts'
 import { webLocks } from '../../src/web-locks/index.ts'
+import { around } from '../support/around.ts'
 import { isSettled, locksBench } from './support/bench-of-locks.ts'
 
 /** A lock that one client holds, for another one to ask for with these defaults. */
@@ -136,4 +137,61 @@ test('HELD and TIMEOUT say how many waited in front', async () => {
   await (await waiting[0])?.release()
   await advance(10)
   await (await waiting[1])?.release()
+})
+
+describe('a claim that the store loses before it is granted,', () => {
+  const reasons = ['expired', 'unknown', 'released', 'evicted', 'max-hold'] as const
+
+  /** A store that answers the first claims with `reason`, whatever is held. */
+  async function losing(reason: AbsentReason, times: number) {
+    const bench = locksBench()
+    let lost = 0
+    bench.wrap = (driver) =>
+      around(driver, {
+        send: async (requests) => {
+          if (requests[0]?.op !== 'claim' || lost >= times) return driver.send(requests)
+          lost += 1
+          return requests.map(() => ({ state: 'absent', reason, detail: 'its comment was deleted' }))
+        },
+      })
+    return { bench, locks: await bench.client() }
+  }
+
+  test.each(reasons)('%s, is made again while there is time', async (reason) => {
+    const { bench, locks } = await losing(reason, 5)
+    const lease = locks.acquire('a', { wait: '30s' })
+    await bench.advance(30_000)
+    expect((await lease).held).toBe(true)
+  })
+
+  test.each(reasons)('%s, again and again, is a TIMEOUT when the time is over, and not before', async (reason) => {
+    const { bench, locks } = await losing(reason, Infinity)
+    const lease = locks.acquire('a', { wait: '30s' })
+    lease.catch(() => {})
+    await bench.advance(29_990)
+    expect(await isSettled(lease)).toBe(false)
+    await bench.advance(20)
+    await expect(lease).rejects.toMatchObject({ code: 'TIMEOUT' })
+  })
+
+  test.each(reasons)('%s, is made again by calls that do not wait, a few times', async (reason) => {
+    const { bench, locks } = await losing(reason, 2)
+    const lease = locks.tryAcquire('a')
+    await bench.advance(100)
+    expect((await lease)?.held).toBe(true)
+    const ran = losing(reason, 2).then(async (other) => {
+      const once = other.locks.once('job', { atMost: '1s' }, () => 'done')
+      await other.bench.advance(100)
+      return once
+    })
+    expect(await ran).toMatchObject({ ran: true })
+  })
+
+  test.each(reasons)('%s, each time, is null to tryAcquire', async (reason) => {
+    const { bench, locks } = await losing(reason, Infinity)
+    const lease = locks.tryAcquire('a')
+    await bench.advance(100)
+    expect(await lease).toBeNull()
+    expect(await locks.tryAcquire('a', { retry: 'none' })).toBeNull()
+  })
 })

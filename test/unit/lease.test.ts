@@ -324,6 +324,53 @@ describe('a lease', () => {
     },
   )
 
+  test('tells times in whole milliseconds, by events, errors and itself', async () => {
+    const bench = locksBench()
+    const locks = await bench.client()
+    const [other, waiter] = [await bench.client(), await bench.client()]
+    const told: [string, number][] = []
+    const names = ['acquired', 'renewed', 'jeopardy', 'leaving', 'lost', 'released', 'passed-on', 'failed'] as const
+    for (const client of [locks, other, waiter]) {
+      for (const name of names) {
+        client.on(name, (event) => {
+          for (const [field, value] of Object.entries(event))
+            if (field.endsWith('Ms')) told.push([name, value as number])
+        })
+      }
+    }
+    bench.block(0.3)
+    const lost = await locks.acquire('a', { ttl: '3s', heartbeat: 'manual' })
+    const kept = await locks.readWrite('b').read({ ttl: '3s' })
+    bench.block(0.31)
+    const waiting = waiter
+      .acquire('b', { wait: 500, priority: 5, onConflict: 'preempt' })
+      .catch((error: unknown) => error)
+    await bench.advance(1000.23)
+    expect(String(await waiting)).not.toMatch(/\d\.\d+ ms/)
+    expect([lost.remainingMs, lost.heldMs, kept.remainingMs].filter((time) => !Number.isInteger(time))).toEqual([])
+    await bench.advance(1000.37)
+    await kept.release()
+    await bench.advance(3000.41)
+    expect(String(lost.loss)).not.toMatch(/\d\.\d+ ms/)
+    const upgraded = await (await locks.readWrite('c').read()).upgrade()
+    bench.block(10.7)
+    await upgraded.renew()
+    await upgraded.release()
+    expect(new Set(told.map(([name]) => name))).toEqual(new Set(names))
+    expect(told.filter(([, time]) => !Number.isInteger(time))).toEqual([])
+  })
+
+  test('that the store no longer knows says so when it is released', async () => {
+    const bench = locksBench()
+    bench.wrap = (driver) =>
+      around(driver, {
+        send: async (requests) =>
+          requests[0]?.op === 'release' ? [{ state: 'absent', reason: 'unknown' }] : driver.send(requests),
+      })
+    const lease = await (await bench.client()).acquire('a')
+    expect(await lease.release()).toEqual({ released: false, reason: 'unknown' })
+  })
+
   test('with progress is renewed only while its holder gets on', async () => {
     const { client, advance } = locksBench()
     const locks = await client()

@@ -52,6 +52,28 @@ describe('once', () => {
     expect(await other.once('report', { atMost: '1m' }, () => {})).toMatchObject({ ran: true })
   })
 
+  test('a run that loses its lock near the end of atMost still keeps others off for atLeast', async () => {
+    const { client, advance, environment } = locksBench()
+    const [one, other] = [await client(), await client()]
+    const began = environment.now()
+    let finish = (): void => {}
+    const run = one.once(
+      'job',
+      { atMost: '60s', atLeast: '60s' },
+      () => new Promise<void>((resolve) => (finish = resolve)),
+    )
+    run.catch(() => {})
+    await advance(58_000)
+    finish()
+    await expect(run).rejects.toMatchObject({ code: 'LOST' })
+    for (const until of [58_500, 59_900]) {
+      await advance(began + until - environment.now())
+      expect(await other.once('job', { atMost: '60s' }, () => {})).toEqual({ ran: false })
+    }
+    await advance(began + 60_100 - environment.now())
+    expect(await other.once('job', { atMost: '60s' }, () => {})).toMatchObject({ ran: true })
+  })
+
   test('a failed run counts as a run, and its error is told', async () => {
     const { client } = locksBench()
     const locks = await client()

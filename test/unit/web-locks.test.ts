@@ -205,6 +205,31 @@ describe('a request', () => {
     expect(order[4]).toBe('c4')
   })
 
+  test.each([
+    ['a', 'b'],
+    ['b', 'a'],
+  ])(
+    'of %s that must wait does not hold up one of %s that is free, though it is let go in the same turn',
+    async (held, free) => {
+      const order: string[] = []
+      const lease = await locks.acquire(held)
+      const first = manager.request(held, () => void order.push(held))
+      const second = manager.request(free, () => void order.push(free))
+      const released = lease.release()
+      await Promise.all([first, second, released])
+      expect(order).toEqual([free, held])
+    },
+  )
+
+  test('of many locks is granted in the order asked, also where a turn is more than a batch', async () => {
+    const order: number[] = []
+    const numbers = Array.from({ length: 240 }, (_, index) => index)
+    await Promise.all(
+      numbers.map((number) => manager.request(`${(number * 7919) % 1000}`, () => void order.push(number))),
+    )
+    expect(order).toEqual(numbers)
+  })
+
   test('keeps the caller’s async context for its callback', async () => {
     const context = new AsyncLocalStorage<string>()
     const seen = await context.run('mine', () => manager.request('a', () => context.getStore()))

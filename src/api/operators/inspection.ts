@@ -177,7 +177,7 @@ function claimInfo(claim: ListedClaim, storeNow: number, wall: number): ClaimInf
     renewalCount: claim.renewalCount,
     expiresAt: date(claim.expiresAt),
     ttlMs: claim.ttlMs,
-    remainingMs: Math.max(0, claim.expiresAt - storeNow),
+    remainingMs: Math.max(0, Math.floor(claim.expiresAt - storeNow)),
     expired: storeNow >= claim.expiresAt,
     ...(claim.leaving !== undefined && { leaving: claim.leaving }),
   }

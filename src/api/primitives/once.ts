@@ -68,11 +68,9 @@ export async function runOnce<Result>(
 /** Gives the lock back, or leaves it to run out by itself if the run was short. */
 async function letGo({ client }: Taker, lease: Lease, atLeastMs: number): Promise<void> {
   const restMs = Math.ceil(atLeastMs - lease.heldMs)
-  if (restMs <= 0 || !lease.held || client.closed) {
-    // A client that is being closed has left it to run out already.
-    await lease.release()
-    return
-  }
+  if (restMs <= 0) return void (await lease.release())
+  // Lost, or left to itself by a client that is being closed: it runs out after `atMost`. To release it would be too early.
+  if (!lease.held || client.closed) return
   try {
     await handOff(client, lease, Math.max(restMs, client.driver.supports.ttlMinMs))
   } catch (error) {

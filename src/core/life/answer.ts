@@ -81,7 +81,7 @@ function granted(
   held.failures = 0
   held.leaving = leaving
   const effects: Effect[] = [{ type: 'granted', fence: standing.fence, after: standing.after, at }]
-  if (leaving !== undefined) effects.push({ type: 'leaving', reason: leaving, leftMs: held.deadline - at })
+  if (leaving !== undefined) effects.push({ type: 'leaving', reason: leaving, leftMs: Math.floor(held.deadline - at) })
   return [held, effects]
 }
 
@@ -113,7 +113,7 @@ function renewed(
   if (at >= next.deadline) return lose(next, whyOver(next), undefined)
   if (leaving === undefined) return [next, event.elsewhere === true ? renewalElsewhere : renewal]
   if (life.leaving !== undefined) return [next, nothing]
-  return [next, [{ type: 'leaving', reason: leaving, leftMs: next.deadline - at }]]
+  return [next, [{ type: 'leaving', reason: leaving, leftMs: Math.floor(next.deadline - at) }]]
 }
 
 function queued(
@@ -224,5 +224,5 @@ function heardLeaving(life: Life, news: Extract<Standing, { state: 'held' }>, at
   leaving.leaving = news.leaving
   leaving.nextAt = Infinity
   trustAtMost(leaving, news.ttlMs, at)
-  return [leaving, [{ type: 'leaving', reason: news.leaving, leftMs: Math.max(0, leaving.deadline - at) }]]
+  return [leaving, [{ type: 'leaving', reason: news.leaving, leftMs: Math.max(0, Math.floor(leaving.deadline - at)) }]]
 }

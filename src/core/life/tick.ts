@@ -45,7 +45,7 @@ function tickedWhileHeld(life: Life, at: number): Stepped {
   }
   if (at < life.dangerAt) return at < life.nextAt || life.inFlight ? [life, nothing] : renewNow(life, at)
   const reason = whyEnding(life)
-  const jeopardy: Effect = { type: 'jeopardy', reason, leftMs: life.deadline - at }
+  const jeopardy: Effect = { type: 'jeopardy', reason, leftMs: Math.floor(life.deadline - at) }
   const warned = copyOf(life)
   warned.dangerAt = Infinity
   if (at < life.nextAt || life.inFlight) return [warned, [jeopardy]]

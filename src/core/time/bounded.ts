@@ -1,6 +1,37 @@
 import { timerMaxMs } from './duration.ts'
 import type { Environment, Timer } from './environment.ts'
 
+/** A limit of time that has not been reached yet. */
+export interface TimeLimit {
+  cancel(): void
+}
+
+/**
+ * Runs `action` when `milliseconds` have passed and what arrived meanwhile has been read. After a long block of the event loop
+ * timers fire before sockets are read: an answer that lies there is not late for having waited for us.
+ */
+export function timeLimit(milliseconds: number, action: () => void): TimeLimit {
+  let immediate: NodeJS.Immediate | undefined
+  const timer = setTimeout(
+    () => {
+      immediate = setImmediate(action)
+    },
+    Math.min(milliseconds, timerMaxMs),
+  )
+  return {
+    cancel() {
+      clearTimeout(timer)
+      clearImmediate(immediate)
+    },
+  }
+}
+
+/** Runs `action` when what has arrived by now has been read. A simulator has nothing that is read later. */
+export function afterReading(environment: Environment, action: () => void): void {
+  if (environment.afterReading === undefined) action()
+  else environment.afterReading(action)
+}
+
 /** What `work` resolves with, or undefined if that takes longer than `milliseconds`. Rejects as `work` does. */
 export async function within<Result>(
   environment: Environment,
@@ -9,7 +40,7 @@ export async function within<Result>(
 ): Promise<Result | undefined> {
   let timer: Timer | undefined
   const late = new Promise<undefined>((resolve) => {
-    timer = environment.timer(milliseconds, () => resolve(undefined))
+    timer = environment.timer(milliseconds, () => afterReading(environment, () => resolve(undefined)))
     timer.keepAlive(true)
   })
   try {
@@ -26,9 +57,9 @@ export function inTime<Result>(
   late: (milliseconds: number) => unknown,
 ): Promise<Result> {
   return new Promise((resolve, reject) => {
-    const timer = setTimeout(() => reject(late(milliseconds)), Math.min(milliseconds, timerMaxMs))
+    const limit = timeLimit(milliseconds, () => reject(late(Math.round(milliseconds))))
     const settle = (): void => {
-      clearTimeout(timer)
+      limit.cancel()
       resolve(work)
     }
     work.then(settle, settle)

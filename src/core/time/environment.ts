@@ -24,6 +24,11 @@ export interface Environment {
   timer(delayMs: number, action: () => void): Timer
   /** Runs `action` when everything else of this turn of the event loop has run. */
   defer(action: () => void): void
+  /**
+   * Runs `action` when what has arrived by now, on sockets say, has been read and heard of. Absent: nothing arrives that is
+   * read later.
+   */
+  afterReading?(action: () => void): void
   /** From 0 up to, not including, 1. */
   random(): number
   /** An unguessable name: 128 random bits. */
@@ -141,6 +146,7 @@ export function systemEnvironment(start = clockStart()): Environment {
       }
     },
     defer: deferrer(),
+    afterReading: (action) => void setImmediate(action),
     random: Math.random,
     id: randomIds(),
   }

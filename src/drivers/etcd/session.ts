@@ -7,6 +7,7 @@ import {
   type IncomingHttpHeaders,
 } from 'node:http2'
 import type { ConnectionOptions } from 'node:tls'
+import { timeLimit } from '../../core/time/bounded.ts'
 import { describeEndpoint, type Endpoint } from './address.ts'
 import { answeredNo, CallFault, unanswered, unsent } from './faults.ts'
 import { frame, FrameReader } from './frames.ts'
@@ -53,9 +54,9 @@ export class Session {
     return new Promise((resolve, reject) => {
       const settings = { initialWindowSize: windowBytes, enablePush: false }
       const http = connect(`${tls === undefined ? 'http' : 'https'}://${where}`, { settings, ...tls })
-      const timer = setTimeout(() => fail(new Error(`it did not answer for ${Math.round(timeoutMs)} ms`)), timeoutMs)
+      const limit = timeLimit(timeoutMs, () => fail(new Error(`it did not answer for ${Math.round(timeoutMs)} ms`)))
       const fail = (error: Error): void => {
-        clearTimeout(timer)
+        limit.cancel()
         http.destroy()
         reject(unsent(where, error))
       }
@@ -64,7 +65,7 @@ export class Session {
       http.once('close', () => fail(new Error('it closed the connection')))
       // Whoever listens there may speak something else: its settings are the first that HTTP/2 says.
       http.once('remoteSettings', () => {
-        clearTimeout(timer)
+        limit.cancel()
         http.setLocalWindowSize(windowBytes)
         resolve(new Session(http, where))
       })
@@ -95,14 +96,13 @@ export class Session {
       this.#count(1)
       let reply: Buffer | undefined
       let settled = false
-      const timer = setTimeout(
-        () => settle(unanswered(this.where, `did not answer for ${Math.round(timeoutMs)} ms`)),
-        timeoutMs,
+      const limit = timeLimit(timeoutMs, () =>
+        settle(unanswered(this.where, `did not answer for ${Math.round(timeoutMs)} ms`)),
       )
       const settle = (fault?: Error): void => {
         if (settled) return
         settled = true
-        clearTimeout(timer)
+        limit.cancel()
         if (fault !== undefined) stream.close(constants.NGHTTP2_CANCEL)
         if (fault !== undefined) reject(fault)
         else if (reply === undefined) reject(unanswered(this.where, 'answered with nothing'))

@@ -1,3 +1,4 @@
+import { afterReading } from '../../core/time/bounded.ts'
 import type { Environment, Timer } from '../../core/time/environment.ts'
 import { LeaseholdError } from '../../core/errors.ts'
 
@@ -11,6 +12,7 @@ export class Deadline implements Disposable {
   readonly #timer: Timer
   readonly #controller = new AbortController()
   #fail: (error: unknown) => void = () => {}
+  #over = false
 
   constructor(environment: Environment, milliseconds: number) {
     this.#environment = environment
@@ -22,10 +24,12 @@ export class Deadline implements Disposable {
     // Most requests are in time, and nobody waits for this.
     this.late.catch(() => {})
     const message = `GitHub has not answered for ${Math.round(milliseconds)} ms.`
-    this.#timer = environment.timer(milliseconds, () => {
-      this.giveUp(new LeaseholdError('UNAVAILABLE', message, { reason: 'no-answer' }))
-    })
+    this.#timer = environment.timer(milliseconds, () => afterReading(environment, () => this.#timeIsUp(message)))
     this.#timer.keepAlive(true)
+  }
+
+  #timeIsUp(message: string): void {
+    if (!this.#over) this.giveUp(new LeaseholdError('UNAVAILABLE', message, { reason: 'no-answer' }))
   }
 
   /** Time is up now. */
@@ -59,6 +63,7 @@ export class Deadline implements Disposable {
   }
 
   [Symbol.dispose](): void {
+    this.#over = true
     this.#timer.cancel()
   }
 }

@@ -1,5 +1,6 @@
 import { Agent as HttpAgent, request as httpRequest, type ClientRequest, type IncomingMessage } from 'node:http'
 import { Agent as HttpsAgent, request as httpsRequest, type RequestOptions } from 'node:https'
+import { timeLimit } from '../../core/time/bounded.ts'
 import { LeaseholdError } from '../../core/errors.ts'
 import { storeHeader } from '../../core/wire/wire-protocol.ts'
 import { describeAddress, type Address } from './address.ts'
@@ -118,9 +119,9 @@ export class Line {
         }),
       })
       const leftMs = Math.max(0, deadline - performance.now())
-      const timer = setTimeout(() => request.destroy(overdue(this.where, withinMs)), leftMs)
+      const limit = timeLimit(leftMs, () => request.destroy(overdue(this.where, withinMs)))
       const fail = (error: unknown): void => {
-        clearTimeout(timer)
+        limit.cancel()
         // The server closed a connection that was kept. What changes nothing may be asked again, over another.
         if (method === 'GET' && request.reusedSocket && isReset(error))
           return resolve(this.#exchange(method, path, options, deadline))
@@ -134,7 +135,7 @@ export class Line {
       request.on('error', fail)
       request.on('response', (response) => {
         void readReply(response, this.where)
-          .finally(() => clearTimeout(timer))
+          .finally(() => limit.cancel())
           .then(resolve, fail)
       })
       request.end(body)

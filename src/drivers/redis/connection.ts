@@ -1,5 +1,6 @@
 import { connect as connectSocket, isIP, type Socket } from 'node:net'
 import { connect as connectTls } from 'node:tls'
+import { timeLimit, type TimeLimit } from '../../core/time/bounded.ts'
 import type { Address } from './address.ts'
 import { isAscii } from './ascii.ts'
 import { overdue, unsent } from './faults.ts'
@@ -35,7 +36,7 @@ export class Connection {
   #error: Error | undefined
   #ended = false
   /** Looks for overdue replies. One that comes in time does not stop it: it then finds nothing. */
-  #watch: NodeJS.Timeout | undefined
+  #watch: TimeLimit | undefined
   #watchAt = Infinity
 
   /** Begins to connect. {@link signIn} tells how that went. */
@@ -83,7 +84,7 @@ export class Connection {
   /** Hangs up. Whoever has no answer yet will not get one. */
   close(): void {
     // Now, not when the socket says that it has closed.
-    clearTimeout(this.#watch)
+    this.#watch?.cancel()
     this.#socket.destroy()
   }
 
@@ -100,9 +101,9 @@ export class Connection {
   }
 
   #watchUntil(until: number): void {
-    clearTimeout(this.#watch)
+    this.#watch?.cancel()
     this.#watchAt = until
-    this.#watch = setTimeout(() => this.#look(), until - performance.now())
+    this.#watch = timeLimit(until - performance.now(), () => this.#look())
   }
 
   #look(): void {
@@ -115,7 +116,7 @@ export class Connection {
 
   #end(error: Error): void {
     this.#ended = true
-    clearTimeout(this.#watch)
+    this.#watch?.cancel()
     for (const { reject } of this.#callers.splice(0)) reject(error)
     this.#events.closed()
   }
