@@ -178,16 +178,37 @@ test('a quorum of stores that come back empty grants nothing until what they for
   await expect(rival.tryAcquire('a', { ttl: votesAfterMs })).rejects.toMatchObject({ code: 'UNAVAILABLE' })
 })
 
-test('a user with no rights but those on the tables may ask for their age', async () => {
-  await opened(postgres(server.url, { schema: 'plain', listen: false }))
-  await server.sql(`
-    create role plain_user login;
-    grant usage on schema plain to plain_user;
-    grant select, insert, update, delete on all tables in schema plain to plain_user`)
-  onTestFinished(async () => void (await server.sql('drop owned by plain_user; drop role plain_user')))
+describe('a user with few rights', () => {
   const url = server.url.replace('postgres@', 'plain_user@')
-  const driver = await opened(postgres(url, { schema: 'plain', listen: false }))
-  expect(await driver.dataAgeMs?.()).toBeLessThan(60_000)
+
+  async function makeUser(schema: string): Promise<void> {
+    await server.sql(`
+      create role plain_user login;
+      grant usage on schema ${schema} to plain_user;
+      grant select, insert, update, delete on all tables in schema ${schema} to plain_user;
+      grant usage on all sequences in schema ${schema} to plain_user`)
+    onTestFinished(async () => void (await server.sql('drop owned by plain_user; drop role plain_user')))
+  }
+
+  test('who may use the tables may ask for their age', async () => {
+    await opened(postgres(server.url, { schema: 'plain', listen: false }))
+    await makeUser('plain')
+    const driver = await opened(postgres(url, { schema: 'plain', listen: false }))
+    expect(await driver.dataAgeMs?.()).toBeLessThan(60_000)
+  })
+
+  test('who may not see which copy of the data it is can use it all the same, and is told so when asking for its age', async () => {
+    await server.sql('revoke execute on function pg_control_system() from public')
+    onTestFinished(async () => void (await server.sql('grant execute on function pg_control_system() to public')))
+    await opened(postgres(server.url, { schema: 'blind', listen: false }))
+    await makeUser('blind')
+    await server.sql('grant create on database postgres to plain_user')
+    for (const schema of ['blind', 'own']) {
+      const driver = await opened(postgres(url, { schema, listen: false }))
+      expect(await claim(driver, wanted())).toMatchObject({ state: 'held' })
+      await expect(driver.dataAgeMs?.()).rejects.toMatchObject({ code: 'UNAVAILABLE', reason: 'auth' })
+    }
+  })
 })
 
 /** Makes a schema look an hour old, as far as the server itself is that old, and sees that the driver says so. */

@@ -62,9 +62,9 @@ test('a schema of an earlier revision is brought up to date when it is opened, a
 test('many who open a schema of an earlier revision at once, and one who is at work meanwhile, all get what they ask for', async () => {
   const schema = freshSchema()
   const worker = await opened(postgres(server.url, { schema, listen: false }))
-  let working = true
+  const ended = new AbortController()
   const work = (async () => {
-    while (working) {
+    while (!ended.signal.aborted) {
       const claims = ['a', 'b', 'c'].map((key) => claimOf(key, { mode: 'shared' }))
       const standings = await worker.send(claims.map((wanted) => ({ op: 'claim' as const, claim: wanted })))
       expect(standings.map(({ state }) => state)).toEqual(['held', 'held', 'held'])
@@ -81,7 +81,7 @@ test('many who open a schema of an earlier revision at once, and one who is at w
       await Promise.all(drivers.map((driver) => driver.close()))
     }
   } finally {
-    working = false
+    ended.abort()
     await work
   }
 })

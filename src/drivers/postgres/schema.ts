@@ -50,10 +50,17 @@ export function postgresSchema(options: SchemaOptions = {}): string {
   const { schema = 'leasehold', unlogged = false } = options
   const versions = `insert into leasehold.format (tables, functions) values (${tablesFormat}, ${functionsRevision})
   on conflict (one) do update set functions = greatest(format.functions, excluded.functions);
--- Young from its creation on.
-select leasehold.kept_for_ms();\n`
+${bornSql('leasehold.kept_for_ms()')}`
   const sql = `${tablesSql.replaceAll('@table@', unlogged ? 'unlogged table' : 'table')}\n${functionsSql}\n${versions}`
   return inSchema(sql, schema)
+}
+
+/**
+ * Notes when the data was created, with the data. Where a service lets nobody see which copy of the data it is, that is told to those who
+ * ask for its age, and costs others nothing.
+ */
+function bornSql(keptForMs: string): string {
+  return `do $$ begin perform ${keptForMs}; exception when others then null; end $$;\n`
 }
 
 /** SQL written for the schema `leasehold`, for another one. */
@@ -137,8 +144,7 @@ async function versionsOf(
 export function postgresAdvisorySchema(options: Pick<SchemaOptions, 'schema'> = {}): string {
   const revision = `create or replace function leasehold.advisory_revision() returns integer language sql immutable as
   'select ${advisoryRevision}';
--- Young from its creation on.
-select leasehold.advisory_kept_for_ms();\n`
+${bornSql('leasehold.advisory_kept_for_ms()')}`
   return inSchema(`${advisorySql}\n${copySql}\n${revision}`, options.schema ?? 'leasehold')
 }
 
