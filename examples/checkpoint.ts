@@ -12,12 +12,17 @@ interface Checkpoint {
   readonly offset: number
 }
 
-/** Where checkpoints are kept: it refuses one that was written under an older lock than the last. */
+/** Where checkpoints are kept: it refuses one that was written under an older lock than the last it has seen. */
 class CheckpointStore {
   #last: Checkpoint = { fence: 0, by: 'nobody', offset: 0 }
 
   get last(): Checkpoint {
     return this.#last
+  }
+
+  /** Before a new checkpoint is worked out from the last: from now on nobody can write who held the lock before. */
+  raise(fence: number): void {
+    this.write({ ...this.#last, fence })
   }
 
   write(checkpoint: Checkpoint): void {
@@ -33,12 +38,14 @@ let atWork = 0
 async function writeCheckpoint(name: string, lease: Lease): Promise<void> {
   atWork += 1
   if (atWork > 1) throw new Error('two instances write a checkpoint at once')
+  store.raise(lease.fence)
+  const { offset } = store.last
   // The work goes on only while the lock can be trusted.
   for (let part = 0; part < 3; part += 1) {
     lease.signal.throwIfAborted()
     await new Promise((resolve) => setTimeout(resolve, 5))
   }
-  store.write({ fence: lease.fence, by: name, offset: store.last.offset + 100 })
+  store.write({ fence: lease.fence, by: name, offset: offset + 100 })
   atWork -= 1
   console.log(`${name} wrote the checkpoint at offset ${store.last.offset}`)
 }

@@ -1,4 +1,4 @@
--- Runs one command unless a later holder has been here.
+-- Runs one command, or none, unless a later holder has been here.
 -- KEYS: where the fence is kept, then the keys that the command writes.
 -- ARGV: the fence, then the command and its arguments.
 -- Returns: { 1, the command's reply }, or { 0, the fence that was seen }.
@@ -10,4 +10,5 @@ end
 if seen ~= ARGV[1] then
   redis.call('SET', KEYS[1], ARGV[1])
 end
+if not ARGV[2] then return { 1 } end
 return { 1, redis.call(unpack(ARGV, 2)) }

@@ -31,6 +31,15 @@ export class FileGuard {
     this.#patienceMs = options.patience === undefined ? 5000 : durationMs(options.patience, 'patience')
   }
 
+  /**
+   * Raises the fence before a read whose result is to be written back, on disk when it resolves: no earlier holder can
+   * replace the file any more. Throws LOST (`superseded`) if a later holder has been here.
+   */
+  async raise(fence: number): Promise<void> {
+    checkFence(fence)
+    await this.#withFences((fences) => this.#persist(() => raise(fences, this.#file, fence)))
+  }
+
   /** Replaces the content, on disk when it resolves. Throws LOST (`superseded`) if a later holder has written. */
   async write(content: string | Uint8Array, fence: number): Promise<void> {
     checkFence(fence)
@@ -93,7 +102,8 @@ async function writeThrough(file: string, content: string | Uint8Array, mode: nu
 function openFences(file: string): Database {
   const fences = openDatabase(file)
   try {
-    fences.exec('pragma busy_timeout = 0; pragma synchronous = full')
+    // Extra: the end of the journal is on disk too. Else a power cut could bring it back, and with it the fence before.
+    fences.exec('pragma busy_timeout = 0; pragma synchronous = extra')
     fences.exec('create table if not exists fence (one integer primary key check (one = 1), seen integer not null)')
     return fences
   } catch (error) {
@@ -102,11 +112,16 @@ function openFences(file: string): Database {
   }
 }
 
-/** Raises the fence that is kept, or finds it higher already. Most writes are not their holder's first: they only read. */
+/**
+ * Raises the fence that is kept, on disk when it returns, or finds it higher already. Most writes are not their holder's
+ * first: they only read.
+ */
 function raise(fences: Database, file: string, fence: number): void {
   if (seenBy(fences, file, fence) === fence) return
   const upsert = 'insert into fence values (1, ?) on conflict (one) do update set seen = max(seen, excluded.seen)'
   fences.command(upsert).run(fence)
+  // Another may have raised it higher between the two.
+  seenBy(fences, file, fence)
 }
 
 /** While SQLite's lock is held nobody else can look at the fence, let alone raise it. */

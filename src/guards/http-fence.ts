@@ -14,7 +14,8 @@ export interface Fenced {
 }
 
 /**
- * `fetch` for the holder of a lease: adds its fence, and gives up when the lease is lost. Rejects with LOST (`superseded`)
+ * `fetch` for the holder of a lease: adds its fence, and gives up when the lease is lost. A GET raises the fence before it
+ * reads. Rejects with LOST (`superseded`)
  * if the server has seen a later holder; every other answer is the caller's to judge.
  */
 export async function fencedFetch(lease: Fenced, input: string | URL, init: RequestInit = {}): Promise<Response> {

@@ -23,12 +23,13 @@ export type Middleware<Request extends IncomingMessage = IncomingMessage> = (
   next: () => unknown,
 ) => void
 
-/** Requests with these methods write nothing and need no fence. */
+/** Requests with these methods write nothing and need no fence. One that has a fence raises it before it reads. */
 const safeMethods = new Set(['GET', 'HEAD', 'OPTIONS', 'TRACE'])
 
 /**
  * Refuses writes of stale holders. A request carries its fence as `If-Fence: 118`. Answers 412 (Precondition Failed) if a
- * higher fence has been seen, 428 (Precondition Required) if there is none, 400 if it is no number. Requests for one
+ * higher fence has been seen, 428 (Precondition Required) if there is none, 400 if it is no number. A read that carries one
+ * raises it: no earlier holder can write any more what has been read. Requests for one
  * resource run one after another, each until its response is closed and the promise of `next`, if it gives one, has
  * settled: none is overtaken on the way.
  */
@@ -39,7 +40,8 @@ export function httpGuard<Request extends IncomingMessage = IncomingMessage>(
   const { resource = pathOf, guard = memoryGuard(), optional = false } = options
   return (request, response, next) => {
     const given = request.headers[fenceHeader.toLowerCase()]
-    if (safeMethods.has(request.method ?? 'GET') || (given === undefined && optional)) return void next()
+    const needless = optional || safeMethods.has(request.method ?? 'GET')
+    if (given === undefined && needless) return void next()
     const fence = readFence(given)
     if (fence === undefined) {
       const status = given === undefined ? 428 : 400

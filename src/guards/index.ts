@@ -5,7 +5,7 @@
 export { memoryGuard, MemoryGuard } from './memory.ts'
 export { rangeGuard, RangeGuard } from './range.ts'
 export { sqlGuard, SqlGuard } from './sql.ts'
-export type { SqlDialect, SqlGuardOptions, SqlPiece, SqlUpdate } from './sql.ts'
+export type { SqlDialect, SqlGuardOptions, SqlPiece, SqlRow, SqlUpdate } from './sql.ts'
 export type { WriteResult } from './affected-rows.ts'
 export { redisGuard, RedisGuard } from './redis.ts'
 export type { IoredisClient, NodeRedisClient, RedisGuardOptions } from './redis.ts'

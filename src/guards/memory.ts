@@ -20,6 +20,14 @@ export class MemoryGuard {
   }
 
   /**
+   * Raises the fence before a read whose result is to be written back: once it resolves, no earlier holder can write any
+   * more, and none is writing. Rejects with LOST (`superseded`) if a higher fence has been seen.
+   */
+  async raise(resource: string, fence: number): Promise<void> {
+    await this.write(resource, fence, () => {})
+  }
+
+  /**
    * Runs a write that takes time. Writes of one resource run one after another, and each fence is checked when its turn
    * comes: a newer holder's write can so never be overtaken by one that had been let in before it.
    */

@@ -48,6 +48,14 @@ export class MongoGuard {
     return { ...update, $set: { ...update['$set'], [this.#field]: checkFence(fence) } }
   }
 
+  /**
+   * An update that raises the fence and writes nothing else. With `findOneAndUpdate` it reads in the same step: no earlier
+   * holder can write the document any more. Pass what that gives to {@link check}.
+   */
+  raise(fence: number): { $set: Record<string, unknown> } {
+    return this.update({}, fence)
+  }
+
   /** Throws LOST (`superseded`) if nothing was written: a later holder has, or the document is not there. */
   check(result: MongoResult, resource: string, fence: number): void {
     if (written(result) === 0) throw superseded(resource, fence)

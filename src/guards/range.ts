@@ -14,6 +14,14 @@ interface Stretch extends Range {
 export class RangeGuard {
   readonly #written = new Map<string, readonly Stretch[]>()
 
+  /**
+   * Raises the fence of a range before a read whose result is to be written back: no earlier holder can write any byte of it
+   * any more. Throws LOST (`superseded`) if a higher fence has been seen on one.
+   */
+  raise(resource: string, range: Range, fence: number): void {
+    this.check(resource, range, fence)
+  }
+
   /** Throws LOST (`superseded`) if a higher fence has been seen on any byte of the range. See `MemoryGuard.check`. */
   check(resource: string, range: Range, fence: number): void {
     const { start, end } = range

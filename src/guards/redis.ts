@@ -38,16 +38,28 @@ export class RedisGuard {
     this.#fenceKey = options.fenceKey ?? fenceKeyOf
   }
 
+  /**
+   * Raises the fence of a key before a read whose result is to be written back: no earlier holder can write it any more.
+   * Throws LOST (`superseded`) if a later holder has been here.
+   */
+  async raise(key: string, fence: number): Promise<void> {
+    await this.#run(key, [], fence)
+  }
+
   /** SET, unless a later holder has been here. Throws LOST (`superseded`). */
   async set(key: string, value: string, fence: number): Promise<void> {
     await this.command(key, ['SET', key, value], fence)
   }
 
   /**
-   * Any command that writes this one key: `['HSET', key, 'total', '5']`. Resolves to its reply as a script sees it.
-   * Throws LOST (`superseded`) if a later holder has been here.
+   * Any command on this one key: `['HSET', key, 'total', '5']`, or `['GET', key]` to raise the fence and read in one step.
+   * Resolves to its reply as a script sees it. Throws LOST (`superseded`) if a later holder has been here.
    */
   async command(key: string, command: readonly [string, ...string[]], fence: number): Promise<unknown> {
+    return this.#run(key, command, fence)
+  }
+
+  async #run(key: string, command: readonly string[], fence: number): Promise<unknown> {
     const keys = [this.#fenceKey(key), key]
     const answer = await this.#evaluate(keys, [String(checkFence(fence)), ...command])
     const [done, reply] = Array.isArray(answer) ? (answer as unknown[]) : []

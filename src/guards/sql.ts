@@ -16,16 +16,20 @@ const sqlNames: OptionNames<SqlGuardOptions> = { column: true }
 /** A piece of SQL, and the values of its placeholders in order. */
 export interface SqlPiece {
   readonly sql: string
-  readonly values: readonly unknown[]
+  readonly values: unknown[]
 }
 
-export interface SqlUpdate {
+/** One row, and the fence of whoever is about to read or write it. */
+export interface SqlRow {
   readonly table: string | readonly string[]
-  /** The new values, by column. */
-  readonly set: Readonly<Record<string, unknown>>
   /** The columns that name the row: all must be equal. */
   readonly where: Readonly<Record<string, unknown>>
   readonly fence: number
+}
+
+export interface SqlUpdate extends SqlRow {
+  /** The new values, by column. */
+  readonly set: Readonly<Record<string, unknown>>
 }
 
 /**
@@ -43,6 +47,14 @@ export class SqlGuard {
     }
     this.#dialect = dialect
     this.#column = this.quote(options.column ?? 'fence')
+  }
+
+  /**
+   * An UPDATE that raises the fence of one row and writes nothing else. Run it before a read whose result is to be written
+   * back, and pass what it gives to {@link check}: no earlier holder can write the row any more.
+   */
+  raise(row: SqlRow): SqlPiece {
+    return this.update({ ...row, set: {} })
   }
 
   /** A whole UPDATE of one row. Pass what running it gives to {@link check}. */

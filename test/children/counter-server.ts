@@ -12,10 +12,14 @@ const values: Record<string, string> = {}
 const middleware = httpGuard()
 const guard = memoryGuard()
 
-/** What is answered to a message with a value and a fence. */
+/** What is answered to a message with a value and a fence, or with a fence to raise. */
 async function receive(path: string, request: IncomingMessage): Promise<object> {
-  const { value, fence } = (await json(request)) as { value: number; fence: number }
+  const { value, fence } = (await json(request)) as { value?: number; fence: number }
   try {
+    if (value === undefined) {
+      await guard.raise('the counter', fence)
+      return {}
+    }
     if (path === '/message/guarded') guard.check('the counter', fence)
     values[path] = String(value)
     return {}

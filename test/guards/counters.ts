@@ -14,6 +14,8 @@ import { fencedFetch, fileGuard, mongoGuard, redisGuard, sqlGuard } from '../../
 
 /** A number that holders of a lock read, add to, and write back. */
 export interface Counter {
+  /** Raises the fence before a read. */
+  raise(fence: number): Promise<void>
   read(): Promise<number>
   write(value: number, fence: number): Promise<void>
   close(): Promise<void>
@@ -29,6 +31,7 @@ const row = { table: 'counter', where: { id: 1 } } as const
 const resource = 'the counter'
 
 const file: OpenCounter = async (place, guarded) => ({
+  raise: (fence) => fileGuard(place).raise(fence),
   read: async () => Number(await readFile(place, 'utf8').catch(() => '0')),
   async write(value, fence) {
     if (guarded) return fileGuard(place).write(String(value), fence)
@@ -46,6 +49,11 @@ const sqlite: OpenCounter = async (place, guarded) => {
   database.exec('insert into counter values (1, 0, null) on conflict do nothing')
   const guard = sqlGuard('sqlite')
   return {
+    async raise(fence) {
+      const { sql, values } = guard.raise({ ...row, fence })
+      database.command(sql).run(...(values as number[]))
+      guard.check(Number(database.query('select changes() as rows').get()?.['rows']), resource, fence)
+    },
     read: async () => Number(database.query('select value from counter').get()?.['value']),
     async write(value, fence) {
       if (!guarded) return database.command('update counter set value = ?').run(value)
@@ -66,11 +74,15 @@ const postgres: OpenCounter = async (place, guarded) => {
   await client.query('insert into counter values (1, 0, null) on conflict do nothing')
   const guard = sqlGuard('postgres')
   return {
+    async raise(fence) {
+      const { sql, values } = guard.raise({ ...row, fence })
+      guard.check(await client.query(sql, values), resource, fence)
+    },
     read: async () => (await client.query<Row>('select value from counter')).rows[0]?.value ?? 0,
     async write(value, fence) {
       if (!guarded) return void (await client.query('update counter set value = $1', [value]))
       const { sql, values } = guard.update({ ...row, set: { value }, fence })
-      guard.check(await client.query(sql, [...values]), resource, fence)
+      guard.check(await client.query(sql, values), resource, fence)
     },
     close: () => client.end(),
   }
@@ -84,6 +96,10 @@ const mysql: OpenCounter = async (place, guarded) => {
   await connection.query('insert ignore into counter values (1, 0, null)')
   const guard = sqlGuard('mysql')
   return {
+    async raise(fence) {
+      const { sql, values } = guard.raise({ ...row, fence })
+      guard.check(await connection.execute<ResultSetHeader>(sql, values as number[]), resource, fence)
+    },
     async read() {
       const [rows] = await connection.query<(Row & RowDataPacket)[]>('select value from counter')
       return rows[0]?.value ?? 0
@@ -101,6 +117,7 @@ const ioredis: OpenCounter = async (place, guarded) => {
   const client = new Redis(place)
   const guard = redisGuard(client)
   return {
+    raise: (fence) => guard.raise('counter', fence),
     read: async () => Number(await client.get('counter')),
     async write(value, fence) {
       if (guarded) await guard.set('counter', String(value), fence)
@@ -114,6 +131,7 @@ const nodeRedis: OpenCounter = async (place, guarded) => {
   const client = await createClient({ url: place }).connect()
   const guard = redisGuard(client)
   return {
+    raise: (fence) => guard.raise('counter', fence),
     read: async () => Number(await client.get('counter')),
     async write(value, fence) {
       if (guarded) await guard.set('counter', String(value), fence)
@@ -129,6 +147,10 @@ const mongodb: OpenCounter = async (place, guarded) => {
   await counters.updateOne({ _id: 1 }, { $setOnInsert: { value: 0 } }, { upsert: true })
   const guard = mongoGuard()
   return {
+    async raise(fence) {
+      const found = await counters.findOneAndUpdate(guard.filter({ _id: 1 }, fence), guard.raise(fence))
+      guard.check(found, resource, fence)
+    },
     read: async () => (await counters.findOne({ _id: 1 }))?.value ?? 0,
     async write(value, fence) {
       const update = { $set: { value } }
@@ -143,6 +165,7 @@ const mongodb: OpenCounter = async (place, guarded) => {
 const http: OpenCounter = async (place, guarded) => {
   const url = `${place}/${guarded ? 'guarded' : 'unguarded'}`
   return {
+    raise: async (fence) => void (await (await fencedFetch({ fence }, url)).text()),
     read: async () => Number(await (await fetch(url)).text()),
     async write(value, fence) {
       const response = await fencedFetch({ fence }, url, { method: 'PUT', body: String(value) })
@@ -155,13 +178,15 @@ const http: OpenCounter = async (place, guarded) => {
 /** In the memory of another process, which is told the fence in a message. */
 const memory: OpenCounter = async (place, guarded) => {
   const url = `${place}/message/${guarded ? 'guarded' : 'unguarded'}`
+  const send = async (message: { value?: number; fence: number }): Promise<void> => {
+    const response = await fetch(url, { method: 'POST', body: JSON.stringify(message) })
+    const { code, reason } = (await response.json()) as { code?: ErrorCode; reason?: string }
+    if (code !== undefined) throw new LeaseholdError(code, 'The process refused it.', reason ? { reason } : {})
+  }
   return {
+    raise: (fence) => send({ fence }),
     read: async () => Number(await (await fetch(url)).text()),
-    async write(value, fence) {
-      const response = await fetch(url, { method: 'POST', body: JSON.stringify({ value, fence }) })
-      const { code, reason } = (await response.json()) as { code?: ErrorCode; reason?: string }
-      if (code !== undefined) throw new LeaseholdError(code, 'The process refused it.', reason ? { reason } : {})
-    },
+    write: (value, fence) => send({ value, fence }),
     close: async () => {},
   }
 }

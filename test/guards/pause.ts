@@ -14,18 +14,39 @@ export interface PauseOutcome {
   readonly latecomer: string
 }
 
-/** Pauses a process that holds the lock, lets the next holder write, lets the process go on, and counts. */
-export async function pauseHolder(kind: string, place: string, guarded: boolean, url: string): Promise<PauseOutcome> {
-  const counter = await openCounter(kind, place, guarded)
+/** What holders do: write as they like, give the fence with each write, or also raise it before they read. */
+export type Care = 'unguarded' | 'guarded' | 'raised'
+
+/** When the paused process goes on: after the next holder has written, or between its read and its write. */
+export type Moment = 'after the write' | 'before the write'
+
+/** Pauses a process that holds the lock, lets the next holder in, lets the process go on, and counts. */
+export async function pauseHolder(
+  kind: string,
+  place: string,
+  care: Care,
+  moment: Moment,
+  url: string,
+): Promise<PauseOutcome> {
+  const counter = await openCounter(kind, place, care !== 'unguarded')
   const locks = await connect(url)
-  const child = new Child('paused-writer', [kind, place, guarded ? 'guarded' : 'unguarded', url])
+  const child = new Child('paused-writer', [kind, place, care, url])
+  const goOn = (): Promise<string> => {
+    child.process.kill('SIGCONT')
+    return child.line(/written|refused/)
+  }
   try {
     await child.line(/paused/)
     await stopped(child.process.pid as number)
     const before = await counter.read()
-    await locks.run('counter', async (lease) => counter.write((await counter.read()) + 1, lease.fence))
-    child.process.kill('SIGCONT')
-    const latecomer = await child.line(/written|refused/)
+    const overtaken = await locks.run('counter', async ({ fence }) => {
+      if (care === 'raised') await counter.raise(fence)
+      const value = await counter.read()
+      const said = moment === 'before the write' ? await goOn() : undefined
+      await counter.write(value + 1, fence)
+      return said
+    })
+    const latecomer = overtaken ?? (await goOn())
     const acknowledged = latecomer === 'written' ? 2 : 1
     return { lostUpdates: before + acknowledged - (await counter.read()), latecomer }
   } finally {

@@ -1,11 +1,14 @@
-import { mkdtempSync, rmSync } from 'node:fs'
+import { execFile } from 'node:child_process'
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { promisify } from 'node:util'
 import { Cluster } from 'ioredis'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { redisGuard } from '../../src/guards/index.ts'
 import { pauseHolder } from '../guards/pause.ts'
 import { Child } from '../support/child.ts'
+import { needProgram } from '../support/debian.ts'
 import { MariadbServer } from '../support/mariadb-server.ts'
 import { againIfItFell, countFalls } from '../support/mongo-falls.ts'
 import { MongoServer } from '../support/mongo-server.ts'
@@ -75,15 +78,57 @@ describe.each(Object.entries(places))('%s: a holder paused past its lease', { re
   }, 600_000)
 
   test('does no harm through a guard: its write is refused', async () => {
-    expect(await pauseHolder(kind, place('guarded'), true, url)).toEqual({
+    expect(await pauseHolder(kind, place('guarded'), 'guarded', 'after the write', url)).toEqual({
+      lostUpdates: 0,
+      latecomer: 'refused: LOST superseded',
+    })
+  })
+
+  test('does no harm between a read and a write where the fence is raised before the read', async () => {
+    expect(await pauseHolder(kind, place('guarded'), 'raised', 'before the write', url)).toEqual({
       lostUpdates: 0,
       latecomer: 'refused: LOST superseded',
     })
   })
 
   test('loses an update without one', async () => {
-    expect(await pauseHolder(kind, place('unguarded'), false, url)).toEqual({ lostUpdates: 1, latecomer: 'written' })
+    const outcome = await pauseHolder(kind, place('unguarded'), 'unguarded', 'after the write', url)
+    expect(outcome).toEqual({ lostUpdates: 1, latecomer: 'written' })
   })
+})
+
+test('a holder paused between read and write loses an update where the fence comes with the write alone', async () => {
+  const place = join(folder, 'late.txt')
+  expect(await pauseHolder('file', place, 'guarded', 'before the write', url)).toEqual({
+    lostUpdates: 1,
+    latecomer: 'written',
+  })
+})
+
+test('a file guard has the fence on disk before it replaces the file', async () => {
+  const place = join(folder, 'traced.txt')
+  const trace = join(folder, 'trace')
+  const strace = needProgram('strace', ['strace'])
+  const calls = 'fsync,fdatasync,unlink,unlinkat,rename,renameat,renameat2'
+  const child = [process.execPath, '.build/test/children/file-writer.js', place]
+  await promisify(execFile)(strace, ['-f', '-y', '-e', `trace=${calls}`, '-o', trace, ...child])
+  const steps = readFileSync(trace, 'utf8')
+    .split('\n')
+    .flatMap((line) => /(fsync|fdatasync|unlink|rename)\w*\((.*)/.exec(line)?.slice(1, 3).join(' ') ?? [])
+    .map((step) => step.replaceAll(folder, '').replace(/\.[\w-]{36}\.draft/, '.draft'))
+  const at = (pattern: RegExp): number => steps.findIndex((step) => pattern.test(step))
+  const lastBefore = (end: number, pattern: RegExp): number =>
+    steps.slice(0, end).findLastIndex((step) => pattern.test(step))
+  const replaced = at(/^rename .*draft.*traced/)
+  expect(replaced).toBeGreaterThan(0)
+  expect(lastBefore(replaced, /^fd?a?t?a?sync .*traced\.txt\.draft/)).toBeGreaterThanOrEqual(0)
+  const stored = lastBefore(replaced, /^fd?a?t?a?sync .*traced\.txt\.fence>/)
+  const committed = lastBefore(replaced, /^unlink .*traced\.txt\.fence-journal/)
+  expect(committed).toBeGreaterThan(stored)
+  expect(stored).toBeGreaterThanOrEqual(0)
+  // The folder: else the journal may be back after a power cut, and with it the fence before.
+  expect(steps.slice(committed, replaced).some((step) => /^fd?a?t?a?sync \d+<>/.test(step))).toBe(true)
+  expect(steps.slice(replaced).some((step) => /^fd?a?t?a?sync \d+<>/.test(step))).toBe(true)
 })
 
 test('a Redis guard runs any command of one key, on a cluster too', async () => {

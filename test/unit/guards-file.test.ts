@@ -25,6 +25,24 @@ test('a file guard lets the same holder write many times and refuses the one it 
   expect(readFileSync(file, 'utf8')).toBe('three')
 })
 
+test('a fence that was raised before a read keeps earlier holders out, and is refused to them', async () => {
+  const guard = fileGuard(file)
+  await guard.write('one', 5)
+  await guard.raise(7)
+  await guard.raise(7)
+  await expect(guard.write('two', 5)).rejects.toThrow(superseded)
+  await expect(guard.raise(6)).rejects.toThrow(superseded)
+  expect(readFileSync(file, 'utf8')).toBe('one')
+  await guard.write('three', 7)
+})
+
+test('of many holders that raise the fence at once, none that was overtaken is told that it succeeded last', async () => {
+  const fences = [3, 9, 1, 7, 5, 8, 2]
+  const raised = await Promise.allSettled(fences.map((fence) => fileGuard(file).raise(fence)))
+  expect(raised[1]).toMatchObject({ status: 'fulfilled' })
+  for (const fence of fences.filter((each) => each < 9)) await expect(fileGuard(file).raise(fence)).rejects.toThrow()
+})
+
 test('a file guard leaves nothing beside the file but its fence', async () => {
   const guard = fileGuard(file)
   await guard.write('one', 5)

@@ -65,6 +65,15 @@ describe('an HTTP guard', () => {
     expect(written).toEqual(['GET /a', 'DELETE /a'])
   })
 
+  test('lets a read with a fence raise it, and refuses one that was replaced', async () => {
+    const { url } = await guarded()
+    await fencedFetch({ fence: 7 }, `${url}/a`)
+    await expect(fencedFetch({ fence: 6 }, `${url}/a`, { method: 'PUT' })).rejects.toThrow(superseded)
+    await expect(fencedFetch({ fence: 6 }, `${url}/a`)).rejects.toThrow(superseded)
+    expect((await fetch(`${url}/a`, { headers: { 'If-Fence': 'seven' } })).status).toBe(400)
+    expect((await fetch(`${url}/a`)).status).toBe(200)
+  })
+
   test('keeps one fence for what the server says is one thing', async () => {
     const { url } = await guarded()
     await fencedFetch({ fence: 9 }, `${url}/a?draft=1`, { method: 'PUT' })

@@ -1,3 +1,4 @@
+import { setImmediate as turnOfTheLoop } from 'node:timers/promises'
 import { describe, expect, test } from 'vitest'
 import { isSuperseded, memoryGuard, rangeGuard } from '../../src/guards/index.ts'
 import { isSettled } from './support/bench-of-locks.ts'
@@ -11,6 +12,24 @@ describe('a memory guard', () => {
     guard.check('a', 5)
     guard.check('a', 7)
     expect(() => guard.check('a', 6)).toThrow(superseded)
+    guard.check('a', 7)
+  })
+
+  test('a fence that was raised before a read keeps earlier holders out, once none of them is writing', async () => {
+    const guard = memoryGuard()
+    let finish = (): void => {}
+    const steps: string[] = []
+    const writing = guard.write('a', 5, async () => {
+      await new Promise<void>((resolve) => (finish = resolve))
+      steps.push('written')
+    })
+    const raising = guard.raise('a', 7).then(() => steps.push('raised'))
+    await turnOfTheLoop()
+    finish()
+    await Promise.all([writing, raising])
+    expect(steps).toEqual(['written', 'raised'])
+    await expect(guard.raise('a', 6)).rejects.toThrow(superseded)
+    expect(() => guard.check('a', 5)).toThrow(superseded)
     guard.check('a', 7)
   })
 
@@ -79,6 +98,13 @@ describe('a range guard', () => {
     guard.check('inode 7', { start: 10, end: 20 }, 6)
     guard.check('inode 7', { start: 0, end: 10 }, 5)
     guard.check('inode 7', { start: 20, end: 30 }, 4)
+  })
+
+  test('a fence that was raised on a range keeps earlier holders out of it alone', () => {
+    const guard = rangeGuard()
+    guard.raise('a', { start: 0, end: 10 }, 7)
+    expect(() => guard.check('a', { start: 9, end: 12 }, 5)).toThrow(superseded)
+    guard.check('a', { start: 10, end: 12 }, 5)
   })
 
   test('refuses a lower fence on any byte that a higher one has written', () => {

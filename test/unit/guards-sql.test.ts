@@ -22,6 +22,14 @@ describe('an SQL guard', () => {
     })
   })
 
+  test('raises the fence of a row and writes nothing else', () => {
+    const { table, where, fence } = invoice
+    expect(sqlGuard('postgres').raise({ table, where, fence })).toEqual({
+      sql: 'update "invoice" set "fence" = $1 where "id" = $2 and ("fence" is null or "fence" <= $3)',
+      values: [118, 42, 118],
+    })
+  })
+
   test('gives the pieces for a statement of your own', () => {
     const guard = sqlGuard('postgres')
     expect(guard.set(7, 2)).toEqual({ sql: '"fence" = $2', values: [7] })

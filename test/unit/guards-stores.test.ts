@@ -25,6 +25,13 @@ describe('a Redis guard', () => {
     ])
   })
 
+  test('raises the fence without a command', async () => {
+    const { calls, ioredis } = clients([1])
+    await redisGuard(ioredis).raise('total', 118)
+    expect(calls).toEqual([[2, '{total}:fence', 'total', '118']])
+    await expect(redisGuard(clients([0, '119']).ioredis).raise('total', 118)).rejects.toThrow('LOST')
+  })
+
   test('keeps the fence in the slot of its key', async () => {
     const { calls, nodeRedis } = clients([1, 'OK'])
     const guard = redisGuard(nodeRedis)
@@ -51,6 +58,10 @@ describe('a MongoDB guard', () => {
     expect(guard.filter({ _id: 42, $or: [{ open: true }] }, 118)).toEqual({
       $and: [{ _id: 42, $or: [{ open: true }] }, { fence: { $not: { $gt: 118 } } }],
     })
+  })
+
+  test('raises the fence without an update', () => {
+    expect(mongoGuard({ field: 'lock.fence' }).raise(118)).toEqual({ $set: { 'lock.fence': 118 } })
   })
 
   test('adds the fence to an update, beside what it sets', () => {
