@@ -1,5 +1,5 @@
 import { parseArgs } from 'node:util'
-import { isDuration, type Duration } from '../core/time/duration.ts'
+import { isDuration, parseDuration } from '../core/time/duration.ts'
 import { nearest } from '../core/suggestion.ts'
 import { quoted } from './speaking/terminal-text.ts'
 import { UsageError } from './usage-error.ts'
@@ -72,22 +72,42 @@ export function onlyName(given: Given, command: string): string {
   return name
 }
 
-/** A duration such as `30s`. A bare number is refused: seconds or milliseconds, nobody could tell. */
-export function durationOption(given: Given, name: string): Duration | undefined {
+/** From where to where a value goes, both included. */
+interface Bounds {
+  readonly from: number
+  readonly to: number
+}
+
+const dayMs = 86_400_000
+/** A hundred years. Whoever names a longer time has mistyped it. */
+const longestMs = 36_500 * dayMs
+
+/** The bounds of options in milliseconds: from nothing, or from something, up to the longest time there is. */
+export const anyTime: Bounds = { from: 0, to: longestMs }
+export const someTime: Bounds = { from: 1, to: longestMs }
+
+/** A duration such as `30s`, in milliseconds. A bare number is refused: seconds or milliseconds, nobody could tell. */
+export function durationOption(given: Given, name: string, { from, to }: Bounds): number | undefined {
   const text = given.texts.get(name)
   if (text === undefined) return undefined
-  if (/^0+$/.test(text)) return 0
-  if (/^\d+(\.\d+)?$/.test(text))
+  const duration = /^0+$/.test(text) ? 0 : text
+  if (/^\d+(\.\d+)?$/.test(text) && duration !== 0)
     throw new UsageError(`--${name} ${text} needs a unit: ${text}s, ${text}ms, ${text}m …`)
-  if (!isDuration(text))
+  if (duration !== 0 && !isDuration(duration))
     throw new UsageError(`--${name} is ${quoted(text)}, not a duration such as 500ms, 30s, 5m, 1h or 1m30s.`)
-  return text
+  // A number too large to count in is longer than the longest time, too.
+  const milliseconds = duration === 0 ? 0 : Math.round(parseDuration(duration))
+  if (milliseconds >= from && milliseconds <= to) return milliseconds
+  const shortest = from === 0 ? '0' : `${from}ms`
+  throw new UsageError(`--${name} is ${quoted(text)}. It goes from ${shortest} to ${to / dayMs}d.`)
 }
 
 /** A whole number. */
-export function numberOption(given: Given, name: string): number | undefined {
+export function numberOption(given: Given, name: string, { from, to }: Bounds): number | undefined {
   const text = given.texts.get(name)
   if (text === undefined) return undefined
-  if (!/^-?\d{1,16}$/.test(text)) throw new UsageError(`--${name} is ${quoted(text)}, not a whole number.`)
-  return Number(text)
+  if (!/^-?\d+$/.test(text)) throw new UsageError(`--${name} is ${quoted(text)}, not a whole number.`)
+  const number = Number(text)
+  if (number >= from && number <= to) return number
+  throw new UsageError(`--${name} is ${quoted(text)}. It goes from ${from} to ${to}.`)
 }

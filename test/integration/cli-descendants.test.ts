@@ -129,3 +129,24 @@ test.skipIf(!hasTerminals)('a daemon that was started at a terminal ends with th
   expect((await run.ended()).code).toBe(76)
   await gone(pid)
 })
+
+test.concurrent('a daemon of a leader has ended before the next one leads when leasehold is killed', async ({
+  workshop,
+}) => {
+  workshop.write('work', `${writer}\n`)
+  const leader = workshop.leasehold(
+    'elect',
+    'demo',
+    '--ttl',
+    '10m',
+    '--',
+    'sh',
+    '-c',
+    '(setsid sh ./work &); sleep 600',
+  )
+  await workshop.written('log')
+  const next = workshop.leasehold('elect', 'demo', ...takeOver)
+  await next.says(/waiting for/)
+  leader.kill('SIGKILL')
+  expect(await writtenAfterNext(workshop, next)).toBe(0)
+})

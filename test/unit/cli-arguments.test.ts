@@ -1,5 +1,12 @@
 import { describe, expect, test } from 'vitest'
-import { commonOptions, durationOption, numberOption, onlyName, parseArguments } from '../../src/cli/arguments.ts'
+import {
+  anyTime,
+  commonOptions,
+  durationOption,
+  numberOption,
+  onlyName,
+  parseArguments,
+} from '../../src/cli/arguments.ts'
 import { readRunRequest, runOptions } from '../../src/cli/holding/run-request.ts'
 import { nearest } from '../../src/core/suggestion.ts'
 import { desk } from './support/desk.ts'
@@ -19,7 +26,7 @@ describe('options', () => {
 
   test('a value may follow an equals sign and may begin with a dash', () => {
     expect(parse('--store=memory:x').texts.get('store')).toBe('memory:x')
-    expect(numberOption(parse('--fence', '-5'), 'fence')).toBe(-5)
+    expect(numberOption(parse('--fence', '-5'), 'fence', { from: -9, to: 9 })).toBe(-5)
   })
 
   test('what follows two dashes is no option', () => {
@@ -45,9 +52,10 @@ describe('options', () => {
   })
 
   test('a duration has a unit unless it is zero', () => {
-    const wait = (text: string) => durationOption(parseArguments(['--wait', text], runOptions), 'wait')
+    const wait = (text: string) => durationOption(parseArguments(['--wait', text], runOptions), 'wait', anyTime)
     expect(wait('0')).toBe(0)
-    expect(wait('1m30s')).toBe('1m30s')
+    expect(wait('1m30s')).toBe(90_000)
+    expect(wait('36500d')).toBe(3_153_600_000_000)
     expect(() => wait('5')).toThrow('needs a unit: 5s')
     for (const text of ['5x', '-5s', '', '5 s']) {
       expect(() => wait(text)).toThrow(`--wait is "${text}", not a duration such as 500ms`)
@@ -55,8 +63,11 @@ describe('options', () => {
   })
 
   test('a number is a whole number', () => {
-    expect(() => numberOption(parse('--fence', '1.5'), 'fence')).toThrow('not a whole number')
-    expect(() => numberOption(parse('--fence', 'x\u001b[31m'), 'fence')).toThrow('"x\\u001b[31m"')
+    const bounds = { from: 0, to: 9 }
+    expect(numberOption(parse('--fence', '9'), 'fence', bounds)).toBe(9)
+    expect(() => numberOption(parse('--fence', '10'), 'fence', bounds)).toThrow('It goes from 0 to 9')
+    expect(() => numberOption(parse('--fence', '1.5'), 'fence', bounds)).toThrow('not a whole number')
+    expect(() => numberOption(parse('--fence', 'x\u001b[31m'), 'fence', bounds)).toThrow('"x\\u001b[31m"')
   })
 })
 
@@ -72,7 +83,7 @@ describe('run', () => {
   test('takes a name, options, and a command with its own options', () => {
     const request = readRun(['demo', '--wait', '5s', '--priority', '-3', '--kill-after', '2s'], ['sh', '-c', 'true'])
     expect(request).toMatchObject({ name: 'demo', command: 'sh', commandArguments: ['-c', 'true'], killAfterMs: 2000 })
-    expect(request.acquire).toEqual({ wait: '5s', priority: -3 })
+    expect(request.acquire).toEqual({ wait: 5000, priority: -3 })
   })
 
   test('waits as long as it takes unless told otherwise', () => {

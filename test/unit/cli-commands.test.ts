@@ -273,8 +273,8 @@ describe('bench', () => {
   test.each([
     [['--for', '0'], /--for/],
     [['--for', '5'], /needs a unit/],
-    [['--locks', '0'], /--locks is 0; it goes from 1 to 10000/],
-    [['--clients', '1'], /--clients is 1; it goes from 2 to 100/],
+    [['--locks', '0'], /--locks is "0". It goes from 1 to 10000/],
+    [['--clients', '1'], /--clients is "1". It goes from 2 to 100/],
     [['--store', 'github:a/b'], /hundreds of comments/],
     [['name'], /takes no NAME/],
   ])('%j is refused', async (args, message) => {

@@ -1,4 +1,4 @@
-import { positiveMs } from '../../core/time/duration.ts'
+import { formatDuration } from '../../core/time/duration.ts'
 import { commonOptions, durationOption, numberOption, type Given } from '../arguments.ts'
 import type { Command } from '../command.ts'
 import { interruptibly } from '../interruption.ts'
@@ -9,7 +9,7 @@ import { formatTable } from '../speaking/table.ts'
 import { printableJson } from '../speaking/terminal-text.ts'
 import { UsageError } from '../usage-error.ts'
 
-const defaults = { for: '2s', locks: 100, clients: 4 } as const
+const defaults = { forMs: 2000, locks: 100, clients: 4 } as const
 const most = { locks: 10_000, clients: 100 } as const
 
 const help = `Usage: leasehold bench [options]
@@ -19,7 +19,7 @@ renewals, and clients that take turns, each over a connection of its own. Leaves
 store meanwhile share it with you.
 
 Options:
-  --for DURATION      how long each of the four measurements takes, ${defaults.for}
+  --for DURATION      how long each of the four measurements takes, ${formatDuration(defaults.forMs)}
   --locks N           how many locks at once, ${defaults.locks}
   --clients N         how many clients take turns at one lock, ${defaults.clients}
   --json              one JSON document a measurement: measure, text, perSecond, medianMs, p99Ms
@@ -67,16 +67,14 @@ export const bench: Command = {
 
 function readLoad(given: Given): Load {
   return {
-    forMs: positiveMs(durationOption(given, 'for') ?? defaults.for, '--for'),
+    forMs: durationOption(given, 'for', { from: 1, to: 86_400_000 }) ?? defaults.forMs,
     locksAtOnce: countOption(given, 'locks', 1),
     clients: countOption(given, 'clients', 2),
   }
 }
 
 function countOption(given: Given, name: keyof typeof most, least: number): number {
-  const count = numberOption(given, name) ?? defaults[name]
-  if (count >= least && count <= most[name]) return count
-  throw new UsageError(`--${name} is ${count}; it goes from ${least} to ${most[name]}.`)
+  return numberOption(given, name, { from: least, to: most[name] }) ?? defaults[name]
 }
 
 function rowOf({ text, perSecond, medianMs, p99Ms }: Measurement): string[] {

@@ -43,7 +43,7 @@ export const evict: Command = {
     const target = readTarget(given, onlyName(given, 'evict'))
     const reason = given.texts.get('reason') ?? ''
     if (reason === '') throw new UsageError('evict needs --reason TEXT: it is told to the holder.')
-    const fence = numberOption(given, 'fence')
+    const fence = numberOption(given, 'fence', { from: 1, to: Number.MAX_SAFE_INTEGER })
     const isAgreed = given.flags.has('yes')
     if (!isAgreed && surroundings.ask === undefined) {
       throw new UsageError('evict takes a lock from a live holder. There is no terminal to ask at: say --yes.')

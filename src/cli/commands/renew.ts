@@ -1,5 +1,5 @@
 import { untilWhen } from './acquire.ts'
-import { commonOptions, durationOption } from '../arguments.ts'
+import { commonOptions, durationOption, someTime } from '../arguments.ts'
 import type { Command } from '../command.ts'
 import { proofFile, readProof } from '../stores/proof-file.ts'
 import { isOver, notKnownHere, proofStoreHelp, withLocksOf } from '../stores/proof-store.ts'
@@ -31,7 +31,7 @@ export const renew: Command = {
     const file = proofFile(given, 'renew')
     const read = readProof(file)
     const { proof, store } = read
-    const ttl = durationOption(given, 'ttl') ?? proof.ttlMs
+    const ttl = durationOption(given, 'ttl', someTime) ?? proof.ttlMs
     return withLocksOf(read, given, surroundings, async (locks) => {
       try {
         const lease = await locks.resume(proof, { ttl, heartbeat: 'manual' })

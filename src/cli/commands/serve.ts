@@ -83,7 +83,7 @@ async function start(
   logger: Logger,
 ): Promise<LeaseholdServer> {
   const host = given.texts.get('host')
-  const port = numberOption(given, 'port')
+  const port = numberOption(given, 'port', { from: 0, to: 65_535 })
   const tls = tlsOf(given)
   const tokens = tokensFile === undefined ? undefined : readTokensFile(tokensFile)
   // Loaded when it is asked for: other commands start quicker without it.

@@ -1,6 +1,6 @@
-import { durationMs } from '../../core/time/duration.ts'
 import type { AcquireOptions, ConflictStrategy } from '../../index.ts'
-import { commonOptions, durationOption, numberOption, onlyName, type Given, type OptionTable } from '../arguments.ts'
+import { anyTime, commonOptions, durationOption, numberOption, onlyName, someTime } from '../arguments.ts'
+import type { Given, OptionTable } from '../arguments.ts'
 import { kindOption, readTarget, type Target } from '../speaking/lock-name.ts'
 import { quoted } from '../speaking/terminal-text.ts'
 import { UsageError } from '../usage-error.ts'
@@ -42,6 +42,7 @@ export const runOptions = {
   quiet: { type: 'boolean', short: 'q' },
 } satisfies OptionTable
 
+const priorityWords = ['low', 'normal', 'high'] as const
 const strategies: readonly ConflictStrategy[] = ['wait', 'fail', 'steal-stale', 'preempt', 'reclaim', 'force']
 
 export const conflictHelp = `  --on-conflict WHAT  wait, fail, steal-stale, preempt, reclaim or force
@@ -54,28 +55,27 @@ const killAfterDefaultMs = 5000
 /** Reads the arguments of `word`, `run` for one. */
 export function readRunRequest(word: string, given: Given & { readonly command: readonly string[] }): RunRequest {
   const { name, command } = nameAndCommand(word, given)
-  const killAfter = durationOption(given, 'kill-after')
   return {
     ...readWanted(word, name, given),
     command: command[0] as string,
     commandArguments: command.slice(1),
-    killAfterMs: killAfter === undefined ? killAfterDefaultMs : durationMs(killAfter, '--kill-after'),
+    killAfterMs: durationOption(given, 'kill-after', anyTime) ?? killAfterDefaultMs,
   }
 }
 
-/** Reads how a lock is wanted. What the options may be is for the API to say. */
+/** Reads how a lock is wanted. What is senseless in every store is refused here, before one is opened. */
 export function readWanted(word: string, name: string, given: Given): Wanted {
-  const ttl = durationOption(given, 'ttl')
+  const ttl = durationOption(given, 'ttl', someTime)
   const isPatient = !given.flags.has('no-wait')
   if (!isPatient && given.texts.has('wait'))
     throw new UsageError(`${word} takes --wait DURATION or --no-wait, not both.`)
-  const wait = isPatient ? durationOption(given, 'wait') : 0
-  const maxHold = durationOption(given, 'max-hold')
-  const priority = given.texts.get('priority')
+  const wait = isPatient ? durationOption(given, 'wait', anyTime) : 0
+  const maxHold = durationOption(given, 'max-hold', someTime)
+  const priority = readPriority(given)
   const onConflict = readStrategy(given)
-  const staleAfter = durationOption(given, 'stale-after')
+  const staleAfter = durationOption(given, 'stale-after', someTime)
   const runner = given.texts.get('runner')
-  const permits = numberOption(given, 'permits')
+  const permits = numberOption(given, 'permits', { from: 1, to: Number.MAX_SAFE_INTEGER })
   const shared = given.flags.has('shared')
   if (shared && permits !== undefined) {
     throw new UsageError(`${word} takes --shared, for as many as want it, or --permits N, not both.`)
@@ -92,7 +92,7 @@ export function readWanted(word: string, name: string, given: Given): Wanted {
       ...(ttl !== undefined && { ttl }),
       ...(wait !== undefined && { wait }),
       ...(maxHold !== undefined && { maxHold }),
-      ...(priority !== undefined && { priority: readPriority(priority) }),
+      ...(priority !== undefined && { priority }),
       ...(onConflict !== undefined && { onConflict }),
       ...(staleAfter !== undefined && { staleAfter }),
     },
@@ -110,8 +110,10 @@ function readStrategy(given: Given): ConflictStrategy | undefined {
   throw new UsageError(`--on-conflict is ${quoted(text)}. Use one of ${strategies.join(', ')}.`)
 }
 
-function readPriority(text: string): NonNullable<AcquireOptions['priority']> {
-  return /^-?\d+$/.test(text) ? Number(text) : (text as 'normal')
+function readPriority(given: Given): AcquireOptions['priority'] {
+  const text = given.texts.get('priority')
+  const word = priorityWords.find((each) => each === text)
+  return word ?? numberOption(given, 'priority', { from: -1000, to: 1000 })
 }
 
 /** `NAME -- COMMAND`, or `-- NAME -- COMMAND` for a name that begins with a dash. */

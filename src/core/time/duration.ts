@@ -26,6 +26,11 @@ export function isDuration(text: string): text is Extract<Duration, string> {
   return parse(text) !== undefined
 }
 
+/** How many milliseconds a duration with its unit is: not rounded, and perhaps more than can be counted. */
+export function parseDuration(text: Extract<Duration, string>): number {
+  return parse(text) ?? Number.NaN
+}
+
 /** JSON has no Infinity and no NaN. */
 function shown(duration: unknown): string {
   return typeof duration === 'string' ? JSON.stringify(duration) : String(duration)
