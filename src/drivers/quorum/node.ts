@@ -4,7 +4,6 @@ import type { KeyPage, ListedKey, ListQuery, LockDriver, Request, Standing } fro
 import type { Environment, Timer } from '../../core/time/environment.ts'
 import { LeaseholdError, plainMessageOf } from '../../core/errors.ts'
 import { endsWithConnection, requireLeaseLifetime } from '../../core/lifetime.ts'
-import { misfitOf } from './supports.ts'
 import { Voting } from './voting.ts'
 
 export type Answered = (standing: Standing) => void
@@ -141,12 +140,12 @@ export class Node {
       const why = this.#trouble === undefined ? '' : ` ${plainMessageOf(this.#trouble)}`
       return new LeaseholdError('UNAVAILABLE', `${this.name} is not connected.${why}`, { reason: 'network' })
     }
-    const { supports } = this.driver
     // Another server may have taken the place of the one that was opened.
-    const misfit = endsWithConnection(supports)
-      ? 'has locks that end with a connection'
-      : request && misfitOf(request, supports)
-    if (misfit !== undefined) return new LeaseholdError('UNAVAILABLE', `${this.name} ${misfit}.`, { reason: 'store' })
+    if (endsWithConnection(this.driver.supports)) {
+      return new LeaseholdError('UNAVAILABLE', `${this.name} has locks that end with a connection.`, {
+        reason: 'store',
+      })
+    }
     if (!this.#silent || request?.op === 'release') return undefined
     return new LeaseholdError('UNAVAILABLE', `${this.name} does not answer.`, { reason: 'no-answer' })
   }

@@ -1,4 +1,4 @@
-import type { Claim, EvictRule, Request, Supports } from '../../core/driver.ts'
+import type { Claim, EvictRule, Supports } from '../../core/driver.ts'
 import { formatDuration } from '../../core/time/duration.ts'
 import { LeaseholdError } from '../../core/errors.ts'
 
@@ -49,28 +49,6 @@ export function refusalOf(claim: Claim, supports: Supports, votesAfterMs: number
     `ttl and grace together are ${formatDuration(claim.ttlMs + claim.graceMs)}, longer than votesAfter, ` +
       `${formatDuration(votesAfterMs)}: a node that restarted empty would vote before they are over.`,
   )
-}
-
-/**
- * Why one node cannot carry out a request that the others may; undefined if it can. A node that opened late, or whose
- * server was replaced, may have narrower limits than the client knew when it asked.
- */
-export function misfitOf(
-  request: Request,
-  { ttlMinMs, ttlMaxMs, evict, grace, maxHold }: Supports,
-): string | undefined {
-  if (request.op === 'renew') return ttlMisfit(request.ttlMs, ttlMinMs, ttlMaxMs)
-  if (request.op !== 'claim') return undefined
-  const { claim } = request
-  if (claim.evict !== undefined && !evict.includes(claim.evict)) return `cannot do evict: ${claim.evict}`
-  if (claim.graceMs > 0 && !grace) return 'cannot do a grace'
-  if (claim.maxHoldMs !== undefined && !maxHold) return 'cannot do a longest hold'
-  return ttlMisfit(claim.ttlMs, ttlMinMs, ttlMaxMs)
-}
-
-function ttlMisfit(ttlMs: number, leastMs: number, mostMs: number): string | undefined {
-  if (ttlMs >= leastMs && ttlMs <= mostMs) return undefined
-  return `takes a ttl from ${formatDuration(leastMs)} to ${formatDuration(mostMs)}, not ${formatDuration(ttlMs)}`
 }
 
 export function unsupported(what: string): LeaseholdError {
