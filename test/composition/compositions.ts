@@ -119,7 +119,6 @@ export function quorumOf(
       const makes = [make, ...(others.length === 0 ? [make, make] : others)]
       const stores = await Promise.all(makes.map((each, place) => each(time, place === 0 ? storeMs : undefined)))
       const chains = served ? await Promise.all(stores.map((store) => Chain.up(store, 1, time, serverMs))) : []
-      const [first] = stores
       const nodes = (): LockDriver[] =>
         stores.map((store, place) => time.follow(served ? http(chains[place]?.url ?? '') : store.driver(false)))
       return {
@@ -133,8 +132,8 @@ export function quorumOf(
             },
           }),
         },
-        copy: async () => void (await Promise.all(stores.map((store) => store.copy?.()))),
-        readyAfterMs: first === undefined ? 0 : votesAfterMs + 500,
+        copy: async () => void (await Promise.all(stores.map(async (store) => store.copy?.()))),
+        readyAfterMs: votesAfterMs + 500,
         async close() {
           await Promise.all(chains.map((chain) => chain.close()))
           await Promise.all(stores.map((store) => store.discard()))
@@ -148,21 +147,24 @@ export function quorumOf(
 function faultsOf(stores: readonly MatrixStore[]): Setting['faults'] {
   const [store] = stores
   if (store === undefined) return {}
-  const all = (fault: 'comesBackEmpty' | 'restore') => async (): Promise<void> => {
-    await Promise.all(stores.map((each) => each[fault]?.()))
+  const can = (what: Doing): boolean => stores.every((each) => what in each)
+  const does = (of: readonly MatrixStore[], what: Doing) => async (): Promise<void> => {
+    await Promise.all(of.map(async (each) => each[what]?.()))
   }
-  const { comesBackEmpty, restore, restarts, endConnections } = store
   return {
-    ...(endConnections && { 'connections end': () => endConnections() }),
-    ...(restarts && { 'the store is killed, and comes back with its data': () => restarts() }),
-    ...(comesBackEmpty && { 'the store comes back empty': () => comesBackEmpty() }),
-    ...(restore && { 'the store is restored from an older copy': () => restore() }),
+    ...(can('endConnections') && { 'connections end': does([store], 'endConnections') }),
+    ...(can('restarts') && { 'the store is killed, and comes back with its data': does([store], 'restarts') }),
+    ...(can('comesBackEmpty') && { 'the store comes back empty': does([store], 'comesBackEmpty') }),
+    ...(can('restore') && { 'the store is restored from an older copy': does([store], 'restore') }),
     ...(stores.length > 1 && {
-      'every store comes back empty': all('comesBackEmpty'),
-      ...(stores.every((each) => each.restore) && { 'every store is restored from an older copy': all('restore') }),
+      'every store comes back empty': does(stores, 'comesBackEmpty'),
+      ...(can('restore') && { 'every store is restored from an older copy': does(stores, 'restore') }),
     }),
   }
 }
+
+/** What a store may do. */
+type Doing = 'comesBackEmpty' | 'restore' | 'restarts' | 'endConnections'
 
 /** Servers in front of a store, each reached through a wire that can be cut. */
 class Chain {

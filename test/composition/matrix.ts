@@ -132,15 +132,15 @@ class Scene {
     const found: { next?: Lease; failed?: unknown } = {}
     let overlapMs = 0
     let isKept = false
-    const asking = this.#asked(other).then(
-      (granted) => {
-        found.next = granted
+    const ask = async (): Promise<void> => {
+      try {
+        found.next = await this.#asked(other)
         if (lease.held) overlapMs += 1
-      },
-      (error: unknown) => {
+      } catch (error) {
         found.failed = error
-      },
-    )
+      }
+    }
+    const asking = ask()
     const stepMs = this.#ttlMs / 30
     const keepsFor = this.#time.isReal ? 1.5 : 3
     for (let passedMs = 0; passedMs < patienceTtls * this.#ttlMs; passedMs += stepMs) {

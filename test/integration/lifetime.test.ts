@@ -156,7 +156,7 @@ describe('what a composition supports', () => {
     expect(driver.supports).toBe(driver.supports)
   })
 
-  test('binds each node of a quorum: what one cannot do, the others do without it', async () => {
+  test('binds each node of a quorum: none is asked for more than it can do, also if it opened late', async () => {
     const narrow = changing()
     const sent: string[] = []
     const send = narrow.send.bind(narrow)
@@ -168,13 +168,8 @@ describe('what a composition supports', () => {
     onTestFinished(() => driver.close())
     await driver.open()
     narrow.supports = { ...fullSupport, ttlMaxMs: 1000 }
-    const [standing] = await driver.send([
-      { op: 'claim', claim: claimOf(claim.claim.key, { id: 'one', ttlMs: 20_000 }) },
-    ])
-    expect(standing).toMatchObject({ state: 'held' })
-    expect(await driver.send([{ op: 'renew', key: claim.claim.key, id: 'one', ttlMs: 20_000 }])).toMatchObject([
-      { state: 'held' },
-    ])
+    await driver.send([{ op: 'claim', claim: claimOf(claim.claim.key, { id: 'one', ttlMs: 20_000 }) }])
+    await driver.send([{ op: 'renew', key: claim.claim.key, id: 'one', ttlMs: 20_000 }])
     expect(sent.filter((op) => op !== 'release')).toEqual([])
   })
 })
