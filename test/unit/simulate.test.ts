@@ -122,6 +122,8 @@ const claiming = (change: (claim: Claim) => Claim): Store =>
       driver.send(requests.map((each) => (each.op === 'claim' ? { op: 'claim', claim: change(each.claim) } : each))),
   }))
 
+const half = (ttlMs: number): number => Math.ceil(ttlMs / 2)
+
 /** By what it shows. */
 interface Mutant extends Omit<SimulationOptions, 'seed'> {
   readonly by: ViolationKind | 'left' | 'timers'
@@ -152,7 +154,17 @@ const mutants: Readonly<Record<string, Mutant>> = {
   },
   'ends leases before their time': {
     by: 'overlap',
-    store: claiming((claim) => ({ ...claim, ttlMs: Math.ceil(claim.ttlMs / 2) })),
+    // It says otherwise: a holder that is told how long its lease lasts would stop in time.
+    store: storeOf((driver) => ({
+      async send(requests) {
+        const halved = requests.map((each): Request => {
+          if (each.op === 'claim') return { op: 'claim', claim: { ...each.claim, ttlMs: half(each.claim.ttlMs) } }
+          return each.op === 'renew' ? { ...each, ttlMs: half(each.ttlMs) } : each
+        })
+        const standings = await driver.send(halved)
+        return standings.map((each) => ('ttlMs' in each ? { ...each, ttlMs: 2 * each.ttlMs } : each))
+      },
+    })),
   },
   'keeps leases for an hour': {
     by: 'left',
