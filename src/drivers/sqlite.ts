@@ -26,55 +26,25 @@ import { tidy } from './sqlite/housekeeping.ts'
 import type { Ledger, Notice } from './sqlite/ledger.ts'
 import { listPage } from './sqlite/listing.ts'
 import { Observer } from './sqlite/observer.ts'
+import { patienceDefaultMs, sqliteNames, type SqliteOptions } from './sqlite/options.ts'
 import { persist } from './sqlite/patience.ts'
-import { refuseIfInUse } from './sqlite/replaced-file.ts'
+import { lostWithFile, refuseIfInUse } from './sqlite/replaced-file.ts'
 import { takeShortcut } from './sqlite/shortcut.ts'
 import { standpointIn, type Standpoint } from './sqlite/standpoint.ts'
 import { defaultFile } from '../core/machine/state-directory.ts'
-import { checkOptions, type OptionNames } from '../core/option-names.ts'
+import { checkOptions } from '../core/option-names.ts'
 import { timerMs } from '../core/time/duration.ts'
 import { bellDirectory, createBellDirectory, logOf, realFile } from './sqlite/store-file.ts'
 import { inTransaction, type Outcome } from './sqlite/transaction.ts'
 import { forOthers, systemSurroundings, type SqliteSurroundings } from './sqlite/surroundings.ts'
 
+export type { SqliteOptions } from './sqlite/options.ts'
 export type { SqliteClock, SqliteSurroundings } from './sqlite/surroundings.ts'
 
-export interface SqliteOptions {
-  /** The lock file; made when missing. Absent: `locks.sqlite` in the user's state directory. */
-  readonly file?: string
-  /** True: use the file even on a network file system. Only safe while one machine alone uses it. */
-  readonly networkFileSystem?: boolean
-  /** How long to wait for a file that other processes keep busy before UNAVAILABLE. 5 s unless told. */
-  readonly patienceMs?: number
-  /**
-   * True: its claims are made for other processes, as by a server, and live by their ttl alone. Unless told they end with
-   * this process.
-   */
-  readonly forOthers?: boolean
-  /** What to take from elsewhere than the machine, in tests. */
-  readonly surroundings?: Partial<SqliteSurroundings>
-}
-
-const sqliteNames: OptionNames<SqliteOptions> = {
-  file: true,
-  networkFileSystem: true,
-  patienceMs: true,
-  forOthers: true,
-  surroundings: true,
-}
-
-const patienceDefaultMs = 5000
 /** How often to look whether the file is still the one that was opened, at most. */
 const identityEveryMs = 50
 /** How often to let go of what nobody asks for any more. */
 const tidyEveryMs = 60_000
-
-/** What a holder is told whose lock file was deleted or replaced. */
-const lostWithFile: Standing = {
-  state: 'absent',
-  reason: 'unknown',
-  detail: 'The lock file was deleted or replaced.',
-}
 
 /** A lock store in a file. */
 export function sqlite(options: SqliteOptions = {}): LockDriver {
@@ -178,7 +148,12 @@ class SqliteDriver implements LockDriver {
   /** Looks whether the file is still the same if it has not for a while, or in any case. */
   async #connected(look?: 'look at the file'): Promise<Connection> {
     this.#refuseIfClosed()
-    if (look !== undefined || performance.now() - this.#identityReadAt > identityEveryMs) this.#leaveIfReplaced()
+    const isDue = look !== undefined || performance.now() - this.#identityReadAt > identityEveryMs
+    if (isDue && this.#isReplaced()) {
+      // Nothing is told while `send` is being called.
+      await Promise.resolve()
+      this.#leaveIfReplaced()
+    }
     return this.#connection ?? this.#opening.opened()
   }
 
@@ -212,19 +187,21 @@ class SqliteDriver implements LockDriver {
     this.#connection = undefined
   }
 
-  /**
-   * A file that was deleted or replaced under us, or whose log was, is nobody else's any more: locks in it would exclude nobody. Whoever holds
-   * one there is told so, and only then is the bell taken down: see `refuseIfInUse`.
-   */
-  #leaveIfReplaced(): void {
+  /** Whether the file, or its log, was deleted or replaced: locks in ours would exclude nobody. */
+  #isReplaced(): boolean {
     this.#identityReadAt = performance.now()
     const connection = this.#connection
-    if (connection === undefined) return
-    const isSame = isSameFile(identify(this.#named), connection.identity)
-    if (isSame && isSameFile(identify(logOf(this.#file)), connection.log)) return
+    if (connection === undefined) return false
+    const { identity, log } = connection
+    return !isSameFile(identify(this.#named), identity) || !isSameFile(identify(logOf(this.#file)), log)
+  }
+
+  /** Tells those who hold locks in a file that was replaced, and only then takes the bell down: see `refuseIfInUse`. */
+  #leaveIfReplaced(): void {
+    if (!this.#isReplaced()) return
     const waiting = [...this.#deathWatch.claims()]
     try {
-      for (const row of connection.statements.heldBy.all(this.#standpoint.name))
+      for (const row of this.#connection?.statements.heldBy.all(this.#standpoint.name) ?? [])
         this.#tell(row['key'] as string, row['id'] as string, lostWithFile)
     } catch {
       // The old file cannot be read: its holders learn of it when they renew.

@@ -1,5 +1,6 @@
 import { readdirSync } from 'node:fs'
 import path from 'node:path'
+import type { Standing } from '../../core/driver.ts'
 import { LeaseholdError } from '../../core/errors.ts'
 import { parseOwner } from '../../core/machine/owner.ts'
 import { lookLine } from './bell-line.ts'
@@ -12,6 +13,13 @@ const bellsMax = 1000
 
 /** The reason of the error for a file that another one has taken the place of. */
 export const replacedReason = 'replaced'
+
+/** What is told to the holder of a lock whose file was deleted or replaced. */
+export const lostWithFile: Standing = {
+  state: 'absent',
+  reason: 'unknown',
+  detail: 'The lock file was deleted or replaced.',
+}
 
 /** For a file that was deleted, or had another put in its place, while somebody uses it. */
 export function replacedFile(file: string, user = 'somebody'): LeaseholdError {

@@ -1,0 +1,31 @@
+import type { OptionNames } from '../../core/option-names.ts'
+import type { SqliteSurroundings } from './surroundings.ts'
+
+/** Where a lock store keeps its file, and how it treats it. */
+export interface SqliteOptions {
+  /** The lock file; made when missing. Absent: `locks.sqlite` in the user's state directory. */
+  readonly file?: string
+  /** True: use the file even on a network file system. Only safe while one machine alone uses it. */
+  readonly networkFileSystem?: boolean
+  /** How long to wait for a file that other processes keep busy before UNAVAILABLE. Default 5 s. */
+  readonly patienceMs?: number
+  /**
+   * True: its claims are made for other processes, as by a server, and live by their ttl alone. By default they end with
+   * this process.
+   */
+  readonly forOthers?: boolean
+  /** What to take from elsewhere than the machine, in tests. */
+  readonly surroundings?: Partial<SqliteSurroundings>
+}
+
+/** Every option, so that a misspelt one is refused. */
+export const sqliteNames: OptionNames<SqliteOptions> = {
+  file: true,
+  networkFileSystem: true,
+  patienceMs: true,
+  forOthers: true,
+  surroundings: true,
+}
+
+/** See {@link SqliteOptions.patienceMs}. */
+export const patienceDefaultMs = 5000
