@@ -124,9 +124,19 @@ const mutants: Readonly<Record<string, Mutant>> = {
       },
     })),
   },
-  'ends leases before their time': {
+  'ends leases before the time it told': {
     by: 'overlap',
-    store: claiming((claim) => ({ ...claim, ttlMs: claim.ttlMs / 2 })),
+    store: storeOf((driver) => ({
+      async send(requests) {
+        const halved = requests.map((each): Request =>
+          each.op === 'claim' ? { op: 'claim', claim: { ...each.claim, ttlMs: each.claim.ttlMs / 2 } } : each,
+        )
+        const standings = await driver.send(halved)
+        return standings.map((each) =>
+          each.state === 'held' || each.state === 'waiting' ? { ...each, ttlMs: each.ttlMs * 2 } : each,
+        )
+      },
+    })),
   },
   'keeps leases for an hour': {
     by: 'left',
