@@ -90,7 +90,7 @@ const mutants: Readonly<Record<string, Mutant>> = {
   },
   'counts what its heartbeat thread was answered from when it hears of it': {
     module: 'core/life',
-    tour: { weather: 'gale', about: 'renewals', threads: true, store: 'silent' },
+    tour: { weather: 'gale', about: 'renewals', threads: true, store: 'silent', processes: 8, workers: 1 },
     replace: ({ step }) => ({
       step: (life, event) => {
         const isElsewhere = event.type === 'answer' && event.elsewhere === true

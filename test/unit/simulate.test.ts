@@ -152,7 +152,7 @@ const mutants: Readonly<Record<string, Mutant>> = {
       },
     })),
   },
-  'ends leases before their time': {
+  'ends leases before the time it told': {
     by: 'overlap',
     // It says otherwise: a holder that is told how long its lease lasts would stop in time.
     store: storeOf((driver) => ({

@@ -76,8 +76,12 @@ export class Holder {
   }
 
   #upgrade(lease: Lease): Promise<Lease> {
-    const { wait = this.#setting.world.between(10, 1500), signal } = anyOptions(this.#setting)
-    return lease.upgrade({ wait, ...(signal !== undefined && { signal }) })
+    const { world, traces } = this.#setting
+    const { wait = world.between(10, 1500), signal } = anyOptions(this.#setting)
+    const upgrading = lease.upgrade({ wait, ...(signal !== undefined && { signal }) })
+    // Once more, by mistake: that must change nothing for the first.
+    if (world.chance(0.3)) traces.owe('a second upgrade', lease.upgrade())
+    return upgrading
   }
 
   /** To whichever process finds the proof first, this one among them; at times long after. */

@@ -1,5 +1,5 @@
 import { getEventListeners } from 'node:events'
-import type { LockDriver } from '../../../src/core/driver.ts'
+import type { LockDriver, Standing } from '../../../src/core/driver.ts'
 import type { Locks } from '../../../src/index.ts'
 import type { SimulatedProcess } from '../../../src/testing/simulation/simulated-process.ts'
 
@@ -32,7 +32,10 @@ export class Traces {
     this.#checks.push(() => getEventListeners(signal, 'abort').length > 0 && 'a signal is listened to still')
   }
 
-  /** The same driver, which notes whether it is used after it was closed, or not closed at all. */
+  /**
+   * The same driver, which notes whether it is used after it was closed, or not closed at all. At times it says something that
+   * no driver should: that must harm nobody.
+   */
   watch(driver: LockDriver): LockDriver {
     let closed = false
     let listeners = 0
@@ -51,7 +54,12 @@ export class Traces {
       },
       list: (query) => driver.list(query),
       listen: (heard) => {
-        const listening = driver.listen?.(heard)
+        let told = 0
+        const listening = driver.listen?.((key, id, news) => {
+          told += 1
+          if (told % 5 === 0) heard(key, id, nonsense[(told / 5) % nonsense.length] as Standing)
+          heard(key, id, news)
+        })
         listeners += 1
         return {
           [Symbol.dispose]: () => {
@@ -98,6 +106,13 @@ export class Traces {
     for (const [what, count] of Object.entries(kept)) if (count > 0) this.#kept.push(`${when}, it has ${count} ${what}`)
   }
 }
+
+const nonsense: readonly unknown[] = [
+  undefined,
+  { state: 'held', fence: Number.NaN, ttlMs: 60_000 },
+  { state: 'held', fence: 5, ttlMs: Infinity },
+  { state: 'absent' },
+]
 
 /** Longer than the longest lease of a tour and its grace. */
 const idleMs = 10_000
