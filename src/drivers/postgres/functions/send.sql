@@ -108,6 +108,7 @@ declare
   fences bigint[];
   left_ms bigint[];
   renewed record;
+  locks_all boolean := false;
   released text[];
   done text[];
   request leasehold.request;
@@ -115,41 +116,44 @@ declare
   rest json[] := '{}';
   news jsonb[] := '{}';
 begin
-  if requests = 1 or requests = plain_claims then
-    -- One key, or an insert below that locks or makes all of them in their order.
-    null;
-  elsif requests = plain_renewals + plain_releases then
-    perform from rows from (json_to_recordset(batch) as (key text)) with ordinality as r (key, place)
-            join leasehold.keys k on k.key = r.key collate "C" order by r.place for no key update of k;
-  else
-    -- One pass locks the rows that are there and makes those that claims lack. Two passes would deadlock: one batch locks
-    -- an old key and then makes a new one, another makes the new one and then wants the old.
+  -- The rows of all keys are locked, and those that claims lack are made, in one order everywhere and in one pass. Two passes would
+  -- deadlock: one batch locks an old key and then makes a new one, another makes the new one and then wants the old.
+  if requests > plain_claims + plain_renewals + plain_releases then
     insert into leasehold.keys as k (key)
     select b.key from (
       select r.key, min(r.place) as place, bool_or(r.op = 'claim') as claimed
         from rows from (json_to_recordset(batch) as (op text, key text)) with ordinality as r (op, key, place)
        group by r.key) b
-     where b.claimed or exists (select from leasehold.keys e where e.key = b.key collate "C")
+     -- Not `exists`: beside an `or` the planner may read the whole table for it.
+     where b.claimed or (select e.key from leasehold.keys e where e.key = b.key collate "C") is not null
      order by b.place
         on conflict (key) do update set last_fence = k.last_fence where false;
+  elsif plain_claims = 0 and requests > 1 then
+    perform from rows from (json_to_recordset(batch) as (key text)) with ordinality as r (key, place)
+            join leasehold.keys k on k.key = r.key collate "C" order by r.place for no key update of k;
+  else
+    -- The pass is the insert below: it only locks the keys of other requests, which have a row.
+    locks_all := requests > plain_claims;
   end if;
-  -- From here on no request waits for a lock: keys are locked in one order everywhere, so no two batches wait for each other.
   if plain_claims > 0 then
     -- Nobody is here and no unclean end is to be told: granted.
     with granted as (
       insert into leasehold.keys as k (key, last_fence, id, owner, ttl_ms, acquired_at, last_heartbeat, renewal_count,
                                        expires_at, runner, claim)
-      select r.key, now_us, r.id, sender, r.ttl_ms, now_ms, now_ms, 0, now_ms + least(r.ttl_ms, r.max_hold_ms),
-             coalesce(r.runner, usual_runner), r.claim
-        from json_populate_recordset(null::leasehold.request, batch) r where r.plain and r.op = 'claim'
+      select r.key, case when r.op = 'claim' then now_us else 0 end, case when r.op = 'claim' then r.id end, sender, r.ttl_ms,
+             now_ms, now_ms, 0, now_ms + least(r.ttl_ms, r.max_hold_ms), coalesce(r.runner, usual_runner), r.claim
+        from json_populate_recordset(null::leasehold.request, batch) r
+       where r.plain and (r.op = 'claim'
+             or locks_all and (select e.key from leasehold.keys e where e.key = r.key collate "C") is not null)
           on conflict (key) do update
          set last_fence = greatest(k.last_fence + 1, now_us), ended = null, id = excluded.id, owner = excluded.owner,
              ttl_ms = excluded.ttl_ms, acquired_at = now_ms, last_heartbeat = now_ms, renewal_count = 0,
              expires_at = excluded.expires_at, runner = excluded.runner, claim = excluded.claim
-       where k.id is null and not k.crowded and k.last_fence < 9007199254740990
+       where excluded.id is not null and k.id is null and not k.crowded and k.last_fence < 9007199254740990
          and (k.ended is null or (k.ended ->> 'until')::bigint <= now_ms)
-      returning k.key, k.last_fence, k.expires_at - now_ms as left_ms
-    ) select array_agg(g.key), array_agg(g.last_fence), array_agg(g.left_ms) into held, fences, left_ms from granted g;
+      returning k.key, k.id, k.last_fence, k.expires_at - now_ms as left_ms
+    ) select array_agg(g.key), array_agg(g.last_fence), array_agg(g.left_ms) into held, fences, left_ms
+        from granted g where g.id is not null;
   end if;
   if plain_renewals > 0 then
     with kept as (
