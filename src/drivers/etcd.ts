@@ -36,6 +36,7 @@ import { RecentKeys } from './etcd/recent-keys.ts'
 import { sendInSlices } from './etcd/requests.ts'
 import { Sending, type SendingSetup } from './etcd/sending.ts'
 import { leaseFaultIn } from './etcd/server-version.ts'
+import { SignsOfLife } from './etcd/sign-of-life.ts'
 import { sweep } from './etcd/sweep.ts'
 
 export type { KnownTimes, LeasesForTests } from './etcd/leases-for-tests.ts'
@@ -63,6 +64,7 @@ class EtcdDriver implements LockDriver {
   readonly #dataAge: DataAge
   readonly #claims: OwnClaims
   readonly #news: NewsWatch
+  readonly #signs: SignsOfLife
   readonly #sending: SendingSetup
   #sweeping: Promise<void> | undefined
   #isVersionRead = false
@@ -102,6 +104,15 @@ class EtcdDriver implements LockDriver {
     }
     const end: EndClaims | undefined = this.#forTests ? undefined : (claims) => endOverdue(overdue, claims)
     this.#claims = new OwnClaims(this.#environment, end)
+    this.#signs = new SignsOfLife({
+      transactions: this.#transactions,
+      keyspace,
+      leases: this.#leases,
+      garbage: this.#garbage,
+      environment: this.#environment,
+      term: () => this.#line.term,
+      timeoutMs: this.#timeoutMs,
+    })
     this.#news = new NewsWatch({
       line: this.#line,
       keyspace,
@@ -186,6 +197,7 @@ class EtcdDriver implements LockDriver {
     this.#listeners.clear()
     this.#claims.clear()
     this.#news.close()
+    this.#signs.close()
     await this.#line.close()
     await this.#sweeping
   }
@@ -208,6 +220,7 @@ class EtcdDriver implements LockDriver {
       this.#environment.now() + patienceFor(requests, this.#timeoutMs),
     )
     let standings: readonly Standing[] | undefined
+    const sentAt = this.#environment.now()
     await this.#claims.begin(requests)
     try {
       await sending.prepare()
@@ -215,7 +228,7 @@ class EtcdDriver implements LockDriver {
     } catch (error) {
       throw faultOf(error)
     } finally {
-      if (!this.#closed) this.#claims.note(requests, standings, (request) => sending.leaseOf(request))
+      if (!this.#closed) this.#claims.note(requests, standings, (request) => sending.leaseOf(request), sentAt)
     }
     this.#follow(requests, standings, sending)
     const { news } = sending
@@ -239,8 +252,14 @@ class EtcdDriver implements LockDriver {
       const { state } = standings[index] as Standing
       if (state === 'held' || state === 'waiting') this.#news.start(this.#line.revision)
       const key = keyOf(request)
-      if (this.#claims.waitingFor(key).length > 0) this.#news.follow(key, sending.seenAt(key))
-      else this.#news.unfollow(key)
+      const waiting = this.#claims.waitingFor(key)
+      if (waiting.length > 0) {
+        this.#news.follow(key, sending.seenAt(key))
+        this.#signs.look(key, sending.readingFor(key), waiting)
+      } else {
+        this.#news.unfollow(key)
+        this.#signs.forget(key)
+      }
     }
   }
 
@@ -260,7 +279,7 @@ class EtcdDriver implements LockDriver {
     const replaced = own.replaces === undefined ? undefined : this.#claims.find(own.replaces)
     const leases = [own.lease, ...(replaced === undefined ? [] : [replaced.lease])]
     const leftMs = Math.min(...leases.map((lease) => this.#leases.leftMs(lease) ?? 0))
-    const ttlMs = Math.floor(Math.min(standing.ttlMs, own.endAt - this.#environment.now(), leftMs))
+    const ttlMs = Math.floor(Math.min(standing.ttlMs, own.trustedUntil - this.#environment.now(), leftMs))
     this.#listeners.tell(key, id, ttlMs > 0 ? { ...standing, ttlMs } : 'ask')
   }
 

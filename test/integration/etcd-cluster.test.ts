@@ -145,6 +145,58 @@ test('a leader that is stopped is left for another, and its holders keep what th
   expect(next.fence).toBeGreaterThan(lease.fence)
 })
 
+test('a dead holder is waited for no longer because the leader changes again and again, and one that lives keeps its lock', async () => {
+  const prefix = 'changes/'
+  const dying = etcd(urlOf(servers), { prefix })
+  await claim(dying, claimOf('default/named:dead', { ttlMs: 3000 }))
+  await claim(dying, claimOf('default/named:behind', { ttlMs: 3000 }))
+  const holder = await openLocks(prefix, 3000)
+  const [alive, behind] = [await holder.acquire('alive'), holder.acquire('behind', { wait: '90s' })]
+  const waiter = await openLocks(prefix, 3000)
+  const changing = changeLeaders()
+  const waiting = waiter.acquire('alive', { wait: '90s' })
+  waiting.catch(() => {})
+  await dying.close()
+  const diedAt = performance.now()
+  // Nobody is let in by the end of an etcd lease: each begins anew before it is over.
+  await Promise.all([waiter.acquire('dead', { wait: '60s' }), behind])
+  expect(performance.now() - diedAt).toBeLessThan(30_000)
+  expect(changing.changes).toBeGreaterThan(1)
+  await changing.stop()
+  expect(alive.signal.aborted).toBe(false)
+  await alive.release()
+  expect((await waiting).fence).toBeGreaterThan(alive.fence)
+})
+
+/** Has another node lead every second, so that no lease of three seconds ever ends by itself. */
+function changeLeaders(): { readonly changes: number; readonly stop: () => Promise<void> } {
+  let changes = 0
+  const end = new AbortController()
+  const run = async (): Promise<void> => {
+    while (!end.signal.aborted) {
+      const leader = await leaderOf(servers)
+      const next = servers.find((server) => server !== leader) ?? leader
+      await leader.moveLeaderTo(next).then(
+        () => (changes += 1),
+        () => {},
+      )
+      await pause(1000)
+    }
+  }
+  const running = run()
+  const stop = async (): Promise<void> => {
+    end.abort()
+    await running
+  }
+  onTestFinished(stop)
+  return {
+    get changes() {
+      return changes
+    },
+    stop,
+  }
+}
+
 test('a store that wants a password is told one, and says so where it is not the right one', async () => {
   const server = await EtcdServer.start()
   onTestFinished(() => server.stop())

@@ -184,6 +184,24 @@ describe('a claim that is to outlive its process', () => {
   })
 })
 
+test('who is asked for a sign of life is told no more before it has renewed, which answers', async () => {
+  const prefix = freshPrefix()
+  const driver = await open(prefix)
+  const held = claimOf('a')
+  await claim(driver, held)
+  const [marker, question] = [`${prefix}alive/a%:${held.id}`, `${prefix}alive/a%?${held.id}`]
+  const before = await server.control('get', marker, '-w', 'json')
+  await server.control('put', question, '')
+  expect(await claim(driver, held)).toMatchObject({ state: 'held', ttlMs: 1 })
+  expect(await claim(driver, claimOf('a'))).toMatchObject({ state: 'waiting' })
+  expect(await stored(server, prefix)).toContain(question)
+  const renewed = await renew(driver, held)
+  expect(renewed).toMatchObject({ state: 'held' })
+  expect((renewed as { ttlMs: number }).ttlMs).toBeGreaterThan(30_000)
+  expect(await stored(server, prefix)).not.toContain(question)
+  expect(await server.control('get', marker, '-w', 'json')).not.toBe(before)
+})
+
 describe('documents that nobody uses', () => {
   test('are on an etcd lease of three hours, and off it once they are used again', async () => {
     const prefix = freshPrefix()

@@ -123,9 +123,7 @@ export class EtcdServer extends ServerProcess {
 
   /** Cuts it off from the others until the network is healed. Clients reach it still. */
   async isolate(): Promise<void> {
-    const members = (await this.control('member', 'list')).split('\n').map((line) => line.split(', '))
-    const [id = ''] = members.find(([, , name]) => name === this.#peer.name) ?? []
-    this.#wish.network?.isolate(id, this.#peer.peerPort)
+    this.#wish.network?.isolate(await this.#memberId(), this.#peer.peerPort)
   }
 
   /** Wants a password from now on; who has this one may use the prefix. */
@@ -183,9 +181,19 @@ export class EtcdServer extends ServerProcess {
     return leader === header.member_id
   }
 
+  /** Has another lead. */
+  async moveLeaderTo(other: EtcdServer): Promise<void> {
+    await this.control('move-leader', await other.#memberId())
+  }
+
   async stop(): Promise<void> {
     await this.kill()
     rmSync(this.#folder, { recursive: true, force: true })
+  }
+
+  async #memberId(): Promise<string> {
+    const members = (await this.control('member', 'list')).split('\n').map((line) => line.split(', '))
+    return members.find(([, , name]) => name === this.#peer.name)?.[0] ?? ''
   }
 
   async #status(): Promise<Status> {

@@ -26,7 +26,7 @@ const renewing = ({ key, id }: Claim): Request => ({ op: 'renew', key, id, ttlMs
 
 async function answer(request: Request, standing: Standing): Promise<void> {
   await claims.begin([request])
-  claims.note([request], [standing], () => 7)
+  claims.note([request], [standing], () => 7, time.environment.now())
 }
 
 test('claims that nobody renews are ended when their time is over, all of one moment in one go', async () => {
@@ -49,7 +49,7 @@ test('a request for a claim holds off its end, and waits for one that is under w
   await claims.begin([renewing(one)])
   await time.advance(5 * ttlMs)
   expect(ended).toEqual([])
-  claims.note([renewing(one)], [held], () => 7)
+  claims.note([renewing(one)], [held], () => 7, time.environment.now())
   await time.advance(ttlMs)
   expect(ended).toHaveLength(1)
   let begun = false
@@ -58,7 +58,7 @@ test('a request for a claim holds off its end, and waits for one that is under w
   expect(begun).toBe(false)
   ended[0]?.answer('removed')
   await beginning
-  claims.note([renewing(one)], [{ state: 'absent', reason: 'expired' }], () => 0)
+  claims.note([renewing(one)], [{ state: 'absent', reason: 'expired' }], () => 0, time.environment.now())
   expect(claims.find(one.id)).toBeUndefined()
 })
 

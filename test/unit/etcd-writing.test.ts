@@ -34,7 +34,7 @@ test('what a renewal writes does not grow with those whose end was not answered:
   for (const claim of waiting) {
     const request: Request = { op: 'claim', claim }
     await claims.begin([request])
-    claims.note([request], [{ state: 'waiting', ahead: 0, ttlMs, againMs: ttlMs }], () => lease)
+    claims.note([request], [{ state: 'waiting', ahead: 0, ttlMs, againMs: ttlMs }], () => lease, 0)
   }
   await time.advance(ttlMs)
   const [one] = waiting as [Claim]

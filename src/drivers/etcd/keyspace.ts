@@ -11,7 +11,7 @@ const prefixForm = /^[^\u0000-\u001f\u007f-\u009f]{1,200}$/
 
 /**
  * What things are called in etcd. `lock/KEY` has the document of a key, `alive/KEY%:ID` is there for as long as a claim
- * lives, `mail/CHANNEL/KEY` is news for whoever looks after a claim, and `over/ID` is in the way of a claim that comes too
+ * lives, `alive/KEY%?ID` asks its owner for a sign of life, `mail/CHANNEL/KEY` is news for whoever looks after a claim, and `over/ID` is in the way of a claim that comes too
  * late. `since` is there for as long as etcd has kept all that. A '%' of a key is written as '%25', so that no marker of one key looks like one of another.
  */
 export class Keyspace {
@@ -55,8 +55,29 @@ export class Keyspace {
 
   /** Whose marker this is. */
   claimOfMarker(name: string): { readonly key: string; readonly id: string } {
-    const [key = '', id = ''] = name.slice(`${this.prefix}alive/`.length).split(/%:(.*)/s, 2)
-    return { key: unescaped(key), id }
+    const { key, id } = this.#partsOf(name)
+    return { key, id }
+  }
+
+  /** There while somebody wants to know whether a claim still has an owner. */
+  question(key: string, id: string): string {
+    return `${this.prefix}alive/${escaped(key)}%?${id}`
+  }
+
+  /** Every marker of a key, and every question about one. */
+  markersAndQuestions(key: string): Span {
+    // The character after '?', which comes after ':'.
+    return { key: this.#markersOf(key), end: Buffer.from(`${this.prefix}alive/${escaped(key)}%@`) }
+  }
+
+  isQuestion(name: string): boolean {
+    return this.#partsOf(name).separator === '?'
+  }
+
+  /** A key has no '%' but in '%25', so the first other one ends it. */
+  #partsOf(name: string): { readonly key: string; readonly separator: string; readonly id: string } {
+    const [key = '', separator = '', id = ''] = name.slice(`${this.prefix}alive/`.length).split(/%([:?])(.*)/s, 3)
+    return { key: unescaped(key), separator, id }
   }
 
   /** That a claim is not to be made any more: there only if it may be on its way still. */

@@ -48,6 +48,11 @@ export class Line {
     this.#next = Math.floor(Math.random() * setup.address.endpoints.length)
   }
 
+  /** The term in which the node at hand last answered; 0: none has. */
+  get term(): number {
+    return this.#session?.term ?? 0
+  }
+
   /** The connection there is, or a new one. Rejects only if nothing was sent. */
   async session(): Promise<Session> {
     const session = this.#session

@@ -15,6 +15,8 @@ export class OwnClaim implements Sleeper {
   ahead = 0
   /** When it is over unless it is renewed, on the clock of this process. */
   endAt = Infinity
+  /** Until when its owner may believe what others tell: what was last answered, counted from before it was asked. */
+  trustedUntil = -Infinity
   /** The etcd lease that its marker is on, as far as is known. */
   lease = 0
   /** Requests for it that are under way: nobody may end it meanwhile. */
@@ -89,6 +91,7 @@ export class OwnClaims {
     requests: readonly Request[],
     standings: readonly Standing[] | undefined,
     leaseOf: (request: Request) => number,
+    sentAt: number,
   ): void {
     const now = this.#environment.now()
     for (const [index, request] of requests.entries()) {
@@ -103,8 +106,12 @@ export class OwnClaims {
         continue
       }
       if (standing?.state === 'held' || standing?.state === 'waiting') {
-        this.#put(request, id, standing, now).lease = leaseOf(request)
-      } else if (standing?.state === 'unknown') this.#doubt(request, known, now)
+        const claim = this.#put(request, id, standing, now)
+        claim.lease = leaseOf(request)
+        const until = sentAt + standing.ttlMs
+        // A claim that is asked for again gets no more time by that.
+        claim.trustedUntil = request.op === 'renew' || known === undefined ? until : Math.min(claim.trustedUntil, until)
+      } else if (standing?.state === 'unknown') this.#doubt(request, known, now, sentAt)
       const claim = this.#byId.get(id)
       if (claim?.requests === 0) this.#alarm.set(claim, claim.endAt)
     }
@@ -141,10 +148,13 @@ export class OwnClaims {
   }
 
   /** It is not known what came of a request: the claim may have got a whole ttl more, or have begun. */
-  #doubt(request: Request, known: OwnClaim | undefined, now: number): void {
+  #doubt(request: Request, known: OwnClaim | undefined, now: number, sentAt: number): void {
     if (this.#end === undefined) return
-    if (request.op === 'claim') (known ?? this.#add(request, request.claim.id)).endAt = now + request.claim.ttlMs
-    else if (request.op === 'renew' && known !== undefined) known.endAt = Math.max(known.endAt, now + request.ttlMs)
+    if (request.op === 'claim') {
+      const claim = known ?? this.#add(request, request.claim.id)
+      claim.endAt = now + request.claim.ttlMs
+      if (known === undefined) claim.trustedUntil = sentAt + request.claim.ttlMs
+    } else if (request.op === 'renew' && known !== undefined) known.endAt = Math.max(known.endAt, now + request.ttlMs)
   }
 
   #add(request: Request, id: string): OwnClaim {

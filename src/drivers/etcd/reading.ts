@@ -15,6 +15,8 @@ export interface Reading {
   readonly document: KeyDocument | undefined
   /** The lease that the marker of each living claim is on. */
   readonly markers: ReadonlyMap<string, number>
+  /** Claims whose owners have been asked for a sign of life. Absent: none. */
+  readonly questioned?: ReadonlySet<string>
   /** The claims of the document, dead or alive. */
   readonly records: ReadonlyMap<string, ClaimRecord>
   /** Where those who look after claims hear news. */
@@ -33,12 +35,14 @@ export const nobody: Reading = {
 
 /** What must be read to know a key. */
 export function readingOf(keyspace: Keyspace, key: string): [Operation, Operation] {
-  return [range({ key: keyspace.document(key) }), range({ ...keyspace.markers(key), keysOnly: true })]
+  return [range({ key: keyspace.document(key) }), range({ ...keyspace.markersAndQuestions(key), keysOnly: true })]
 }
 
 /** What {@link readingOf} has found. */
 export function foundReading(keyspace: Keyspace, { found, revision: seenAt }: Found): Reading {
-  const [documents, markers] = found
+  const [documents, names = []] = found
+  const questions = names.filter(({ key }) => keyspace.isQuestion(key))
+  const markers = questions.length === 0 ? names : names.filter(({ key }) => !keyspace.isQuestion(key))
   const stored = documents?.[0]
   const { document, channels } = decodeDocument(stored?.value)
   const claims = Array.isArray(document?.claims) ? (document.claims as KeyDocument['claims']) : []
@@ -47,7 +51,8 @@ export function foundReading(keyspace: Keyspace, { found, revision: seenAt }: Fo
     seenAt,
     document,
     channels,
-    markers: new Map((markers ?? []).map(({ key, lease }) => [keyspace.claimOfMarker(key).id, lease])),
+    markers: new Map(markers.map(({ key, lease }) => [keyspace.claimOfMarker(key).id, lease])),
+    ...(questions.length > 0 && { questioned: new Set(questions.map(({ key }) => keyspace.claimOfMarker(key).id)) }),
     records: recordsOf(claims),
   }
 }

@@ -13,7 +13,7 @@ import type { LeasesForTests } from './leases-for-tests.ts'
 import { idOf } from './own-claims.ts'
 import { foundReading, nobody, readingOf, recordsOf, withTimes, type Reading } from './reading.ts'
 import type { RecentKeys } from './recent-keys.ts'
-import { Writing, type WritingSetup } from './writing.ts'
+import { Writing, type WritingSetup, type Written } from './writing.ts'
 
 /** What is the same for every send of a driver. */
 export interface SendingSetup extends WritingSetup {
@@ -69,6 +69,9 @@ export class Sending implements DocumentSwapper<Reading> {
   /** The standing with no more time than is sure: etcd's leases are what ends claims. */
   sure(request: Request, standing: Standing): Standing {
     if (standing.state !== 'held' || this.#setup.forTests !== undefined) return standing
+    const isQuestioned = this.#readings.get(keyOf(request))?.questioned?.has(idOf(request) ?? '') === true
+    // Whoever may be taken for dead must renew before it is told more.
+    if (isQuestioned) return { ...standing, ttlMs: 1 }
     const lease = this.leaseOf(request)
     // On a lease of somebody else: how long that lasts nobody here can say.
     const leftMs = this.#setup.leases.leftMs(lease) ?? 0
@@ -78,6 +81,11 @@ export class Sending implements DocumentSwapper<Reading> {
   /** The etcd lease that the claim of a request is on by now; 0: none that is known. */
   leaseOf(request: Request): number {
     return this.#readings.get(keyOf(request))?.markers.get(idOf(request) ?? '') ?? 0
+  }
+
+  /** A key as it was when it was last read or written; undefined: it was not. */
+  readingFor(key: string): Reading | undefined {
+    return this.#readings.get(key)
   }
 
   /** What the store had come to when it was seen who lives at a key. */
@@ -204,7 +212,7 @@ export class Sending implements DocumentSwapper<Reading> {
         this.#fresh.set(key, foundReading(keyspace, outcome))
         return 'conflict'
       }
-      this.#remember(swaps[index] as Swap<Reading>, written[index]?.markers ?? new Map(), outcome.revision)
+      this.#remember(swaps[index] as Swap<Reading>, written[index] as Written, outcome.revision)
       return 'swapped'
     })
   }
@@ -215,12 +223,12 @@ export class Sending implements DocumentSwapper<Reading> {
     this.#setup.garbage.forget()
   }
 
-  #remember(swap: Swap<Reading>, markers: ReadonlyMap<string, number>, revision: number): void {
+  #remember(swap: Swap<Reading>, { markers, questioned }: Written, revision: number): void {
     const { key, document, revision: before } = swap
     const records = recordsOf(document.claims)
     const channels = new Map<string, string>()
     for (const id of records.keys()) channels.set(id, this.#writing.channelOf(id, before) ?? '')
-    const written: Reading = { revision, seenAt: before.seenAt, document, markers, records, channels }
+    const written: Reading = { revision, seenAt: before.seenAt, document, markers, questioned, records, channels }
     this.#readings.set(key, written)
     this.#writing.dropUnused(before.markers, markers)
     this.#setup.recent.put(key, written)

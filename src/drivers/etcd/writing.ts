@@ -25,11 +25,18 @@ export interface WritingSetup {
 export interface Written {
   readonly transaction: Transaction
   readonly markers: ReadonlyMap<string, number>
+  /** Claims whose owners have yet to answer. */
+  readonly questioned: ReadonlySet<string>
 }
+
+/** What a marker says whose driver answers when it is asked for a sign of life. */
+export const answersQuestions = '1'
 
 /** For one key in one transaction, beside what its requests put. etcd does 128 things in one, unless told otherwise. */
 const removalsMax = 30
 const mailsMax = 20
+/** A question that stays is answered once more by the next renewal. */
+const answersMax = 20
 
 export class Writing {
   readonly #setup: WritingSetup
@@ -46,11 +53,13 @@ export class Writing {
   }
 
   /** Whether the marker of a claim that we are asked to renew is to be put on another lease, or once more. */
-  mustMove({ markers }: Reading, id: string, ttlMs: number): boolean {
+  mustMove({ markers, questioned }: Reading, id: string, ttlMs: number): boolean {
     if (this.#byId.get(id)?.op !== 'renew') return false
     const { leases, claims } = this.#setup
     const lease = markers.get(id)
     if (lease === undefined) return false
+    // Nobody is told that the claim is held before the question is answered: see `sign-of-life.ts`.
+    if (questioned?.has(id) === true) return true
     if (this.#outlives(id)) return lease !== this.#own.get(id)
     return lease !== leases.idFor(ttlMs) || claims.find(id)?.isUncertain === true
   }
@@ -61,6 +70,8 @@ export class Writing {
     const { key, document, revision: before } = swap
     const compare = [unchangedSince(keyspace.document(key), before.revision)]
     const markers = new Map<string, number>()
+    const questioned = new Set(before.questioned)
+    let answers = 0
     const success: Operation[] = []
     for (const record of document.claims) {
       const { id } = record.claim
@@ -71,8 +82,9 @@ export class Writing {
       markers.set(id, wanted)
       if (!before.records.has(id)) compare.push(unchangedSince(keyspace.over(id), 0))
       if (at === wanted && !this.mustMove(before, id, record.ttlMs)) continue
-      success.push(put(keyspace.marker(key, id), '', wanted))
+      success.push(put(keyspace.marker(key, id), answersQuestions, wanted))
       if (at !== undefined) compare.push(exists(keyspace.marker(key, id)))
+      if (questioned.delete(id) && answers++ < answersMax) success.push(remove(keyspace.question(key, id)))
     }
     // Of very many, some go only with their lease: nobody speaks of them any more.
     const gone = Array.from(before.markers.keys()).filter((id) => !markers.has(id))
@@ -82,7 +94,7 @@ export class Writing {
     const lease = document.claims.length === 0 ? await garbage.leaseFor(document.lastFence, this.#leftMs()) : 0
     const text = encodeDocument(document, (id) => this.channelOf(id, before))
     success.push(put(keyspace.document(key), text, lease))
-    return { transaction: { compare, success, failure: readingOf(keyspace, key) }, markers }
+    return { transaction: { compare, success, failure: readingOf(keyspace, key) }, markers, questioned }
   }
 
   /** The lease that the marker of a claim is to be on. */
