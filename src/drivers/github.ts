@@ -218,7 +218,8 @@ class IssuesDriver implements GithubDriver {
       hub,
       pace,
       writers,
-      reader: new ThreadReader(hub, writers, environment, ttlDefaultMs),
+      // Of a claim that nobody can read any more its owner may have been told anything up to the longest lease.
+      reader: new ThreadReader(hub, writers, environment, ttlMaxMs),
       seats: new Seats(),
       signs: new Signs(hub, environment, this.#deadlines, pace, {
         assign,

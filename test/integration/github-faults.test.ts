@@ -6,7 +6,7 @@ import { takeoverText } from '../../src/drivers/github/takeover-comment.ts'
 import { claimOf } from '../support/claims.ts'
 import { contest } from '../support/github/contest.ts'
 import type { HubRequest } from '../support/github/fake-github.ts'
-import type { Scene, Worker } from '../support/github/scene.ts'
+import { startsAt, type Scene, type Worker } from '../support/github/scene.ts'
 
 let scene: Scene
 let number: number
@@ -118,14 +118,51 @@ describe('comments that somebody touched', () => {
     expect(claimIn(scene.fake.comments.get(lease.fence)?.body ?? '')).toBeDefined()
   })
 
-  test('a broken claim that nobody mends is taken over like any other', async () => {
+  test('a claim of which nothing can be read is taken over after the longest lease there is', async () => {
     const lease = await taken(first)
     lease.stopHeartbeat()
     scene.fake.edit(lease.fence, '<!-- leasehold:claim -->\nfinished, I think')
     const startedAt = scene.world.now
-    const other = await taken(second)
+    const waiting = second.locks.acquire(issue(number))
+    await scene.world.pass(3_000_000)
+    const other = await scene.run(waiting)
     expect(other.fence).toBeGreaterThan(lease.fence)
-    expect(scene.world.now - startedAt).toBeGreaterThan(300_000)
+    expect(scene.world.now - startedAt).toBeGreaterThan(3_600_000)
+  })
+
+  test('a typing error in a released claim blocks nobody', async () => {
+    const lease = await taken(first)
+    await scene.run(lease.release())
+    const body = scene.fake.comments.get(lease.fence)?.body ?? ''
+    scene.fake.edit(lease.fence, body.replace('"worker_id"', 'worker_id'))
+    expect(claimIn(scene.fake.comments.get(lease.fence)?.body ?? '')).toBeUndefined()
+    const startedAt = scene.world.now
+    expect((await taken(second)).fence).toBeGreaterThan(lease.fence)
+    expect(scene.world.now - startedAt).toBeLessThan(30_000)
+  })
+
+  test('a typing error in a claim whose holder is gone blocks for its own ttl, and no longer', async () => {
+    const lease = await scene.run(first.locks.acquire(issue(number), { ttl: '30s' }))
+    lease.stopHeartbeat()
+    const body = scene.fake.comments.get(lease.fence)?.body ?? ''
+    scene.fake.edit(lease.fence, body.replace('"worker_id"', 'worker_id'))
+    const startedAt = scene.world.now
+    expect((await taken(second)).fence).toBeGreaterThan(lease.fence)
+    expect(scene.world.now - startedAt).toBeGreaterThan(30_000)
+    expect(scene.world.now - startedAt).toBeLessThan(90_000)
+  })
+
+  test('a broken claim in one issue is nothing to the locks of others', async () => {
+    const lease = await taken(first)
+    lease.stopHeartbeat()
+    scene.fake.edit(lease.fence, '<!-- leasehold:claim -->\noops')
+    const other = scene.fake.openIssue('Another', 'a-person')
+    const startedAt = scene.world.now
+    const beside = await scene.run(second.locks.acquire(issue(other)))
+    expect(beside.held).toBe(true)
+    expect(scene.world.now - startedAt).toBeLessThan(30_000)
+    const { locks } = await scene.run(second.locks.list())
+    expect(locks).toHaveLength(1)
   })
 
   test('a claim whose text was taken away does not come back once another has been held', async () => {
@@ -135,6 +172,47 @@ describe('comments that somebody touched', () => {
     await scene.world.pass(120_000)
     expect(lease.held).toBe(false)
     expect(other.held).toBe(true)
+  })
+})
+
+describe('reads that are older than the settle time allows for', () => {
+  const githubTime = (): number => startsAt + scene.world.now
+
+  /** For so long all reads show what was there at that time. */
+  async function staleFor(milliseconds: number, asOf = githubTime()): Promise<void> {
+    scene.fake.commentsAsOf = asOf
+    await scene.world.pass(milliseconds)
+    scene.fake.commentsAsOf = undefined
+  }
+
+  test('do not end a wait before its time, nor cost a place in the queue', async () => {
+    const lease = await taken(first)
+    let outcome = 'waits'
+    const waiting = second.locks.acquire(issue(number), { wait: '10m' })
+    waiting.then(
+      () => (outcome = 'granted'),
+      (error: Error) => (outcome = error.message),
+    )
+    // Before its comment shows for the first time.
+    await staleFor(40_000)
+    expect(outcome).toBe('waits')
+    await scene.world.pass(60_000)
+    await staleFor(120_000)
+    expect(outcome).toBe('waits')
+    expect(lease.held).toBe(true)
+    await scene.run(lease.release())
+    const claims = scene.fake.thread(number).filter(({ body }) => claimIn(body)?.runner.worker === 'second')
+    expect((await scene.run(waiting)).fence).toBe(claims[0]?.id)
+    expect(claims).toHaveLength(1)
+  })
+
+  test('do not make a holder believe that it was evicted', async () => {
+    const before = githubTime()
+    const lease = await taken(first)
+    await staleFor(100_000, before)
+    await scene.world.pass(60_000)
+    expect(lease.held).toBe(true)
+    await scene.run(lease.release())
   })
 })
 

@@ -4,7 +4,7 @@ import { claimIn, claimText } from '../../src/drivers/github/claim-comment.ts'
 import { takeoverIn, takeoverText, type TakeoverRecord } from '../../src/drivers/github/takeover-comment.ts'
 import { forTask, taskInfoIn } from '../../src/drivers/github/task-info.ts'
 import { readThread, successionOf } from '../../src/drivers/github/thread.ts'
-import { settlesInMs, verdictOn } from '../../src/drivers/github/verdict.ts'
+import { settlesInMs, verdictOn as verdictOnOwn, type Look, type Verdict } from '../../src/drivers/github/verdict.ts'
 import { claim, comment, key, look, record, seconds, takeover } from './github/comments.ts'
 
 const settleMs = 5000
@@ -96,6 +96,41 @@ describe('a thread', () => {
     expect(broken).toMatchObject({ comment: 3, record: undefined, ttlMs: 300_000, end: undefined })
   })
 
+  describe('a claim with a typing error in its JSON', () => {
+    const completion = { result: 'merged', durationMs: 1, at: seconds(1) }
+    /** As somebody leaves it who edits it on the page: GitHub then ends lines otherwise. */
+    const broken = (body: string): string => body.replace('"version": 1,', '"version": 1').replaceAll('\n', '\r\n')
+    const read = (body: string, of = key) => {
+      expect(claimIn(body)).toBeUndefined()
+      return readThread([comment(3, body)], of, 3_600_000).claims[0]
+    }
+
+    test('keeps its own ttl, and its key', () => {
+      const body = broken(claimText(record('a', { ttlMs: 4000 })))
+      expect(read(body)).toMatchObject({ record: undefined, ttlMs: 4000, end: undefined })
+      expect(read(body, 'default/issue:2')).toBeUndefined()
+    })
+
+    test('is over if its owner had completed it', () => {
+      const body = broken(claimText(record('a', { ttlMs: 4000, heldSince: seconds(0), completion })))
+      expect(read(body)?.end).toMatchObject({ how: 'completed', result: 'merged' })
+    })
+
+    test('is not over because of anything that its runner or a person says', () => {
+      const runner = { worker: '✅ done', node: 'x', more: { metadata: { completion: { result: 'x' }, ttl_ms: 1 } } }
+      const body = claimText(record('a', { ttlMs: 4000, runner }))
+      expect(read(broken(body))).toMatchObject({ ttlMs: 4000, end: undefined })
+      expect(read(broken(body).replace('⏳', '✅'))?.end).toBeUndefined()
+    })
+
+    test('counts for as long as any claim may if its ttl cannot be read', () => {
+      for (const ttl of ['40O0', '-1', '0', '99999999', '4000 or so']) {
+        const body = broken(claimText(record('a', { ttlMs: 4000 }))).replace('"ttl_ms": 4000', `"ttl_ms": ${ttl}`)
+        expect(read(body)).toMatchObject({ ttlMs: 3_600_000, end: undefined })
+      }
+    })
+  })
+
   test('tells who was there before, if that ended badly', () => {
     const held = { heldSince: seconds(1) }
     const completion = { result: 'merged', durationMs: 1, at: seconds(1) }
@@ -107,7 +142,18 @@ describe('a thread', () => {
   })
 })
 
+/** Of an owner that knows of no edit but those that the look shows. */
+function verdictOn(from: Look, place: number, settle: number): Verdict {
+  return verdictOnOwn(from, { comment: place, updatedAt: 0 }, settle)
+}
+
 describe('a claim', () => {
+  test('is no older than its owner knows it to be, however old the look is', () => {
+    const old = look([claim(3)], seconds(70))
+    expect(verdictOn(old, 3, settleMs)).toMatchObject({ state: 'expired' })
+    expect(verdictOnOwn(old, { comment: 3, updatedAt: seconds(65) }, settleMs)).toMatchObject({ state: 'first' })
+  })
+
   test('that is first may hold after a settle time, counted from its first look and from its comment', () => {
     expect(verdictOn(look([claim(3)], seconds(1)), 3, settleMs)).toMatchObject({ state: 'first' })
     expect(settlesInMs(1000, 0, 1000, settleMs)).toBe(5000)

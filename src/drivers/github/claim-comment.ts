@@ -98,6 +98,38 @@ export function claimIn(body: string): ClaimRecord | undefined {
   }
 }
 
+/** What is left to be read of a claim whose JSON somebody broke, or that a newer version wrote. */
+export interface BrokenClaim {
+  readonly key: string | undefined
+  readonly ttlMs: number | undefined
+  /** The result, if its owner had completed it. */
+  readonly result: string | undefined
+}
+
+/**
+ * Reads a broken claim line by line. Only whole lines count, indented as `claimText` indents them: what a runner says of itself
+ * lies deeper, so it cannot pass for one. A claim is completed only if its sentence for people says so too.
+ */
+export function brokenClaimIn(body: string): BrokenClaim {
+  const ttlMs = wholeNumberOf(lineIn(body, 4, 'ttl_ms'))
+  const completed = /^✅ /m.test(body) && /^ {4}"completion": \{\r?$/m.test(body)
+  return {
+    key: textOf(lineIn(body, 4, 'key')),
+    ttlMs: ttlMs === undefined || ttlMs === 0 || ttlMs > ttlMaxMs ? undefined : ttlMs,
+    result: completed ? (textOf(lineIn(body, 6, 'result')) ?? 'released') : undefined,
+  }
+}
+
+/** The value of a field that has a line to itself. */
+function lineIn(body: string, indent: number, field: string): unknown {
+  const [, json] = new RegExp(`^ {${indent}}"${field}": (.*?),?\\r?$`, 'm').exec(body) ?? []
+  try {
+    return json === undefined ? undefined : JSON.parse(json)
+  } catch {
+    return undefined
+  }
+}
+
 function completionIn(value: unknown): Completion | undefined {
   const given = recordOf(value)
   if (given === undefined) return undefined

@@ -6,15 +6,15 @@
  */
 import type { Claim, Request, Standing } from '../../core/driver.ts'
 import { LeaseholdError } from '../../core/errors.ts'
-import { claimText } from './claim-comment.ts'
 import type { Deadline } from './deadline.ts'
-import { timeAt, type Desk } from './desk.ts'
+import type { Desk } from './desk.ts'
 import { settleDuplicates, enter, find, isHopeless } from './entering.ts'
+import { heartbeat } from './heartbeat.ts'
 import { complete, endedBy, expire, leave, unknownClaim, vanish } from './leaving.ts'
 import type { Seat } from './seats.ts'
 import { heldBy, leftMs, mustShow, stand } from './standing.ts'
 import { takeOver } from './taking-over.ts'
-import { headOf, isOver, verdictOn } from './verdict.ts'
+import { headOf, verdictOn } from './verdict.ts'
 
 type Renewal = Extract<Request, { op: 'renew' }>
 type Release = Extract<Request, { op: 'release' }>
@@ -84,14 +84,17 @@ async function releaseOn(desk: Desk, issue: number, { id, key }: Release, deadli
   if (seat === undefined) return seats.end(id, unknownClaim)
   const look = await desk.reader.look(issue, key, deadline)
   await settleDuplicates(desk, seat, look, deadline)
-  const verdict = verdictOn(look, seat.comment, settleMs)
+  const verdict = verdictOn(look, seat, settleMs)
   if (verdict.state === 'ended') return leave(desk, seat, endedBy(verdict.claim.end), look.thread)
-  // Who only waited has nothing to be told but that it is gone, and be it for want of rights.
-  if (verdict.state === 'missing' && mustShow(desk, seat, look)) {
-    return seat.held ? vanish(desk, seat, look.thread) : leave(desk, seat, unknownClaim, look.thread)
-  }
   if (verdict.state === 'expired') return expire(desk, seat, look.thread, deadline)
-  await complete(desk, seat, desk.results.get(seat.comment) ?? (seat.held ? 'released' : 'gave up'), deadline)
+  const result = desk.results.get(seat.comment) ?? (seat.held ? 'released' : 'gave up')
+  const wasThere = await complete(desk, seat, result, deadline)
+  // A look that does not show it may be too old. Who only waited has nothing to be told but that it is gone, and be it for
+  // want of rights.
+  if (verdict.state === 'missing' && mustShow(desk, seat, look)) {
+    const isGone = !wasThere || desk.writers.isRefused(seat.author)
+    if (isGone) return seat.held ? vanish(desk, seat, look.thread) : leave(desk, seat, unknownClaim, look.thread)
+  }
   return leave(desk, seat, { state: 'absent', reason: 'released' }, look.thread)
 }
 
@@ -113,42 +116,17 @@ async function evictOn(
   }
 }
 
-/** Edits the claim's comment: GitHub notes when. Gives how the claim stands if that is not where it was. */
-async function heartbeat(desk: Desk, seat: Seat, ttlMs: number, deadline: Deadline): Promise<Standing | undefined> {
-  const gone = await missedSince(desk, seat, deadline)
-  if (gone !== undefined) return gone
-  const editedAt = desk.environment.now()
-  const before = { updatedAt: seat.updatedAt, ttlMs: seat.record.ttlMs }
-  const record = { ...seat.record, ttlMs, heartbeatAt: timeAt(desk), renewals: seat.record.renewals + 1 }
-  const edited = await desk.hub.editComment(seat.comment, claimText(record), deadline)
-  if (edited === undefined) {
-    // Of a repository that is not shown any more every comment is gone: this fails then.
-    return vanish(desk, seat, (await desk.reader.look(seat.issue, seat.key, deadline)).thread)
-  }
-  const { updatedAt } = edited.comment
-  Object.assign(seat, { record, updatedAt, editedAt })
-  if (!isOver(before, updatedAt)) return undefined
-  return expire(desk, seat, (await desk.reader.look(seat.issue, seat.key, deadline)).thread, deadline)
-}
-
-/** After a lease without an edit from here: whether the claim is over, or another thread of ours has kept it. */
-async function missedSince(desk: Desk, seat: Seat, deadline: Deadline): Promise<Standing | undefined> {
-  if (desk.environment.now() - seat.editedAt < seat.record.ttlMs) return undefined
-  const look = await desk.reader.look(seat.issue, seat.key, deadline)
-  const verdict = verdictOn(look, seat.comment, desk.settleMs)
-  if (verdict.state === 'ended') return leave(desk, seat, endedBy(verdict.claim.end), look.thread)
-  if (verdict.state === 'missing') return mustShow(desk, seat, look) ? vanish(desk, seat, look.thread) : undefined
-  seat.updatedAt = Math.max(seat.updatedAt, verdict.claim.updatedAt)
-  return undefined
-}
-
 /** How a held claim has ended, if a look after its last edit shows that. */
 async function takenOver(desk: Desk, seat: Seat, deadline: Deadline): Promise<Standing | undefined> {
-  const look = await desk.reader.look(seat.issue, seat.key, deadline)
-  const verdict = verdictOn(look, seat.comment, desk.settleMs)
-  if (verdict.state === 'ended') return leave(desk, seat, endedBy(verdict.claim.end), look.thread)
-  if (verdict.state === 'missing' && mustShow(desk, seat, look)) return vanish(desk, seat, look.thread)
-  return undefined
+  for (;;) {
+    const look = await desk.reader.look(seat.issue, seat.key, deadline)
+    const verdict = verdictOn(look, seat, desk.settleMs)
+    if (verdict.state === 'ended') return leave(desk, seat, endedBy(verdict.claim.end), look.thread)
+    if (verdict.state !== 'missing' || !mustShow(desk, seat, look)) return undefined
+    if (desk.writers.isRefused(seat.author)) return vanish(desk, seat, look.thread)
+    // Its comment has just been edited: a look that does not show it shows nothing.
+    await deadline.pause(desk.settleMs)
+  }
 }
 
 /** A waiter looks less often while requests are scarce. */

@@ -22,13 +22,13 @@ export function endedBy(end: ClaimEnd | undefined): Absent {
   return { state: 'absent', reason: expired ? 'expired' : 'unknown' }
 }
 
-/** Turns the claim's comment into a record of what it was. */
-export async function complete(desk: Desk, seat: Seat, result: string, deadline: Deadline): Promise<void> {
+/** Turns the claim's comment into a record of what it was. False: the comment is not there any more. */
+export async function complete(desk: Desk, seat: Seat, result: string, deadline: Deadline): Promise<boolean> {
   const at = timeAt(desk)
   const { heldSince } = seat.record
   const durationMs = heldSince === undefined ? 0 : Math.max(0, Math.round(at - heldSince))
   const record = { ...seat.record, completion: { result, durationMs, at } }
-  await desk.hub.editComment(seat.comment, claimText(record), deadline)
+  return (await desk.hub.editComment(seat.comment, claimText(record), deadline)) !== undefined
 }
 
 /** The owner came too late: it says so itself, which spares the next one the waiting. */

@@ -5,6 +5,7 @@ import { roundingMs } from './comment.ts'
 import type { Deadline } from './deadline.ts'
 import { timeAt, type Desk } from './desk.ts'
 import { settleDuplicates } from './entering.ts'
+import { heartbeat } from './heartbeat.ts'
 import { endedBy, expire, leave, refuse, vanish } from './leaving.ts'
 import type { Seat } from './seats.ts'
 import { takeOver, takerOf, turnOut } from './taking-over.ts'
@@ -17,12 +18,14 @@ export async function stand(desk: Desk, seat: Seat, mayWait: boolean, deadline: 
   for (;;) {
     const look = await desk.reader.look(seat.issue, seat.key, deadline)
     await settleDuplicates(desk, seat, look, deadline)
-    const verdict = verdictOn(look, seat.comment, settleMs)
+    const verdict = verdictOn(look, seat, settleMs)
     switch (verdict.state) {
-      case 'missing':
-        if (mustShow(desk, seat, look)) return vanish(desk, seat, look.thread)
+      case 'missing': {
+        const gone = mustShow(desk, seat, look) ? await goneFrom(desk, seat, look, deadline) : undefined
+        if (gone !== undefined) return gone
         await deadline.pause(settleMs)
         continue
+      }
       case 'ended':
         return leave(desk, seat, endedBy(verdict.claim.end), look.thread)
       case 'expired':
@@ -42,6 +45,12 @@ export async function stand(desk: Desk, seat: Seat, mayWait: boolean, deadline: 
       }
     }
   }
+}
+
+/** A look should show the claim and does not: whether its comment is gone, or the look too old, an edit tells. */
+async function goneFrom(desk: Desk, seat: Seat, look: Look, deadline: Deadline): Promise<Standing | undefined> {
+  if (desk.writers.isRefused(seat.author)) return vanish(desk, seat, look.thread)
+  return heartbeat(desk, seat, seat.record.ttlMs, deadline)
 }
 
 /** Whether a look must show the claim, if it is there at all. */

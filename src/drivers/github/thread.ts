@@ -1,6 +1,6 @@
 /** The comments of one issue read as the queue of one key. Pure. */
 import type { Succession } from '../../core/driver.ts'
-import { claimIn, type ClaimRecord } from './claim-comment.ts'
+import { brokenClaimIn, claimIn, type BrokenClaim, type ClaimRecord } from './claim-comment.ts'
 import { isText } from './comment-text.ts'
 import type { Comment } from './comment.ts'
 import { runnerOf } from './published-runner.ts'
@@ -25,7 +25,10 @@ export type ClaimEnd =
 export interface ThreadClaim {
   /** Its comment: the place in the queue, and the fence. */
   readonly comment: number
-  /** Undefined: somebody broke it. It goes on standing in the way until it is taken over like any other. */
+  /**
+   * Undefined: somebody broke it. Unless it was completed before, it goes on standing in the way until it is taken over like
+   * any other.
+   */
   readonly record: ClaimRecord | undefined
   readonly ttlMs: number
   readonly worker: string
@@ -43,8 +46,8 @@ export interface Thread {
 }
 
 /**
- * Reads the comments that count, see `writers.ts`. `brokenTtlMs` is how long a broken claim counts as alive, `known` has
- * ends by their claims' comments that are certain, whether the reading shows them or not.
+ * Reads the comments that count, see `writers.ts`. `brokenTtlMs` is the ttl of a broken claim that does not tell its own,
+ * `known` has ends by their claims' comments that are certain, whether the reading shows them or not.
  */
 export function readThread(
   comments: readonly Comment[],
@@ -55,23 +58,34 @@ export function readThread(
   const ordered = [...new Map(comments.map((comment) => [comment.id, comment])).values()].toSorted(
     (one, other) => one.id - other.id,
   )
-  const claims: Omit<ThreadClaim, 'end'>[] = []
+  const claims: Place[] = []
   const duplicates: { id: string; comment: number }[] = []
   const takeovers = new Map<number, ClaimEnd>(known)
   const ids = new Set<string>()
   for (const comment of ordered) {
     if (isText('claim', comment.body)) {
       const record = claimIn(comment.body)
-      if (record !== undefined && record.key !== key) continue
+      const broken = record === undefined ? brokenClaimIn(comment.body) : undefined
+      // A broken claim that does not even tell its key belongs to every key of its issue.
+      if ((record?.key ?? broken?.key ?? key) !== key) continue
       // A request whose reply was lost is sent again: the lowest of its comments is the claim.
       if (record !== undefined && ids.has(record.id)) duplicates.push({ id: record.id, comment: comment.id })
-      else claims.push(placeOf(comment, record, brokenTtlMs))
+      else claims.push(placeOf(comment, record, broken, brokenTtlMs))
       if (record !== undefined) ids.add(record.id)
     }
     for (const [ended, end] of endsIn(comment, key)) if (!takeovers.has(ended)) takeovers.set(ended, end)
   }
   const lastHeld = claims.findLast(({ record }) => record?.heldSince !== undefined)
-  return { claims: claims.map((claim) => ({ ...claim, end: endOf(claim, takeovers, lastHeld) })), duplicates }
+  const ended = claims.map(({ result, ...claim }) => ({
+    ...claim,
+    end: endOf({ ...claim, result }, takeovers, lastHeld),
+  }))
+  return { claims: ended, duplicates }
+}
+
+/** A place in the queue, and what its owner said when it was done. */
+interface Place extends Omit<ThreadClaim, 'end'> {
+  readonly result: string | undefined
 }
 
 /** Who held the key before this claim, if others ended that one. */
@@ -104,12 +118,18 @@ function hasBeenHeld({ record, end }: ThreadClaim): boolean {
   return record?.heldSince !== undefined || (end?.how === 'taken over' && end.held)
 }
 
-function placeOf(comment: Comment, record: ClaimRecord | undefined, brokenTtlMs: number): Omit<ThreadClaim, 'end'> {
+function placeOf(
+  comment: Comment,
+  record: ClaimRecord | undefined,
+  broken: BrokenClaim | undefined,
+  brokenTtlMs: number,
+): Place {
   const { id, createdAt, updatedAt, author } = comment
   return {
     comment: id,
     record,
-    ttlMs: record?.ttlMs ?? brokenTtlMs,
+    ttlMs: record?.ttlMs ?? broken?.ttlMs ?? brokenTtlMs,
+    result: record?.completion?.result ?? broken?.result,
     worker: record?.runner.worker ?? author,
     author,
     createdAt,
@@ -128,13 +148,13 @@ function* endsIn({ id, body, createdAt }: Comment, key: string): Iterable<[numbe
 }
 
 function endOf(
-  { comment, record, updatedAt }: Omit<ThreadClaim, 'end'>,
+  { comment, result, updatedAt }: Place,
   takeovers: ReadonlyMap<number, ClaimEnd>,
-  lastHeld: Omit<ThreadClaim, 'end'> | undefined,
+  lastHeld: Place | undefined,
 ): ClaimEnd | undefined {
   const takeover = takeovers.get(comment)
   if (takeover !== undefined) return takeover
-  if (record?.completion !== undefined) return { how: 'completed', result: record.completion.result, at: updatedAt }
+  if (result !== undefined) return { how: 'completed', result, at: updatedAt }
   if (lastHeld !== undefined && comment < lastHeld.comment) {
     return { how: 'superseded', at: lastHeld.record?.heldSince ?? lastHeld.createdAt }
   }

@@ -36,10 +36,15 @@ export type Verdict =
     }
   | { readonly state: 'first'; readonly claim: ThreadClaim }
 
-/** Where the claim with this comment stands. */
-export function verdictOn(look: Look, comment: number, settleMs: number): Verdict {
-  const claim = look.thread.claims.find((one) => one.comment === comment)
-  if (claim === undefined) return { state: 'missing' }
+/** What a claim's owner knows of it by GitHub's own answers: its comment, and when that was last edited. */
+export type OwnClaim = Pick<ThreadClaim, 'comment' | 'updatedAt'>
+
+/** Where a claim stands. A reading that is too old to show its last edit does not make it any older. */
+export function verdictOn(look: Look, own: OwnClaim, settleMs: number): Verdict {
+  const { comment } = own
+  const shown = look.thread.claims.find((one) => one.comment === comment)
+  if (shown === undefined) return { state: 'missing' }
+  const claim = { ...shown, updatedAt: Math.max(shown.updatedAt, own.updatedAt) }
   if (claim.end !== undefined) return { state: 'ended', claim }
   if (isOver(claim, look.dateMs)) return { state: 'expired', claim }
   const before = look.thread.claims.filter((one) => one.comment < comment)

@@ -38,6 +38,8 @@ export class IssueBook {
   settings: { readonly archived?: boolean; readonly has_issues?: boolean } = {}
   /** Reads lag behind writes by less than this. */
   lagMs: number
+  /** While set, all reads of comments show what was there then. */
+  commentsAsOf: number | undefined
   readonly comments: Lagging<StoredComment>
   readonly issues: Lagging<StoredIssue>
   readonly #now: () => number
@@ -55,7 +57,7 @@ export class IssueBook {
     this.#fields = fields
     // Half of all reads are fresh: replicas differ.
     const lag = (): number => (random() < 0.5 ? 0 : Math.floor(random() * this.lagMs))
-    this.comments = new Lagging(now, lag)
+    this.comments = new Lagging(now, () => (this.commentsAsOf === undefined ? lag() : now() - this.commentsAsOf))
     this.issues = new Lagging(now, lag)
   }
 
@@ -83,10 +85,10 @@ export class IssueBook {
 
   /** The comments of an issue as they are, in their order. */
   thread(issue: number): StoredComment[] {
-    const { lagMs } = this
-    this.lagMs = 0
+    const { lagMs, commentsAsOf } = this
+    Object.assign(this, { lagMs: 0, commentsAsOf: undefined })
     const comments = this.#commentsSeen((comment) => comment.issue === issue)
-    this.lagMs = lagMs
+    Object.assign(this, { lagMs, commentsAsOf })
     return comments
   }
 
