@@ -1,4 +1,8 @@
+import { readdirSync, readFileSync } from 'node:fs'
+import path from 'node:path'
 import { describe, expect, test as testOf } from 'vitest'
+import { ControlGroup } from '../../src/cli/holding/control-group.ts'
+import { eventually } from '../support/eventually.ts'
 import { RedisServer } from '../support/redis-server.ts'
 import { TcpProxy } from '../support/tcp-proxy.ts'
 import { gone, hasTerminals, Workshop, type CommandLine } from './cli-process.ts'
@@ -26,9 +30,26 @@ const shapes = [
   ['in a session of its own without its environment', `env -i PATH="$PATH" setsid -w ${writer}; true`],
 ] as const
 
-async function startWriting(workshop: Workshop, shape: string, ...options: string[]) {
+/** Whether this user may make control groups. If so, they are out of sight where the other ways are tried. */
+const probe = process.platform === 'linux' ? ControlGroup.make('0'.repeat(32)) : undefined
+probe?.remove()
+const [, groupsAt = ''] =
+  probe === undefined ? [] : (/^.* (\S+) \S+ .*- cgroup2 /m.exec(readFileSync('/proc/self/mountinfo', 'utf8')) ?? [])
+
+/** In a group of its own not even that gets away: it has no session, no parent and no environment. */
+const inGroups = [
+  ['as a daemon without its environment', `(env -i PATH="$PATH" setsid ${writer} &); sleep 600`, true],
+] as const
+const cases = [
+  ...shapes.map(([name, shape]) => [name, shape, false] as const),
+  ...(probe === undefined ? [] : inGroups),
+]
+
+async function startWriting(workshop: Workshop, shape: string, isInGroup: boolean, ...options: string[]) {
   workshop.write('work', `${writer}\n`)
-  const holder = workshop.leasehold('run', 'demo', ...options, '--', 'sh', '-c', shape)
+  const words = ['run', 'demo', ...options, '--', 'sh', '-c', shape]
+  const holder =
+    isInGroup || probe === undefined ? workshop.leasehold(...words) : workshop.withoutControlGroups(groupsAt, ...words)
   const pid = Number(await workshop.written('pid'))
   await workshop.written('log')
   return { holder, pid }
@@ -45,13 +66,21 @@ async function writtenAfterNext(workshop: Workshop, next: CommandLine): Promise<
 /** Begins, and stays long enough for a writer that was left behind to show itself. */
 const takeOver = ['--', 'sh', '-c', 'echo next >> log; sleep 1']
 
-describe.concurrent.each(shapes)('work %s', (_, shape) => {
+describe.concurrent.each(cases)('work %s', (_, shape, isInGroup) => {
   test('has ended before the next holder begins when the store is lost', async ({ workshop, onTestFinished }) => {
     const server = await RedisServer.start()
     onTestFinished(() => server.stop())
     const proxy = await TcpProxy.start({ port: server.port })
     onTestFinished(() => proxy.stop())
-    const { holder } = await startWriting(workshop, shape, '--store', `redis://127.0.0.1:${proxy.port}`, '--ttl', '10s')
+    const { holder } = await startWriting(
+      workshop,
+      shape,
+      isInGroup,
+      '--store',
+      `redis://127.0.0.1:${proxy.port}`,
+      '--ttl',
+      '10s',
+    )
     const next = workshop.leasehold('run', 'demo', '--store', server.url, ...takeOver)
     await next.says(/waiting for/)
     await proxy.stop()
@@ -60,7 +89,7 @@ describe.concurrent.each(shapes)('work %s', (_, shape) => {
   })
 
   test('has ended before the next holder begins when leasehold is killed', async ({ workshop }) => {
-    const { holder } = await startWriting(workshop, shape, '--ttl', '10m')
+    const { holder } = await startWriting(workshop, shape, isInGroup, '--ttl', '10m')
     const next = workshop.leasehold('run', 'demo', ...takeOver)
     await next.says(/waiting for/)
     holder.kill('SIGKILL')
@@ -68,7 +97,7 @@ describe.concurrent.each(shapes)('work %s', (_, shape) => {
   })
 
   test('has ended when leasehold exits after an eviction', async ({ workshop }) => {
-    const { holder, pid } = await startWriting(workshop, shape, '--kill-after', '300ms')
+    const { holder, pid } = await startWriting(workshop, shape, isInGroup, '--kill-after', '300ms')
     expect((await workshop.leasehold('evict', 'demo', '--reason', 'stuck', '--yes').ended()).code).toBe(0)
     expect((await holder.ended()).code).toBe(76)
     await gone(pid)
@@ -149,4 +178,31 @@ test.concurrent('a daemon of a leader has ended before the next one leads when l
   await next.says(/waiting for/)
   leader.kill('SIGKILL')
   expect(await writtenAfterNext(workshop, next)).toBe(0)
+})
+
+test.skipIf(probe === undefined)('no control group is left behind, whatever a run leaves', async ({ workshop }) => {
+  const groups = () => readdirSync(path.dirname(probe?.directory ?? '')).filter((name) => name.startsWith('leasehold-'))
+  await workshop.leasehold('run', 'demo', '--', 'no-such-command').ended()
+  const { code, errors } = await workshop
+    .leasehold('run', 'demo', '--', 'sh', '-c', 'cat /proc/self/cgroup > group; setsid sleep 600 & echo $! > left')
+    .ended()
+  expect({ code, errors }).toMatchObject({ code: 0, errors: expect.stringContaining('left processes behind') })
+  const left = Number(await workshop.written('left'))
+  const mark = /leasehold-[0-9a-f]{32}/.exec(workshop.read('group'))?.[0] ?? ''
+  expect(mark).not.toBe('')
+  expect(groups()).not.toContain(mark)
+  process.kill(left, 'SIGKILL')
+  const killed = workshop.leasehold(
+    'run',
+    'demo',
+    '--',
+    'sh',
+    '-c',
+    'cat /proc/self/cgroup > other; echo $$ > pid; sleep 600',
+  )
+  const pid = Number(await workshop.written('pid'))
+  killed.kill('SIGKILL')
+  await gone(pid)
+  const other = /leasehold-[0-9a-f]{32}/.exec(workshop.read('other'))?.[0] ?? ''
+  await eventually(() => !groups().includes(other), 'the end of the group')
 })

@@ -19,6 +19,12 @@ export class Workshop {
     return this.#start(process.execPath, [cli, ...args])
   }
 
+  /** The same as it is for most users, who may make no control groups: with nothing to see where the system keeps them. */
+  withoutControlGroups(mountedAt: string, ...args: string[]): CommandLine {
+    const hide = 'mount -t tmpfs -o ro none "$0" && exec "$@"'
+    return this.#start('unshare', ['--mount', 'sh', '-c', hide, mountedAt, process.execPath, cli, ...args])
+  }
+
   /** The same on a terminal of its own: what it prints and what it says are one there. */
   atTerminal(...args: string[]): CommandLine {
     const words = [process.execPath, cli, ...args].map((word) => `'${word}'`)

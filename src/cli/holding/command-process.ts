@@ -2,7 +2,8 @@ import { spawn, type ChildProcess } from 'node:child_process'
 import { setTimeout as pause } from 'node:timers/promises'
 import { isatty } from 'node:tty'
 import type { EndingSignal, TellingSignal } from '../interruption.ts'
-import { ProcessFamily } from './process-family.ts'
+import { ControlGroup } from './control-group.ts'
+import { ProcessFamily, type FamilyTraits } from './process-family.ts'
 import { processEntry } from './process-table.ts'
 import { markVariable, marksInside, newMark } from './run-mark.ts'
 import { startWatchdog, type Watchdog } from './watchdog.ts'
@@ -42,6 +43,7 @@ export class CommandProcess implements Disposable {
   readonly #child: ChildProcess
   readonly #isShared: boolean
   readonly #watchdog: Watchdog
+  readonly #controlGroup: ControlGroup | undefined
 
   /** Rejects with the system's error if the command cannot be started. */
   static async start({ command, args, variables, lock }: CommandSetup): Promise<CommandProcess> {
@@ -50,8 +52,10 @@ export class CommandProcess implements Disposable {
     const env = { ...variables, [markVariable]: marksInside(variables[markVariable], mark) }
     // Before the command: there is no moment in which that runs unguarded.
     const watchdog = startWatchdog(lock, mark)
+    const controlGroup = process.platform === 'linux' ? ControlGroup.make(mark) : undefined
     try {
-      const child = spawn(command, args, { stdio: 'inherit', detached: !isShared, env })
+      const spawnIt = (): ChildProcess => spawn(command, args, { stdio: 'inherit', detached: !isShared, env })
+      const child = controlGroup === undefined ? spawnIt() : controlGroup.startIn(spawnIt)
       const ended = new Promise<Ending>((resolve) => {
         child.once('exit', (code, signal) => resolve({ code, signal }))
       })
@@ -59,30 +63,26 @@ export class CommandProcess implements Disposable {
         child.once('spawn', resolve)
         child.once('error', reject)
       })
-      return new CommandProcess(child, isShared, ended, mark, watchdog)
+      const started = process.platform === 'linux' ? (processEntry(child.pid as number)?.started ?? -1) : 0
+      const leader = { pid: child.pid as number, started }
+      const traits = { mark, leader, ownsSession: !isShared, controlGroup }
+      return new CommandProcess(child, ended, traits, watchdog)
     } catch (error) {
       watchdog[Symbol.dispose]()
+      controlGroup?.remove()
       throw error
     }
   }
 
-  private constructor(
-    child: ChildProcess,
-    isShared: boolean,
-    ended: Promise<Ending>,
-    mark: string,
-    watchdog: Watchdog,
-  ) {
-    const pid = child.pid as number
+  private constructor(child: ChildProcess, ended: Promise<Ending>, traits: FamilyTraits, watchdog: Watchdog) {
     this.#child = child
-    this.#isShared = isShared
+    this.#isShared = !traits.ownsSession
     this.#watchdog = watchdog
+    this.#controlGroup = traits.controlGroup
     this.ended = ended
-    const started = process.platform === 'linux' ? (processEntry(pid)?.started ?? -1) : 0
-    const leader = { pid, started }
-    this.family = new ProcessFamily({ mark, leader, ownsSession: !isShared })
-    watchdog.guard(leader, !isShared)
-    if (!isShared) process.on('SIGTSTP', this.#pause)
+    this.family = new ProcessFamily(traits)
+    watchdog.guard(traits)
+    if (!this.#isShared) process.on('SIGTSTP', this.#pause)
     process.on('SIGCONT', this.#goOn)
     // An error after the start is about a signal that could not be sent: the process has ended.
     child.on('error', () => {})
@@ -132,6 +132,7 @@ export class CommandProcess implements Disposable {
     process.off('SIGTSTP', this.#pause)
     process.off('SIGCONT', this.#goOn)
     this.#watchdog[Symbol.dispose]()
+    this.#controlGroup?.remove()
     this.#child.unref()
   }
 

@@ -1,3 +1,4 @@
+import type { ControlGroup } from './control-group.ts'
 import { processTable, withDescendants, type ProcessEntry } from './process-table.ts'
 import { marksOf } from './run-mark.ts'
 
@@ -9,14 +10,16 @@ export interface FamilyTraits {
   readonly leader: Pick<ProcessEntry, 'pid' | 'started'> | undefined
   /** Whether the command leads a session, and a process group, of its own. */
   readonly ownsSession: boolean
+  /** The control group that the command was started in, if there is one. */
+  readonly controlGroup?: ControlGroup | undefined
 }
 
 /** Rounds after which a family that grows faster than it is suspended is killed as far as it is known. */
 const roundsMax = 20
 
 /**
- * A command and all that it started, wherever that has gone: what is in the command's session or group, what descends from
- * a member, what carries the mark of the run, and what was a member when it was last looked for.
+ * A command and all that it started, wherever that has gone: what is in the run's control group, in the command's session or
+ * group, what descends from a member, what carries the mark of the run, and what was a member when it was last looked for.
  */
 export class ProcessFamily {
   readonly #traits: FamilyTraits
@@ -33,7 +36,8 @@ export class ProcessFamily {
   /** All members that have not ended. */
   members(): ProcessEntry[] {
     const table = processTable().filter(({ pid }) => pid !== process.pid)
-    const certain = table.filter((entry) => this.#isMember(entry)).map(({ pid }) => pid)
+    const inGroup = new Set(this.#traits.controlGroup?.processes())
+    const certain = table.filter((entry) => inGroup.has(entry.pid) || this.#isMember(entry)).map(({ pid }) => pid)
     const family = withDescendants(certain, table)
     const found = table.filter(({ pid }) => family.has(pid))
     this.#known.clear()

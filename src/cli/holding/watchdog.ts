@@ -14,20 +14,20 @@ const title = 'leasehold-watchdog'
  * can be found without starting a program is suspended at once; the sweeper finds the rest and kills all of it.
  */
 const script = `trap '' HUP INT QUIT TERM
-read -r leader started
+read -r leader started group
 read -r word && exit
 [ -n "$leader" ] && kill -s STOP -- "$leader"
 for file in $(grep -lsF "$3" /proc/[0-9]*/environ); do
   pid=\${file#/proc/}
   kill -s STOP "\${pid%/environ}"
 done
-"$4" "$5" "$3" "$leader" "$started" && exit
+"$4" "$5" "$3" "$leader" "$started" "$group" && exit
 [ -n "$leader" ] && kill -s KILL -- "$leader"`
 
 /** A small shell that outlives this process if this process is killed, and then ends what it guards. */
 export interface Watchdog extends Disposable {
   /** Says which command it is that carries the mark. */
-  guard(leader: FamilyTraits['leader'], ownsSession: boolean): void
+  guard(traits: FamilyTraits): void
 }
 
 /**
@@ -51,8 +51,10 @@ export function startWatchdog(lock: string, mark: string): Watchdog {
   watchdog.unref()
   ;(watchdog.stdin as unknown as { unref(): void }).unref()
   return {
-    guard(leader, ownsSession) {
-      if (leader !== undefined) watchdog.stdin.write(`${ownsSession ? '-' : ''}${leader.pid} ${leader.started}\n`)
+    guard({ leader, ownsSession, controlGroup }) {
+      if (leader === undefined) return
+      const group = controlGroup?.directory ?? ''
+      watchdog.stdin.write(`${ownsSession ? '-' : ''}${leader.pid} ${leader.started} ${group}\n`)
     },
     [Symbol.dispose]: () => void watchdog.kill('SIGKILL'),
   }
