@@ -18,8 +18,8 @@ export interface ClocksOff {
 
 /** A composition that is up, and what can be done to it. */
 export interface Setting {
-  /** A driver for one more client. */
-  driver(): LockDriver
+  /** A driver for one more client, whose wall clock is wrong by so much. */
+  driver(wallOffMs?: number): LockDriver
   /** Opens it for one more client, where a driver alone is not enough. */
   connect?(): Promise<Locks>
   readonly faults: Readonly<Partial<Record<Fault, () => Promise<void>>>>
@@ -122,7 +122,10 @@ export function quorumOf(
       const nodes = (): LockDriver[] =>
         stores.map((store, place) => time.follow(served ? http(chains[place]?.url ?? '') : store.driver(false)))
       return {
-        driver: () => time.follow(quorum(nodes(), { votesAfter: votesAfterMs, environment: time.environment() })),
+        driver: (wallOffMs) => {
+          const environment = time.environment(wallOffMs)
+          return time.follow(quorum(nodes(), { votesAfter: votesAfterMs, environment }))
+        },
         faults: {
           ...faultsOf(stores),
           ...(served && {

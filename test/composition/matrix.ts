@@ -182,7 +182,7 @@ class Scene {
 
   #connected(wallOffMs: number | undefined): Promise<Locks> {
     if (this.#setting.connect !== undefined) return this.#setting.connect()
-    const wire = faulty(this.#setting.driver())
+    const wire = faulty(this.#setting.driver(wallOffMs))
     this.#wires.push(wire)
     return createLocks({ driver: wire, environment: this.#time.environment(wallOffMs) })
   }

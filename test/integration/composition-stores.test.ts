@@ -12,6 +12,9 @@ const twoHops = behindServers(2)
 /** No shorter than the lease, as everywhere. */
 const quorum = quorumOf('a quorum', { votesAfterMs: 3000 })
 
+const mixed = quorumOf('a quorum with others', { votesAfterMs: 3000, others: [sqliteStore, etcdStore] })
+const hourMs = 3_600_000
+
 const lossOf = (composition: Composition): readonly Cell[] => [
   { composition, fault: 'the store comes back empty', promised: 'fenced' },
   { composition, fault: 'the store is restored from an older copy', promised: 'fenced' },
@@ -53,6 +56,12 @@ compositionMatrix('redis', {
     { composition: quorum, fault: 'every store comes back empty', promised: 'exclusive' },
     { composition: quorum, fault: 'every store is restored from an older copy', promised: 'exclusive' },
     { composition: quorum, fault: 'connections end', promised: 'exclusive' },
+    { composition: mixed, fault: 'the store comes back empty', promised: 'exclusive' },
+    { composition: mixed, fault: 'every store comes back empty', promised: 'exclusive' },
+    { composition: alone, fault: 'nothing', off: { clientMs: hourMs }, promised: 'kept' },
+    { composition: alone, fault: 'nothing', off: { clientMs: -hourMs }, promised: 'kept' },
+    { composition: quorum, fault: 'nothing', off: { clientMs: hourMs }, promised: 'kept' },
+    { composition: quorum, fault: 'nothing', off: { clientMs: -hourMs }, promised: 'kept' },
   ],
 })
 

@@ -269,6 +269,21 @@ test('a quorum of three servers holds locks, shows and verifies them, and does w
   })
 })
 
+test('the age of the data passes over two servers, and begins anew with a server that takes its store with it', async () => {
+  let now = 0
+  const clock = { now: () => now, wall: () => 1_700_000_000_000 + now }
+  const inner = await start({ driver: memory({ clock }) })
+  const outer = await start({ driver: http(inner.url) })
+  const driver = await open(outer.url)
+  now = 90_000
+  expect(await driver.dataAgeMs?.()).toBe(90_000)
+  const { port } = new URL(inner.url)
+  await inner.close()
+  await start({ driver: memory({ clock }), port: Number(port) })
+  now += 5
+  expect(await driver.dataAgeMs?.()).toBe(5)
+})
+
 test('a server may stand before another, also if the store behind does not say for how long it is up', async () => {
   const driver: LockDriver = memory()
   Object.defineProperty(driver, 'dataAgeMs', { value: undefined })

@@ -113,6 +113,10 @@ describe('a store whose locks end with a connection is refused', () => {
     expect(started).toBe(0)
   })
 
+  test('nor is a memory store renewed from one', async () => {
+    await expect(connect('memory:', { heartbeatThread: true })).rejects.toMatchObject({ code: 'INVALID' })
+  })
+
   test('and no longer served, once a driver finds one in the place of another', async () => {
     const driver = changing()
     const { url } = await start({ driver })

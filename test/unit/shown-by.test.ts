@@ -12,10 +12,13 @@ for (const folder of ['test/unit', 'test/integration', 'test/slow']) {
   }
 }
 
-/** The suites that every store runs; their tests are registered by the file of each store. */
-const suites = readdirSync('src/testing', { recursive: true, encoding: 'utf8' })
-  .filter((file) => file.endsWith('.ts'))
-  .map((file) => readFileSync(path.join('src/testing', file), 'utf8'))
+/** The suites that every store runs, and what the compositions are called; their tests are registered by the file of each store. */
+const suites = ['src/testing', 'test/composition', 'test/unit/composition']
+  .flatMap((folder) =>
+    readdirSync(folder, { recursive: true, encoding: 'utf8' })
+      .filter((file) => file.endsWith('.ts'))
+      .map((file) => readFileSync(path.join(folder, file), 'utf8')),
+  )
   .join('\n')
 
 /** The last cells of tables whose last column says which test shows it. */
