@@ -50,12 +50,14 @@ export class CommandProcess implements Disposable {
     const isShared = process.platform === 'win32' || isatty(0)
     const mark = newMark()
     const env = { ...variables, [markVariable]: marksInside(variables[markVariable], mark) }
-    // Before the command: there is no moment in which that runs unguarded.
-    const watchdog = startWatchdog(lock, mark)
     const controlGroup = process.platform === 'linux' ? ControlGroup.make(mark) : undefined
+    // Before the command: there is no moment in which that runs unguarded.
+    const watchdog = startWatchdog(lock, mark, controlGroup)
     try {
       const spawnIt = (): ChildProcess => spawn(command, args, { stdio: 'inherit', detached: !isShared, env })
       const child = controlGroup === undefined ? spawnIt() : controlGroup.startIn(spawnIt)
+      const leader = leaderOf(child)
+      if (leader !== undefined) watchdog.guard(leader, !isShared)
       const ended = new Promise<Ending>((resolve) => {
         child.once('exit', (code, signal) => resolve({ code, signal }))
       })
@@ -63,10 +65,7 @@ export class CommandProcess implements Disposable {
         child.once('spawn', resolve)
         child.once('error', reject)
       })
-      const started = process.platform === 'linux' ? (processEntry(child.pid as number)?.started ?? -1) : 0
-      const leader = { pid: child.pid as number, started }
-      const traits = { mark, leader, ownsSession: !isShared, controlGroup }
-      return new CommandProcess(child, ended, traits, watchdog)
+      return new CommandProcess(child, ended, { mark, leader, ownsSession: !isShared, controlGroup }, watchdog)
     } catch (error) {
       watchdog[Symbol.dispose]()
       controlGroup?.remove()
@@ -81,7 +80,6 @@ export class CommandProcess implements Disposable {
     this.#controlGroup = traits.controlGroup
     this.ended = ended
     this.family = new ProcessFamily(traits)
-    watchdog.guard(traits)
     if (!this.#isShared) process.on('SIGTSTP', this.#pause)
     process.on('SIGCONT', this.#goOn)
     // An error after the start is about a signal that could not be sent: the process has ended.
@@ -146,4 +144,10 @@ export class CommandProcess implements Disposable {
     this.resumed?.()
     if (!this.#isShared) this.family.signal('SIGCONT')
   }
+}
+
+/** The process as it is found among others; undefined if the system would not start it. */
+function leaderOf({ pid }: ChildProcess): FamilyTraits['leader'] {
+  if (pid === undefined) return undefined
+  return { pid, started: process.platform === 'linux' ? (processEntry(pid)?.started ?? -1) : 0 }
 }

@@ -60,18 +60,20 @@ export class ControlGroup {
     return processesIn(this.directory, depthMax)
   }
 
-  /** Removes the group. What is still in it runs on in the one around it. */
-  remove(): void {
+  /** Removes the group. What is still in it runs on in the one around it. False: that has to be tried again. */
+  remove(): boolean {
     for (let tries = 0; tries < removalsMax; tries += 1) {
       try {
         for (const pid of this.processes()) move(pid, path.dirname(this.directory))
-        return removeWithin(this.directory, depthMax)
+        removeWithin(this.directory, depthMax)
+        return true
       } catch (error) {
-        if ((error as NodeJS.ErrnoException).code === 'ENOENT') return
+        if ((error as NodeJS.ErrnoException).code === 'ENOENT') return true
         // The system counts a process that has ended for a moment longer. Else the next run removes it.
         Atomics.wait(pauseCell, 0, 0, removalPauseMs)
       }
     }
+    return false
   }
 }
 

@@ -25,4 +25,4 @@ for (;;) {
   if (!family.isAlive() || performance.now() > until) break
   await pause(lookEveryMs)
 }
-controlGroup?.remove()
+while (controlGroup?.remove() === false && performance.now() < until) await pause(lookEveryMs)

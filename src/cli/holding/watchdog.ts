@@ -3,6 +3,7 @@ import { createHash } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { setTimeout as pause } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
+import type { ControlGroup } from './control-group.ts'
 import type { FamilyTraits } from './process-family.ts'
 import { processEntry, processNumbers } from './process-table.ts'
 
@@ -14,30 +15,30 @@ const title = 'leasehold-watchdog'
  * can be found without starting a program is suspended at once; the sweeper finds the rest and kills all of it.
  */
 const script = `trap '' HUP INT QUIT TERM
-read -r leader started group
+read -r leader started
 read -r word && exit
 [ -n "$leader" ] && kill -s STOP -- "$leader"
 for file in $(grep -lsF "$3" /proc/[0-9]*/environ); do
   pid=\${file#/proc/}
   kill -s STOP "\${pid%/environ}"
 done
-"$4" "$5" "$3" "$leader" "$started" "$group" && exit
+"$4" "$5" "$3" "$leader" "$started" "$6" && exit
 [ -n "$leader" ] && kill -s KILL -- "$leader"`
 
 /** A small shell that outlives this process if this process is killed, and then ends what it guards. */
 export interface Watchdog extends Disposable {
   /** Says which command it is that carries the mark. */
-  guard(traits: FamilyTraits): void
+  guard(leader: NonNullable<FamilyTraits['leader']>, ownsSession: boolean): void
 }
 
 /**
- * Starts a watchdog for whatever will carry `mark`: when this process is killed nothing of ours can run any more, and the
+ * Starts a watchdog for whatever will carry `mark`, or be in the control group: when this process is killed nothing of ours can run any more, and the
  * store may pass the lock on at once. `lock` is how the next holder finds out that there is still something to be ended.
  */
-export function startWatchdog(lock: string, mark: string): Watchdog {
+export function startWatchdog(lock: string, mark: string, controlGroup: ControlGroup | undefined): Watchdog {
   if (process.platform === 'win32') return { guard: () => {}, [Symbol.dispose]: () => {} }
   const sweeper = fileURLToPath(new URL('./sweeper.js', import.meta.url))
-  const words = [title, lock, String(process.pid), mark, process.execPath, sweeper]
+  const words = [title, lock, String(process.pid), mark, process.execPath, sweeper, controlGroup?.directory ?? '']
   const watchdog = spawn('/bin/sh', ['-c', script, ...words], {
     stdio: ['pipe', 'ignore', 'ignore'],
     // Out of reach of what ends the rest of us, Ctrl-C or the end of the terminal.
@@ -51,11 +52,7 @@ export function startWatchdog(lock: string, mark: string): Watchdog {
   watchdog.unref()
   ;(watchdog.stdin as unknown as { unref(): void }).unref()
   return {
-    guard({ leader, ownsSession, controlGroup }) {
-      if (leader === undefined) return
-      const group = controlGroup?.directory ?? ''
-      watchdog.stdin.write(`${ownsSession ? '-' : ''}${leader.pid} ${leader.started} ${group}\n`)
-    },
+    guard: ({ pid, started }, ownsSession) => void watchdog.stdin.write(`${ownsSession ? '-' : ''}${pid} ${started}\n`),
     [Symbol.dispose]: () => void watchdog.kill('SIGKILL'),
   }
 }
