@@ -13,6 +13,15 @@ export function opening(fact: Fact): void {
     expect(stage.ms(1), 'the tick of the harness is too short').toBeGreaterThanOrEqual(supports.ttlMinMs)
   })
 
+  fact('a driver that says for how long its store has kept its data never says for ever', [], async (stage) => {
+    for (const driver of [stage.first, stage.second]) {
+      // No store can promise that nobody empties it: one that does would vote in a quorum as soon as that has happened.
+      const dataAgeMs = (await driver.dataAgeMs?.()) ?? 0
+      expect(dataAgeMs).toBeGreaterThanOrEqual(0)
+      expect(dataAgeMs).toBeLessThan(Infinity)
+    }
+  })
+
   fact('opening again changes nothing', [], async (stage) => {
     await stage.hold('one')
     await stage.first.open()
