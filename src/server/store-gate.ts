@@ -140,6 +140,7 @@ export class StoreGate implements StoreAccess {
     await Promise.race([this.#batcher.settled(), late])
     clearTimeout(timer)
     this.#listening?.[Symbol.dispose]()
+    this.#batcher.close()
     await this.#driver.close()
   }
 }

@@ -76,7 +76,17 @@ async function tour(seed: number): Promise<Findings> {
 async function stand(world: World, process: SimulatedProcess, election: Election, office: Office): Promise<void> {
   while (world.now < stormMs) {
     const wait = world.chance(0.3) ? { wait: world.between(100, 3000) } : {}
-    await election.campaign(wait).catch((error: unknown) => office.refused(error))
+    let resigned = false
+    const campaign = election.campaign(wait).catch((error: unknown) => office.refused(error, resigned))
+    // Gives up in the middle of it, and begins anew at once, as somebody who has changed their mind.
+    if (world.chance(0.3)) {
+      await process.wait(world.between(0, 300))
+      office.letGo()
+      resigned = true
+      await election.resign()
+      await election.campaign(wait).catch((error: unknown) => office.refused(error))
+    }
+    await campaign
     await process.wait(world.between(100, 4000))
     if (world.chance(0.5)) {
       office.letGo()
@@ -133,8 +143,9 @@ class Office {
     this.#present = undefined
   }
 
-  refused(error: unknown): void {
+  refused(error: unknown, resigned = false): void {
     const { code } = error as { code?: string }
+    if (resigned && code === 'ABORTED') return
     if (code !== 'TIMEOUT' && code !== 'UNAVAILABLE') this.#complaints.push(`${this.#name}: ${String(error)}`)
   }
 

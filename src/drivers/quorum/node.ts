@@ -68,6 +68,7 @@ export class Node {
   async close(): Promise<void> {
     this.#state = 'closed'
     this.#retry?.cancel()
+    this.#batcher.close()
     await this.driver.close()
   }
 
