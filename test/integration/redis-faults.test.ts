@@ -395,6 +395,53 @@ function untilReason(ask: () => Promise<Standing>, reason: string): Promise<Stan
   }, reason)
 }
 
+describe('a primary that is made a replica and a primary again', () => {
+  test.each(['yes', 'no'])('answers in time and mints no fence twice (serves stale data: %s)', async (servesStale) => {
+    const server = await startServer({ settings: { 'replica-serve-stale-data': servesStale } })
+    const driver = await openDriver({ url: server.url, commandTimeoutMs: 5000 })
+    const keys = Array.from({ length: 40 }, (_, index) => `default/named:${index}`).toSorted()
+    const last = new Map<string, number>()
+    const seen = { held: 0, refused: 0 }
+    const turns = { over: false }
+
+    async function batchOf(turn: number): Promise<void> {
+      const claims = keys.map((each) => claimOf(`${turn}-${each}`, { key: each, ttlMs: 1000 }))
+      const standings = await driver.send(claims.map((one) => ({ op: 'claim', claim: one }))).catch(() => [])
+      for (const [index, standing] of standings.entries()) {
+        const each = keys[index] as string
+        if (standing.state === 'unknown') seen.refused += 1
+        if (standing.state !== 'held') continue
+        expect(standing.fence).toBeGreaterThan(last.get(each) ?? 0)
+        last.set(each, standing.fence)
+        seen.held += 1
+      }
+      await driver.send(claims.map((one) => ({ op: 'release', key: one.key, id: one.id }))).catch(() => [])
+    }
+
+    const working = (async () => {
+      for (let turn = 0; !turns.over; turn += 1) {
+        await batchOf(turn)
+        // What was not sent is rejected at once: nothing else would get its turn.
+        await pause(1)
+      }
+    })()
+    // Nobody is there: its own data stays as it is.
+    const nobody = String(await freePort())
+    for (let round = 0; round < 4; round += 1) {
+      const { held, refused } = { ...seen }
+      await eventually(() => seen.held > held, 'Grants')
+      await server.cli('REPLICAOF', '127.0.0.1', nobody)
+      await eventually(() => seen.refused > refused, 'A refusal')
+      await server.cli('REPLICAOF', 'NO', 'ONE')
+    }
+    turns.over = true
+    await working
+    expect(await untilAnswered(() => claim(driver, 'after', { key: 'default/named:after' }))).toMatchObject({
+      state: 'held',
+    })
+  })
+})
+
 describe('a failover to a replica that lags behind', () => {
   test('loses the lock, as Redis replication may; the fence tells the two holders apart', async () => {
     const primary = await startServer({ settings: { 'repl-diskless-sync-delay': '0' } })

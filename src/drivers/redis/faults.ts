@@ -11,6 +11,7 @@ const replies: readonly (readonly [begins: RegExp, reason: string, advice: strin
   [/^(READONLY)/, 'read-only', 'This is a replica. Connect to the primary, or through Sentinel or Cluster.'],
   [/^(OOM|MISCONF)/, 'full', 'Redis cannot write. Give it memory or disk; held locks live on until their ttl ends.'],
   [/^(LOADING|MASTERDOWN)/, 'loading', 'Redis is reading its data; try again.'],
+  [/^(NOREPLICAS)/, 'replicas', 'Redis wants more replicas before it writes; try again.'],
   [/^(BUSY)/, 'busy', 'Another script keeps Redis busy; try again.'],
   [
     /^(CLUSTERDOWN|MOVED|ASK|CROSSSLOT|Too many Cluster redir)|TRYAGAIN|LEASEHOLD half moved|access a non local key/,
@@ -78,7 +79,8 @@ export function isUnknownScript(error: unknown): boolean {
 
 /** Whether the server has become a replica: after a failover its address may lead to the new primary. */
 export function isReadOnly(error: unknown): boolean {
-  return error instanceof LeaseholdError ? error.reason === 'read-only' : replyOf(error).startsWith('READONLY')
+  const reply = replyOf(error instanceof LeaseholdError ? error.cause : error)
+  return reply.startsWith('READONLY') || reply.startsWith('MASTERDOWN')
 }
 
 export function isOverdue(error: unknown): boolean {
