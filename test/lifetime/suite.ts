@@ -8,8 +8,11 @@ const heapGrowthMax = 2_000_000
 /** A store on which clients live, and what can be done there. */
 export interface LifetimeStore {
   readonly title: string
-  /** `threaded`: it can be renewed from a second thread. `severed`: its URL leads to one host and port. */
-  readonly kinds: readonly ('threaded' | 'severed')[]
+  /**
+   * `threaded`: it can be renewed from a second thread. `severed`: its URL leads to one host and port. `collected`: what it
+   * has open is counted once garbage has been collected.
+   */
+  readonly kinds: readonly ('threaded' | 'severed' | 'collected')[]
   readonly environment?: NodeJS.ProcessEnv
   /** Titles of `lives.ts`; all, if absent. For stores where each step takes a second. */
   readonly only?: readonly string[]
