@@ -107,6 +107,40 @@ async function spareClient({ proxy, prefix }: Lossy): Promise<void> {
   proxy.loseReplyAfter(Infinity)
 }
 
+describe('a driver that may not subscribe', () => {
+  const user = { username: 'deaf', password: 'secret' }
+  const clients: Record<string, () => { readonly url: string } | { readonly client: RedisClient }> = {
+    'of a URL': () => ({ url: `redis://${user.username}:${user.password}@127.0.0.1:${server.port}` }),
+    'over ioredis': () => {
+      const client = new Redis({ port: server.port, ...user, lazyConnect: true })
+      onTestFinished(() => client.disconnect())
+      return { client }
+    },
+    'over node-redis': () => {
+      const client = createClient({ ...user, socket: { port: server.port, host: '127.0.0.1' } })
+      client.on('error', () => {})
+      onTestFinished(() => void (client.isOpen && client.destroy()))
+      return { client }
+    },
+  }
+
+  test.each(Object.entries(clients))(
+    '%s says so, and leaves no connection of its own behind',
+    async (_, optionsFor) => {
+      await server.cli('ACL', 'SETUSER', 'deaf', 'reset', 'on', '>secret', '~*', '+@all', '-subscribe', 'resetchannels')
+      const options = optionsFor()
+      const own = async (): Promise<number> =>
+        (await server.cli('CLIENT', 'LIST')).split('\n').filter((line) => line.includes('user=deaf')).length
+      for (let attempt = 0; attempt < 3; attempt += 1) {
+        const driver = redis(options)
+        await expect(driver.open()).rejects.toMatchObject({ code: 'UNAVAILABLE', reason: 'auth' })
+        await driver.close()
+      }
+      await eventually(async () => (await own()) <= ('client' in options ? 1 : 0), 'The end of its connections')
+    },
+  )
+})
+
 describe.each(Object.entries(ways))('over %s', (name, way) => {
   // The connection of a client that was given is its owner's to give up.
   const ownsAll = name === 'a URL'

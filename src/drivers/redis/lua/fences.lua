@@ -46,9 +46,12 @@ local function liftFence(call, tag, fence)
 end
 
 local function dropSpareFences(call)
+  local lowered = {}
   for tag in pairs(call.spareFences) do
-    redis.call('SET', tag .. 'fence', string.format('%.0f', call.fences[tag]))
+    lowered[#lowered + 1] = tag .. 'fence'
+    lowered[#lowered + 1] = string.format('%.0f', call.fences[tag])
   end
+  if lowered[1] then redis.call('MSET', unpack(lowered)) end
 end
 
 -- One fence for all plain claims of a call in which no key comes twice: it has to be above those that their keys had
