@@ -1,6 +1,7 @@
 import type { LockDriver, Request, Standing } from './driver.ts'
 import type { Environment, Timer } from './time/environment.ts'
 import { urgencyOf } from './time/patience.ts'
+import { byKey, byNumber, byUrgency, requestsPerBatchMax, split, type Pending } from './batches.ts'
 import { clientClosed, type LeaseholdError } from './errors.ts'
 import { errorOf, faultOf, type Fault } from './limits.ts'
 import { checkedAnswer, malformed } from './limits/answers.ts'
@@ -8,18 +9,6 @@ import { checkedAnswer, malformed } from './limits/answers.ts'
 /** Whoever made a request. `answered` is called once, with the times just before it was sent and when the answer came. */
 export interface Requester {
   answered(request: Request, standing: Standing, sentAt: number, at: number): void
-}
-
-interface Pending {
-  readonly key: string
-  readonly request: Request
-  readonly requester: Requester
-  /** Counts the requests of a batcher, in the order asked. */
-  readonly number: number
-  /** When a request that is held back may go ahead of what its key has under way; -1: not held back, or a claim. */
-  overtakesAt: number
-  /** The answer, until the requester is told. */
-  standing: Standing | undefined
 }
 
 /** A request that is not sent, because it is out of limits. */
@@ -36,8 +25,6 @@ interface Batch {
   listed: boolean
 }
 
-/** The most requests of one `send`: larger ones would hold up those of others in the store. */
-const requestsPerBatchMax = 500
 /** So many are sent in the middle of a turn: the store is at work on them while the next are made. */
 const requestsWorthStarting = 250
 /** The longest that a request is held back by requests of other claims of its key. */
@@ -348,47 +335,6 @@ function* keysOf({ pending }: Batch): Iterable<string> {
 function takeOut(batches: Batch[], batch: Batch): void {
   if (batches.at(-1) === batch) batches.pop()
   else batches.splice(batches.indexOf(batch), 1)
-}
-
-/** Sorting is stable: requests of one key stay in the order asked. */
-function byKey(one: Pending, other: Pending): number {
-  return one.key < other.key ? -1 : one.key > other.key ? 1 : 0
-}
-
-function byNumber(one: Pending, other: Pending): number {
-  return one.number - other.number
-}
-
-/**
- * The requests apart by urgency, mostly all in one: how long a batch may take is up to the most urgent of its requests, and one
- * that must hurry must not make others time out. The requests of one key stay together, as urgent as the least of them.
- */
-function byUrgency(requests: readonly Pending[]): Iterable<readonly Pending[]> {
-  const apart = new Map<number, Pending[]>()
-  for (let from = 0, to = 0; from < requests.length; from = to) {
-    let urgency = Infinity
-    for (; requests[to] !== undefined && requests[to]?.key === requests[from]?.key; to += 1) {
-      urgency = Math.min(urgency, urgencyOf((requests[to] as Pending).request))
-    }
-    const like = apart.get(urgency)
-    if (like === undefined) apart.set(urgency, requests.slice(from, to))
-    else for (let index = from; index < to; index += 1) like.push(requests[index] as Pending)
-  }
-  return apart.values()
-}
-
-/** Batches of at most `requestsPerBatchMax`, never dividing the requests of one key. */
-function* split(requests: readonly Pending[]): Iterable<readonly Pending[]> {
-  let from = 0
-  for (let to = 1; to <= requests.length; to += 1) {
-    const next = requests[to]
-    const full = to - from >= requestsPerBatchMax && next !== undefined
-    if (full && next.key === requests[to - 1]?.key) continue
-    if (full || next === undefined) {
-      yield requests.slice(from, to)
-      from = to
-    }
-  }
 }
 
 /** What is wrong with answers that are not one for each request. */

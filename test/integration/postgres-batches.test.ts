@@ -152,13 +152,14 @@ describe('a notification', () => {
       await opened(postgres(server.url, { schema })),
     ]
     const heard = heardBy(waiter)
-    // So long a name fits into an index only because it can be compressed.
-    const key = 'x'.repeat(9000)
-    const [held, waiting] = [claimOf(key), claimOf(key)]
-    await claim(driver, held)
+    // The successor of a holder that was evicted is told who that was, with all that it said of itself.
+    const talkative = { ...claimOf('b').runner, metadata: { story: 'x'.repeat(8100) } }
+    const [held, waiting] = [claimOf('b', { runner: talkative }), claimOf('b')]
+    const { key } = held
+    const { fence } = (await claim(driver, held)) as { fence: number }
     await claim(waiter, waiting)
-    const standings = await driver.send([wanting(claimOf('a')), { op: 'release', key, id: held.id }])
-    expect(standings).toMatchObject([{ state: 'held' }, { state: 'absent', reason: 'released' }])
+    const standings = await driver.send([wanting(claimOf('a')), { op: 'evict', key, fence, reason: 'by design' }])
+    expect(standings).toMatchObject([{ state: 'held' }, { state: 'absent', reason: 'evicted' }])
     await eventually(() => heard.some(([id, news]) => id === waiting.id && news === 'ask'), 'the nudge')
     expect(await renew(waiter, waiting)).toMatchObject({ state: 'held' })
   })

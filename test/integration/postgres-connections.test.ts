@@ -88,7 +88,7 @@ test.each(makers)('connections to CockroachDB are refused when they are opened (
     code: 'UNSUPPORTED',
     message: expect.stringContaining('CockroachDB CCL v24.1.0') as string,
   })
-  await expect(claim(driver, claimOf('a', { wait: false }))).rejects.toMatchObject({ code: 'UNSUPPORTED' })
+  await expect(claim(driver, claimOf('a', { wait: false, ttlMs: 5000 }))).rejects.toMatchObject({ code: 'UNSUPPORTED' })
 })
 
 describe('a connection', () => {

@@ -191,7 +191,6 @@ describe('what is not plain', () => {
   test.each([
     { what: 'an id of two lines', id: 'one\nanother', wish: {} },
     { what: 'an id of more bytes than characters', id: 'é'.repeat(40), wish: {} },
-    { what: 'a ttl of a fraction', id: 'holder', wish: { ttlMs: 1500.6 } },
     { what: 'a ttl of eleven digits', id: 'holder', wish: { ttlMs: 10_000_000_000 } },
   ])('$what is kept as it is, alone and in a batch', async ({ id, wish }) => {
     for (const sent of [alone, inABatch]) {

@@ -128,7 +128,6 @@ export const lives: Readonly<Record<string, Life>> = {
       locks.on('acquired', () => {
         throw new Error('by design')
       })
-      // oxlint-disable-next-line typescript/no-misused-promises -- what many write
       locks.on('released', async () => {
         throw new Error('by design')
       })
