@@ -7,7 +7,7 @@ interface ExitingThread {
 }
 
 /** The longest that an exit waits for all threads. Closing a connection takes far less, unless a store hangs. */
-const exitWaitMs = 250
+const exitWaitMs = 1000
 
 const threads = new Set<ExitingThread>()
 
