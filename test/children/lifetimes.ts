@@ -32,12 +32,23 @@ for (const [title, life] of wanted) {
 }
 
 const heapBefore = await heapBytes()
-const before = resources()
+const before = await resting()
 for (const [title, life] of wanted) {
   for (let round = 0; round < roundsOf(title); round += 1) await life(url)
   console.log(JSON.stringify({ title, before, after: await settled() }))
 }
 console.log(`heap ${heapBefore} ${await heapBytes()}`)
+
+/** What is open when nothing has changed for a moment: what the first lives have left is told apart from what ends just now. */
+async function resting(): Promise<Resources> {
+  let last = resources()
+  for (;;) {
+    await new Promise((resolve) => setTimeout(resolve, 100))
+    const now = resources()
+    if (isDeepStrictEqual(now, last)) return now
+    last = now
+  }
+}
 
 /**
  * What is open once it is what it was before, or when it has had its time. Few looks, each later than the last: many would

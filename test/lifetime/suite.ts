@@ -44,6 +44,7 @@ export function lifetimeTest(store: LifetimeStore, options: TestOptions = {}): v
         const allowed =
           store.keepsSockets === true ? { ...after, descriptors: { ...after.descriptors, socket } } : after
         expect(allowed, title).toEqual(before)
+        expect(before.handles, 'timers of the first lives').not.toHaveProperty('Timeout')
       }
       const [heapBefore = Number.NaN, heapAfter = Number.NaN] = (child.lines.at(-1) ?? '')
         .split(' ')
