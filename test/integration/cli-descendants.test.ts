@@ -253,3 +253,16 @@ test('a command does not begin under a lease that was lost while processes of th
   expect(await holder.ended()).toMatchObject({ code: 76, errors: expect.stringContaining('before the command began') })
   expect(workshop.read('log')).toBe('')
 })
+
+test('where there is no /proc, a command is stopped with its process group', async ({ workshop, skip }) => {
+  const hide = ['--mount', 'sh', '-c', 'umount -l /proc && exec "$0" "$@"']
+  skip(spawnSync('unshare', [...hide, 'true']).status !== 0, 'may not unmount')
+  workshop.write('work', `${writer} &\n${writer}\n`)
+  const holder = workshop.through('unshare', hide, 'run', 'demo', '--kill-after', '200ms', '--', 'sh', 'work')
+  await workshop.written('log')
+  expect((await workshop.leasehold('evict', 'demo', '--reason', 'a test', '--yes').ended()).code).toBe(0)
+  expect(await holder.ended()).toMatchObject({ code: 76 })
+  const { length } = workshop.read('log')
+  await pause(300)
+  expect(workshop.read('log')).toHaveLength(length)
+})
