@@ -12,6 +12,7 @@ import { systemEnvironment, type Environment } from '../core/time/environment.ts
 import { LeaseholdError } from '../core/errors.ts'
 import { withinLimits } from '../core/limits.ts'
 import { pageOf } from '../core/paging.ts'
+import { redactedUrl } from '../core/redaction.ts'
 import { ttlMaxMs } from './github/claim-comment.ts'
 import { Deadlines, type Deadline } from './github/deadline.ts'
 import { recordOf } from './github/comment-text.ts'
@@ -89,7 +90,10 @@ class IssuesDriver implements GithubDriver {
   constructor(repository: string, options: GithubOptions) {
     const [, owner, repo] = /^([\w.-]+)\/([\w.-]+)$/.exec(repository) ?? []
     if (owner === undefined || repo === undefined) {
-      throw new LeaseholdError('INVALID', `${JSON.stringify(repository)} is no repository. Use owner/repo.`)
+      throw new LeaseholdError(
+        'INVALID',
+        `${JSON.stringify(redactedUrl(repository))} is no repository. Use owner/repo.`,
+      )
     }
     checkGithubOptions(options)
     this.#repository = { owner, repo }

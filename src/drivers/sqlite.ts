@@ -34,7 +34,7 @@ import { standpointIn, type Standpoint } from './sqlite/standpoint.ts'
 import { defaultFile } from '../core/machine/state-directory.ts'
 import { checkOptions } from '../core/option-names.ts'
 import { timerMs } from '../core/time/duration.ts'
-import { bellDirectory, createBellDirectory, logOf, realFile } from './sqlite/store-file.ts'
+import { bellDirectory, createBellDirectory, logIndexOf, logOf, realFile } from './sqlite/store-file.ts'
 import { inTransaction, type Outcome } from './sqlite/transaction.ts'
 import { forOthers, systemSurroundings, type SqliteSurroundings } from './sqlite/surroundings.ts'
 
@@ -187,13 +187,17 @@ class SqliteDriver implements LockDriver {
     this.#connection = undefined
   }
 
-  /** Whether the file, or its log, was deleted or replaced: locks in ours would exclude nobody. */
+  /** Whether the file, its log or the log's index was deleted or replaced: locks in ours would exclude nobody. */
   #isReplaced(): boolean {
     this.#identityReadAt = performance.now()
     const connection = this.#connection
     if (connection === undefined) return false
-    const { identity, log } = connection
-    return !isSameFile(identify(this.#named), identity) || !isSameFile(identify(logOf(this.#file)), log)
+    const { identity, log, logIndex } = connection
+    return (
+      !isSameFile(identify(this.#named), identity) ||
+      !isSameFile(identify(logOf(this.#file)), log) ||
+      !isSameFile(identify(logIndexOf(this.#file)), logIndex)
+    )
   }
 
   /** Tells those who hold locks in a file that was replaced, and only then takes the bell down: see `refuseIfInUse`. */
@@ -229,8 +233,10 @@ class SqliteDriver implements LockDriver {
     }
   }
 
-  /** What was rung meanwhile is lost, so that everybody asks. */
+  /** What was rung meanwhile is lost, so that everybody asks. Whoever deleted the bell may have deleted the file too. */
   #hangBellAgain(): void {
+    this.#leaveIfReplaced()
+    if (this.#connection === undefined) return
     this.#bell?.close()
     this.#hangBell()
     this.#tellAllToAsk()

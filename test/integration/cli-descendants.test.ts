@@ -1,7 +1,10 @@
-import { readdirSync, readFileSync } from 'node:fs'
+import { spawn, spawnSync } from 'node:child_process'
+import { chmodSync, readdirSync, readFileSync, realpathSync } from 'node:fs'
 import path from 'node:path'
+import { setTimeout as pause } from 'node:timers/promises'
 import { describe, expect, test as testOf } from 'vitest'
 import { ControlGroup } from '../../src/cli/holding/control-group.ts'
+import { lockTag } from '../../src/cli/holding/watchdog.ts'
 import { eventually } from '../support/eventually.ts'
 import { RedisServer } from '../support/redis-server.ts'
 import { TcpProxy } from '../support/tcp-proxy.ts'
@@ -205,4 +208,61 @@ test.skipIf(probe === undefined)('no control group is left behind, whatever a ru
   await gone(pid)
   const other = /leasehold-[0-9a-f]{32}/.exec(workshop.read('other'))?.[0] ?? ''
   await eventually(() => !groups().includes(other), 'the end of the group')
+})
+
+test('a command that has used up all processes of its user ends with a Leasehold that is killed', async ({
+  workshop,
+  skip,
+}) => {
+  const user = '61234'
+  skip(process.geteuid?.() !== 0 || spawnSync('setpriv', ['--version']).error !== undefined, 'needs root and setpriv')
+  chmodSync(workshop.directory, 0o777)
+  // A daemon that takes each process that becomes free.
+  workshop.write(
+    'fill.mjs',
+    `import { spawn } from 'node:child_process'
+    import { appendFileSync } from 'node:fs'
+    const fill = () => { for (let tries = 0; tries < 200; tries += 1) spawn('sleep', ['60']).on('error', () => {}) }
+    setInterval(() => { fill(); appendFileSync('log', 'first\\n') }, 5)`,
+  )
+  workshop.write('work', `(setsid '${process.execPath}' fill.mjs > fill.out 2>&1 &); sleep 600`)
+  const asUser = `ulimit -u 60; exec setpriv --reuid ${user} --clear-groups -- "$0" "$@"`
+  const words = ['run', 'demo', '--ttl', '10s', '--', 'sh', 'work']
+  const holder = workshop.through('bash', ['-c', asUser], ...words)
+  await workshop.written('log')
+  await eventually(() => workshop.read('log').length > 600, 'no process is left')
+  holder.kill('SIGKILL')
+  await eventually(() => spawnSync('ps', ['-u', user, '-o', 'pid=']).stdout.toString().trim() === '', 'all have ended')
+})
+
+test('a command does not begin under a lease that was lost while processes of the holder before it ended', async ({
+  workshop,
+  onTestFinished,
+}) => {
+  const tag = lockTag(`sqlite:${realpathSync(workshop.directory)}/locks.sqlite`, 'default/named:demo')
+  const sweeping = spawn('sh', ['-c', 'read word', 'leasehold-watchdog', tag, '1'], {
+    stdio: ['pipe', 'ignore', 'ignore'],
+  })
+  onTestFinished(() => void sweeping.kill('SIGKILL'))
+  const holder = workshop.leasehold('run', 'demo', '--', 'sh', '-c', 'echo first >> log')
+  await eventually(async () => (await workshop.leasehold('ls').ended()).output.includes('demo'), 'the lock is held')
+  expect((await workshop.leasehold('evict', 'demo', '--reason', 'a test', '--yes').ended()).code).toBe(0)
+  // Long enough for the holder to be told.
+  await pause(500)
+  sweeping.stdin.end()
+  expect(await holder.ended()).toMatchObject({ code: 76, errors: expect.stringContaining('before the command began') })
+  expect(workshop.read('log')).toBe('')
+})
+
+test('where there is no /proc, a command is stopped with its process group', async ({ workshop, skip }) => {
+  const hide = ['--mount', 'sh', '-c', 'umount -l /proc && exec "$0" "$@"']
+  skip(spawnSync('unshare', [...hide, 'true']).status !== 0, 'may not unmount')
+  workshop.write('work', `${writer} &\n${writer}\n`)
+  const holder = workshop.through('unshare', hide, 'run', 'demo', '--kill-after', '200ms', '--', 'sh', 'work')
+  await workshop.written('log')
+  expect((await workshop.leasehold('evict', 'demo', '--reason', 'a test', '--yes').ended()).code).toBe(0)
+  expect(await holder.ended()).toMatchObject({ code: 76 })
+  const { length } = workshop.read('log')
+  await pause(300)
+  expect(workshop.read('log')).toHaveLength(length)
 })

@@ -25,6 +25,11 @@ export class Workshop {
     return this.#start('unshare', ['--mount', 'sh', '-c', hide, mountedAt, process.execPath, cli, ...args])
   }
 
+  /** The same started by another program, which is given it as its last arguments. */
+  through(program: string, before: readonly string[], ...args: string[]): CommandLine {
+    return this.#start(program, [...before, process.execPath, cli, ...args])
+  }
+
   /** The same on a terminal of its own: what it prints and what it says are one there. */
   atTerminal(...args: string[]): CommandLine {
     const words = [process.execPath, cli, ...args].map((word) => `'${word}'`)

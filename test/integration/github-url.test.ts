@@ -54,6 +54,11 @@ describe('a github: URL', () => {
     await expect(connect('github:acme')).rejects.toMatchObject({ code: 'INVALID' })
   })
 
+  test('with a token before the repository, where it does not belong, is refused without showing it', async () => {
+    const refused = connect('github:ghp_s3cret@o/r')
+    await expect(refused).rejects.toMatchObject({ code: 'INVALID', message: expect.not.stringContaining('s3cret') })
+  })
+
   test('of a repository that is not there, is archived, has no issues, or with a wrong token, is refused', async () => {
     vi.stubEnv('GITHUB_TOKEN', 'secret')
     server.github.settings = { archived: true }

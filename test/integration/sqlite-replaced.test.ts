@@ -25,6 +25,10 @@ function removeFile(): void {
   for (const name of ['', '-wal', '-shm']) rmSync(`${file()}${name}`, { force: true })
 }
 
+function removeBeside(...endings: string[]): void {
+  for (const ending of endings) rmSync(`${file()}${ending}`)
+}
+
 const ways: Readonly<Record<string, () => void>> = {
   'is deleted': removeFile,
   'is replaced by a backup': () => {
@@ -32,6 +36,11 @@ const ways: Readonly<Record<string, () => void>> = {
     removeFile()
     renameSync(backup, file())
   },
+}
+
+const waysBeside: Readonly<Record<string, () => void>> = {
+  'loses its log': () => removeBeside('-wal', '-shm'),
+  'loses the index of its log': () => removeBeside('-shm'),
 }
 
 describe.each(Object.entries(ways))('when the file %s under a holder', (_way, replace) => {
@@ -47,7 +56,9 @@ describe.each(Object.entries(ways))('when the file %s under a holder', (_way, re
     // And goes on with the file that is there now.
     expect(await claim(holding, claimOf('b', { wait: false }))).toMatchObject({ state: 'absent', reason: 'refused' })
   })
+})
 
+describe.each(Object.entries({ ...ways, ...waysBeside }))('when the file %s under a process', (_way, replace) => {
   test('a holder in another process, which is idle, is told before anybody is granted the lock', async () => {
     const holder = await ClientProcess.start(file())
     const held = claimOf('a', { ttlMs: 600_000 })
@@ -72,12 +83,21 @@ describe.each(Object.entries(ways))('when the file %s under a holder', (_way, re
   })
 })
 
-test('when the log is deleted under a holder, the holder is told', async () => {
+test('when the file is deleted with all that lies beside it, an idle holder is told at once', async () => {
+  const holder = await ClientProcess.start(file())
+  const held = claimOf('a', { ttlMs: 600_000 })
+  await holder.claim(held)
+  removeFile()
+  rmSync(`${file()}.bells`, { recursive: true })
+  await expect.poll(() => holder.heard).toMatchObject([{ id: held.id, news: { state: 'absent', reason: 'unknown' } }])
+})
+
+test.each(Object.entries(waysBeside))('when the file %s, the holder is told', async (_way, lose) => {
   const holding = await driver({ file: file() })
   const told: Standing[] = []
   holding.listen?.((_key, _id, news) => news !== 'ask' && told.push(news))
   await claim(holding, claimOf('a'))
-  for (const name of ['-wal', '-shm']) rmSync(`${file()}${name}`)
+  lose()
   await eventually(async () => {
     // Where statements end with the garbage collector, SQLite has the old log until then, and says so.
     await holding.list({}).catch(() => {})

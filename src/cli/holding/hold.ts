@@ -40,6 +40,12 @@ export async function holdDuring(lease: Lease, locks: Locks, holding: Holding): 
     // Whoever interrupts a grant has reached no command, and wants none to be started.
     if (interruption.by !== undefined) throw new Error('interrupted')
     await letSweepsFinish(lease, holding)
+    // It may have been lost since it was granted: while we waited, or were suspended. Then nothing may begin.
+    if (!lease.held) {
+      const why = lease.loss?.reason ?? 'expired'
+      surroundings.messages.say(`the lease on ${request.label} was lost before the command began: ${why}.`)
+      return { exitCode: exitCodes.leaseLost, isLost: true }
+    }
     const command = await start(lease, locks, holding)
     if (typeof command === 'number') return { exitCode: command, isLost: false }
     return await follow(command, lease, locks, holding)

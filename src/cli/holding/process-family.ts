@@ -35,7 +35,9 @@ export class ProcessFamily {
 
   /** All members that have not ended. */
   members(): ProcessEntry[] {
-    const table = processTable().filter(({ pid }) => pid !== process.pid)
+    const all = processTable()
+    if (all.length === 0) return this.#unlisted()
+    const table = all.filter(({ pid }) => pid !== process.pid)
     const inGroup = new Set(this.#traits.controlGroup?.processes())
     const certain = table.filter((entry) => inGroup.has(entry.pid) || this.#isMember(entry)).map(({ pid }) => pid)
     const family = withDescendants(certain, table)
@@ -61,14 +63,22 @@ export class ProcessFamily {
 
   /** Ends all members. Each is suspended first: it starts nothing then, and what it started is still found by descent. */
   kill(): void {
-    const suspended = new Map<number, number>()
+    const suspended = new Map<number, ProcessEntry>()
     for (let round = 0; round < roundsMax; round += 1) {
-      const fresh = this.members().filter(({ pid, started }) => suspended.get(pid) !== started)
+      const fresh = this.members().filter(({ pid, started }) => suspended.get(pid)?.started !== started)
       if (fresh.length === 0) break
       sendAll(fresh, 'SIGSTOP', this.#ownGroup)
-      for (const { pid, started } of fresh) suspended.set(pid, started)
+      for (const entry of fresh) suspended.set(entry.pid, entry)
     }
-    for (const pid of suspended.keys()) send(pid, 'SIGKILL')
+    sendAll([...suspended.values()], 'SIGKILL', this.#ownGroup)
+  }
+
+  /** Where the system lists no processes: the command, or what is left of its group. */
+  #unlisted(): ProcessEntry[] {
+    const { leader, ownsSession } = this.#traits
+    if (leader === undefined || !isThere(ownsSession ? -leader.pid : leader.pid)) return []
+    const number = ownsSession ? leader.pid : 0
+    return [{ ...leader, parent: process.pid, group: number, session: number, hasEnded: false }]
   }
 
   get #ownGroup(): number | undefined {
@@ -107,6 +117,15 @@ function sendAll(members: readonly ProcessEntry[], name: NodeJS.Signals, ownGrou
   const inGroup = members.filter(({ group }) => group === ownGroup)
   if (ownGroup !== undefined && inGroup.length > 0) send(-ownGroup, name)
   for (const { pid, group } of members) if (group !== ownGroup || ownGroup === undefined) send(pid, name)
+}
+
+/** Whether a process, or a group, can be signalled. */
+function isThere(target: number): boolean {
+  try {
+    return process.kill(target, 0)
+  } catch {
+    return false
+  }
 }
 
 /** Quiet about what has ended, and about what this user may not signal: it is found to be left at the end. */

@@ -1,5 +1,5 @@
 import { spawnSync } from 'node:child_process'
-import { readFileSync, readdirSync } from 'node:fs'
+import { readFileSync, readdirSync, readlinkSync } from 'node:fs'
 
 /** One process of the machine. */
 export interface ProcessEntry {
@@ -14,7 +14,7 @@ export interface ProcessEntry {
   readonly hasEnded: boolean
 }
 
-/** Every process the system shows. Linux tells in /proc; slim images there have no `ps`. */
+/** Every process the system shows; none where it shows none. Linux tells in /proc; slim images there have no `ps`. */
 export function processTable(): ProcessEntry[] {
   if (process.platform !== 'linux') return fromPs()
   return processNumbers().flatMap((pid) => processEntry(pid) ?? [])
@@ -22,7 +22,17 @@ export function processTable(): ProcessEntry[] {
 
 /** The numbers of all processes, where there is a /proc. */
 export function processNumbers(): number[] {
+  if (!isProcOurs()) return []
   return readdirSync('/proc').flatMap((name) => (/^\d+$/.test(name) ? Number(name) : []))
+}
+
+/** A chroot or sandbox may have no /proc, or that of another pid namespace, where the numbers are those of other processes. */
+function isProcOurs(): boolean {
+  try {
+    return readlinkSync('/proc/self') === String(process.pid)
+  } catch {
+    return false
+  }
 }
 
 /** One process of /proc; undefined if it has ended meanwhile. */

@@ -12,18 +12,33 @@ const title = 'leasehold-watchdog'
 
 /**
  * Reads which command it guards, and waits for the end of its input, which comes when Leasehold ends in whatever way. What
- * can be found without starting a program is suspended at once; the sweeper finds the rest and kills all of it.
+ * can be found without starting a program is suspended at once; the sweeper finds the rest and kills all of it. A shell that
+ * can start no program, since the command has used up all processes that its user may have, ends: `finish` starts none, and
+ * the sweeper follows once there is room.
  */
 const script = `trap '' HUP INT QUIT TERM
+mark=$3 node=$4 sweeper=$5 group=$6
+sweep() { "$node" "$sweeper" "$mark" "$leader" "$started" "$group"; }
+finish() {
+  for signal in STOP STOP STOP KILL KILL; do
+    [ -n "$leader" ] && kill -s $signal -- "$leader"
+    for file in /proc/[0-9]*/environ; do
+      while read -r line || [ -n "$line" ]; do
+        case $line in *"$mark"*) pid=\${file#/proc/}; kill -s $signal "\${pid%/environ}"; break ;; esac
+      done < "$file"
+    done
+  done
+  sweep
+}
 read -r leader started
 read -r word && exit
+trap finish EXIT
 [ -n "$leader" ] && kill -s STOP -- "$leader"
-for file in $(grep -lsF "$3" /proc/[0-9]*/environ); do
+for file in $(grep -lsF "$mark" /proc/[0-9]*/environ); do
   pid=\${file#/proc/}
   kill -s STOP "\${pid%/environ}"
 done
-"$4" "$5" "$3" "$leader" "$started" "$6" && exit
-[ -n "$leader" ] && kill -s KILL -- "$leader"`
+sweep && trap - EXIT`
 
 /** A small shell that outlives this process if this process is killed, and then ends what it guards. */
 export interface Watchdog extends Disposable {

@@ -13,6 +13,7 @@ import {
   createBellDirectory,
   createStoreFile,
   formatVersion,
+  logIndexOf,
   logOf,
   noDatabase,
   otherProgram,
@@ -22,6 +23,7 @@ import {
   refuseStrangeBells,
 } from './store-file.ts'
 import type { SqliteSurroundings } from './surroundings.ts'
+import { isDeletedKept } from './unfinished-statements.ts'
 import { upgrade } from './upgrade.ts'
 
 /** Pages in the log before they are carried over into the file. Seldom enough to be cheap, often enough to be short. */
@@ -35,9 +37,10 @@ export interface Connection {
   readonly database: Database
   readonly statements: Statements
   readonly crowd: Crowd
-  /** Which file it is, and which log SQLite has beside it: their names may lead to others later. */
+  /** Which file it is, and which log and index SQLite has beside it: their names may lead to others later. */
   readonly identity: FileIdentity
-  readonly log: FileIdentity | undefined
+  readonly log: FileIdentity
+  readonly logIndex: FileIdentity
 }
 
 /** What of the surroundings matters for opening a file. */
@@ -45,8 +48,8 @@ type Place = Pick<SqliteSurroundings, 'fileSystemType' | 'binding' | 'boot' | 'c
 
 /**
  * Opens the file, and first makes it a lock file if it is new, or one of this format if it is older. Throws what SQLite
- * throws; SQLITE_BUSY among it. `refuseIfInUse` is called for a file that is new, or a copy, and throws while somebody may
- * still use the one that was there before.
+ * throws; SQLITE_BUSY among it. `refuseIfInUse` is called for a file that is new, or a copy, or has no log, and throws while
+ * somebody may still use the one that was there before.
  */
 export function connect(
   file: string,
@@ -60,6 +63,9 @@ export function connect(
   refuseAliases(file)
   refuseStrangeBells(file)
   const identity = identify(file)
+  // Before SQLite makes new ones. While somebody uses the file, these are missing only if they were deleted.
+  if (!existsSync(logOf(file)) || !existsSync(logIndexOf(file))) refuseIfInUse()
+  if (isDeletedKept(file, logIndexOf(file))) throw replacedFile(file)
   const database = open(file)
   try {
     // Waiting for others is ours to do, without blocking the event loop.
@@ -78,7 +84,11 @@ export function connect(
     if (found === undefined || !isSameFile(identity, found)) throw replacedFile(file)
     settleBirth(database, found, place, refuseIfInUse)
     const statements = prepareStatements(database)
-    return { database, statements, crowd: { expected: false }, identity: found, log: identify(logOf(file)) }
+    const log = identify(logOf(file))
+    const logIndex = identify(logIndexOf(file))
+    // Deleted, but still open in this process: SQLite has joined an earlier connection there, and others would not.
+    if (log === undefined || logIndex === undefined) throw replacedFile(file)
+    return { database, statements, crowd: { expected: false }, identity: found, log, logIndex }
   } catch (error) {
     database.close()
     throw error

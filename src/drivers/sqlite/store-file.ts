@@ -186,6 +186,11 @@ export function logOf(file: string): string {
   return `${file}-wal`
 }
 
+/** The index of that log, which also has the locks of all who write to it. It is there while anybody has the file open. */
+export function logIndexOf(file: string): string {
+  return `${file}-shm`
+}
+
 export function bellDirectory(file: string): string {
   return `${file}.bells`
 }
