@@ -397,6 +397,46 @@ describe('a quorum', () => {
     expect(await other.list()).toEqual([`one ${fence}`])
   })
 
+  test('goes on renewing, claiming and listing when its nodes were slow to list, and to nothing else', async () => {
+    const cast = new Cast()
+    let listsWithinMs = 6000
+    const links = cast.stores.map((store): LockDriver => {
+      const link = store.link()
+      return { ...link, list: (query) => cast.world.wait(listsWithinMs).then(() => link.list(query)) }
+    })
+    const ask = await cast.driverOver(links)
+    const fence = await ask.fence('one')
+    const listing = expect(ask.driver.list({})).rejects.toMatchObject({ code: 'UNAVAILABLE' })
+    for (let beats = 0; beats < 12; beats += 1) {
+      await cast.world.pass(500)
+      expect(await ask.renew('one')).toMatchObject({ state: 'held', fence })
+    }
+    await listing
+    listsWithinMs = 1
+    expect(await ask.list()).toEqual([`one ${fence}`])
+    await ask.release('one')
+    expect(await ask.claim('two')).toMatchObject({ state: 'held' })
+  })
+
+  test('reads a node that never comes to the end of its list for no longer than somebody waits', async () => {
+    const cast = new Cast()
+    let pages = 0
+    const [first, ...others] = cast.stores.map((store) => store.link()) as [LockDriver, ...LockDriver[]]
+    const endless: LockDriver = {
+      ...first,
+      list: async () => {
+        await cast.world.wait(10)
+        return { now: 0, keys: [], next: `page ${(pages += 1)}` }
+      },
+    }
+    const ask = await cast.driverOver([endless, ...others])
+    expect(await ask.list()).toEqual([])
+    await cast.world.pass(100)
+    const read = pages
+    await cast.world.pass(10_000)
+    expect(pages).toBe(read)
+  })
+
   test('lists with one node silent, and not with two of three', async () => {
     const cast = new Cast()
     const ask = await cast.driver()

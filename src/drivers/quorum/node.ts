@@ -23,6 +23,8 @@ export class Node {
   readonly #voting: Voting
   #state: 'new' | 'open' | 'closed' = 'new'
   #silent = false
+  /** Requests under way. */
+  #unanswered = 0
   #failures = 0
   /** Why it could not be opened the last time. */
   #trouble: unknown
@@ -79,6 +81,7 @@ export class Node {
       answered({ state: 'unknown', error: obstacle })
       return false
     }
+    this.#unanswered += 1
     this.#batcher.submit(request, { answered: (_, standing) => this.#hear(standing, answered) })
     return true
   }
@@ -97,13 +100,16 @@ export class Node {
     })
   }
 
-  /** All that the node lists, page after page. */
-  async list(query: ListQuery): Promise<KeyPage> {
+  /** All that the node lists, page after page, for as long as somebody waits for it. */
+  async list(query: ListQuery, withinMs: number): Promise<KeyPage> {
     const obstacle = this.#obstacle(undefined)
     if (obstacle !== undefined) throw obstacle
+    const until = this.#environment.now() + withinMs
     const keys: ListedKey[] = []
     let page: KeyPage | undefined
     do {
+      // A store with very many keys, or one that never comes to an end, must not be read on and on for nobody.
+      if (this.#environment.now() > until) throw this.#unfit(`It has listed ${keys.length} keys so far.`)
       const after = page?.next
       page = await this.driver.list({ ...query, limit: keysPerPage, ...(after !== undefined && { after }) })
       keys.push(...page.keys)
@@ -111,9 +117,12 @@ export class Node {
     return { now: page.now, keys }
   }
 
-  /** The node has not answered in time: it is asked nothing more until it has. */
+  /**
+   * The node has not answered in time: it is asked nothing more until it has. Unless it answers requests, and was only slow to
+   * list what it has or to say how old that is: no answer would be on its way that could end its silence.
+   */
   fellSilent(): void {
-    this.#silent = true
+    this.#silent = this.#unanswered > 0
   }
 
   async #voteOn(standing: Standing, askedAt: number, answered: Answered): Promise<void> {
@@ -122,6 +131,7 @@ export class Node {
   }
 
   #hear(standing: Standing, answered: Answered): void {
+    this.#unanswered -= 1
     this.#silent = false
     if (standing.state !== 'unknown') return answered(standing)
     answered({ state: 'unknown', error: this.#named(standing.error) })
