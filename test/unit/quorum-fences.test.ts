@@ -123,6 +123,20 @@ describe('the fence of a grant', () => {
     const other = await cast.driver([cut])
     expect(await other.renew('one')).toMatchObject({ ...held, fence })
   })
+
+  test('is not told lower by another client that renews the claim, where a node was late and lower', async () => {
+    const cast = new Cast([0, 5000, 5000])
+    // The node misses every renewal of whoever was granted the claim.
+    const late = { delayMs: () => 30, losesRequest: () => cast.store(1).sent.length > 0 }
+    const ask = await cast.driver([late])
+    const fence = await ask.fence('one')
+    await cast.world.pass(200)
+    expect(await cast.holdersOn(1)).not.toEqual([`one ${fence}`])
+    const other = await cast.driver()
+    expect(await other.renew('one')).toMatchObject({ ...held, fence })
+    const yetAnother = await cast.driver([undefined, slow(20), slow(20)])
+    expect(await yetAnother.renew('one')).toMatchObject({ ...held, fence })
+  })
 })
 
 describe('fences grow', () => {
