@@ -3,8 +3,9 @@ import { Batcher } from '../../core/batcher.ts'
 import type { KeyPage, ListedKey, ListQuery, LockDriver, Request, Standing } from '../../core/driver.ts'
 import type { Environment, Timer } from '../../core/time/environment.ts'
 import { LeaseholdError, plainMessageOf } from '../../core/errors.ts'
-import { errorOf, faultOf } from '../../core/limits.ts'
+import { errorOf, faultOf, fenceFloorMaxOf } from '../../core/limits.ts'
 import { endsWithConnection, requireLeaseLifetime } from '../../core/lifetime.ts'
+import { Uncounted } from './uncounted.ts'
 import { Voting } from './voting.ts'
 
 export type Answered = (standing: Standing) => void
@@ -126,6 +127,10 @@ export class Node {
   }
 
   async #voteOn(standing: Standing, askedAt: number, answered: Answered): Promise<void> {
+    if (standing.state === 'held' && standing.fence > fenceFloorMaxOf(this.driver.supports)) {
+      const message = `${this.name} gave fence ${standing.fence}, to which no other can be lifted. Check its clock.`
+      return answered({ state: 'unknown', error: new Uncounted(message, standing) })
+    }
     const counts = (await this.#voting.counts(askedAt)) && !endsWithConnection(this.driver.supports)
     answered(counts ? standing : this.#voting.instead(this.name, standing))
   }
