@@ -16,8 +16,8 @@ type Renewal = Extract<Request, { op: 'renew' }>
  */
 export async function renewOn(assembly: Assembly, request: Renewal): Promise<Standing> {
   const { environment, grants, majority } = assembly
-  const { id, ttlMs } = request
-  const grant = grants.get(id)
+  const { ttlMs } = request
+  const grant = grants.get(request)
   const sentAt = environment.now()
   // Nodes that were late with the claim learn its fence now.
   const fenceFloor = Math.max(grant?.fence ?? 0, request.fenceFloor ?? 0)
@@ -43,7 +43,7 @@ export async function renewOn(assembly: Assembly, request: Renewal): Promise<Sta
   })
   if (outcome !== 'held') {
     if (outcome.state !== 'absent') return outcome
-    grants.delete(id)
+    grants.delete(request)
     // A minority may have it still: nobody can hold it any more, and unless it is in its grace it is only in the way.
     const elsewhere = assembly.nodes.filter((node) => answered.get(node)?.state !== 'absent')
     if (grant?.claim.graceMs === 0) clear(assembly, grant.claim, elsewhere)
@@ -52,7 +52,7 @@ export async function renewOn(assembly: Assembly, request: Renewal): Promise<Sta
   const fence = await fenceFor(assembly, request, grant, held)
   if (fence === undefined) return assembly.unknown([])
   const until = assembly.heldUntil(sentAt, majorityTtlMs([...held.values()], majority))
-  if (grant !== undefined && grants.get(id) === grant) {
+  if (grant !== undefined && grants.get(request) === grant) {
     Object.assign(grant, { fence, ttlMs, until })
     grants.put(grant, environment.now())
     isRenewed = true
