@@ -273,6 +273,26 @@ describe('a release', () => {
 })
 
 describe('a node that came back empty', () => {
+  test('does not vote earlier for a clock that is set forward meanwhile', async () => {
+    const cast = new Cast([0, 0, 0], { votesAfter: '2m' })
+    await cast.world.pass(120_000)
+    let setForwardMs = 0
+    const [first, ...others] = cast.stores.map((store) => store.link()) as [LockDriver, ...LockDriver[]]
+    const jumping: LockDriver = { ...first, dataAgeMs: async () => (await cast.store(1).dataAgeMs()) + setForwardMs }
+    const ask = await cast.driverOver([jumping, ...others])
+    cast.store(3).down = true
+    cast.store(1).restartEmpty()
+    expect(await ask.claim('one')).toMatchObject(unknown)
+    setForwardMs = 3_600_000
+    // Its answer has the node asked for its age.
+    await ask.renew('never held')
+    expect(await ask.claim('two')).toMatchObject(unknown)
+    await cast.world.pass(60_000)
+    expect(await ask.claim('three')).toMatchObject(unknown)
+    await cast.world.pass(61_000)
+    expect(await ask.claim('four')).toMatchObject(held)
+  })
+
   test('has no vote until it has been up for as long as any lease may last', async () => {
     const cast = new Cast([0, 0, 0], { votesAfter: 5000 })
     await cast.world.pass(5000)
