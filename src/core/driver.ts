@@ -175,6 +175,8 @@ export interface Supports {
   readonly durationMaxMs?: number
   /** The longest ttl and grace together, of a claim and of its renewals. Default: whatever each may be. */
   readonly ttlAndGraceMaxMs?: number
+  /** The highest `fenceFloor` of a renewal, where the store takes less than others do: see `limits/bounds.ts`. */
+  readonly fenceFloorMax?: number
   /** The ttl and heartbeat to use when the caller names none. */
   readonly ttlDefaultMs?: number
   readonly heartbeatDefaultMs?: number

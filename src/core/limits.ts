@@ -25,7 +25,7 @@ export function faultOf(request: Request, supports: Supports): Fault | undefined
       return (
         placeFault(request) ??
         ttlFault(request.ttlMs, supports) ??
-        optionalFault('fenceFloor', request.fenceFloor, requestBounds.fenceFloor) ??
+        fenceFloorFault(request.fenceFloor, supports) ??
         optionalFlagFault('detached', request.detached)
       )
     case 'release':
@@ -68,6 +68,11 @@ export function evictionFault({ evict }: Supports): Fault | undefined {
 /** The longest grace, longest hold and silence that a store takes. */
 export function durationMaxOf({ durationMaxMs = yearMs }: Supports): number {
   return Math.min(durationMaxMs, yearMs)
+}
+
+/** The highest fence floor that a store takes, whatever its driver says. */
+export function fenceFloorMaxOf({ fenceFloorMax = requestBounds.fenceFloor.most }: Supports): number {
+  return Math.min(fenceFloorMax, requestBounds.fenceFloor.most)
 }
 
 /** The longest ttl that a store takes, whatever its driver says. */
@@ -194,6 +199,11 @@ function numberFault(field: string, value: number, bounds: Bounds): Fault | unde
 
 function optionalFault(field: string, value: number | undefined, bounds: Bounds): Fault | undefined {
   return value === undefined ? undefined : numberFault(field, value, bounds)
+}
+
+function fenceFloorFault(floor: number | undefined, supports: Supports): Fault | undefined {
+  if (floor === undefined) return undefined
+  return numberFault('fenceFloor', floor, { least: requestBounds.fenceFloor.least, most: fenceFloorMaxOf(supports) })
 }
 
 function optionalFlagFault(field: string, value: boolean | undefined): Fault | undefined {

@@ -162,7 +162,7 @@ class QuorumDriver implements LockDriver {
         return claimOn(assembly, request.claim)
       case 'renew': {
         // The grace of a claim that another process was granted is not known here: whoever resumed it has its proof.
-        const graceMs = assembly.grants.get(request.id)?.claim.graceMs ?? 0
+        const graceMs = assembly.grants.get(request)?.claim.graceMs ?? 0
         const fault = blockingFault(request.ttlMs, graceMs, this.supports)
         if (fault !== undefined) return Promise.resolve({ state: 'unknown', error: errorOf(fault) })
         return renewOn(assembly, request)

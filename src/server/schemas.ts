@@ -160,6 +160,7 @@ export const storeSchema: Schema = object({
       ttlMaxMs: amount,
       'durationMaxMs?': amount,
       'ttlAndGraceMaxMs?': amount,
+      'fenceFloorMax?': whole(0),
     },
     false,
   ),

@@ -95,6 +95,19 @@ describe('a request that makes no sense is INVALID, and the answer says where', 
       status: 400,
       value: refusal(/ttlMs must be from 1 to 1000/),
     })
+    // Whoever shares a call with it, over a server in between or a client that knew the store before this one, has no part in that.
+    const short = claimOf('default/named:two', { ttlMs: 500 })
+    const together = [long, short, ranged].map((each) => ({ op: 'claim', claim: each }) as const)
+    expect(await postRequests(url, together)).toMatchObject({
+      status: 200,
+      value: {
+        standings: [
+          { state: 'unknown', error: { code: 'INVALID' } },
+          { state: 'held' },
+          { state: 'unknown', error: { code: 'UNSUPPORTED' } },
+        ],
+      },
+    })
   })
 
   test.each(['limit=0', 'limit=1001', 'limit=x', 'key=a&key=b', 'key=a&prefix=b', 'order=up', 'toString=1'])(

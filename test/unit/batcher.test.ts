@@ -336,6 +336,7 @@ describe('the batcher', () => {
     ['a reason nobody knows', [{ state: 'absent', reason: 'whim' }]],
     ['a number that JSON cannot have', [{ state: 'mine', size: 5n }]],
     ['a state nobody knows', [{ state: 'mine' }]],
+    ['something that throws when it is read', [new Proxy({}, { get: () => expect.unreachable() })]],
     ['nothing', [undefined]],
     ['null', [null]],
     ['no list at all', undefined],

@@ -273,6 +273,26 @@ describe('a release', () => {
 })
 
 describe('a node that came back empty', () => {
+  test('does not vote earlier for a clock that is set forward meanwhile', async () => {
+    const cast = new Cast([0, 0, 0], { votesAfter: '2m' })
+    await cast.world.pass(120_000)
+    let setForwardMs = 0
+    const [first, ...others] = cast.stores.map((store) => store.link()) as [LockDriver, ...LockDriver[]]
+    const jumping: LockDriver = { ...first, dataAgeMs: async () => (await cast.store(1).dataAgeMs()) + setForwardMs }
+    const ask = await cast.driverOver([jumping, ...others])
+    cast.store(3).down = true
+    cast.store(1).restartEmpty()
+    expect(await ask.claim('one')).toMatchObject(unknown)
+    setForwardMs = 3_600_000
+    // Its answer has the node asked for its age.
+    await ask.renew('never held')
+    expect(await ask.claim('two')).toMatchObject(unknown)
+    await cast.world.pass(60_000)
+    expect(await ask.claim('three')).toMatchObject(unknown)
+    await cast.world.pass(61_000)
+    expect(await ask.claim('four')).toMatchObject(held)
+  })
+
   test('has no vote until it has been up for as long as any lease may last', async () => {
     const cast = new Cast([0, 0, 0], { votesAfter: 5000 })
     await cast.world.pass(5000)
@@ -395,6 +415,46 @@ describe('a quorum', () => {
     await cast.holdOn(1, 'leftover', { key: 'default/named:y' })
     const other = await cast.driver()
     expect(await other.list()).toEqual([`one ${fence}`])
+  })
+
+  test('goes on renewing, claiming and listing when its nodes were slow to list, and to nothing else', async () => {
+    const cast = new Cast()
+    let listsWithinMs = 6000
+    const links = cast.stores.map((store): LockDriver => {
+      const link = store.link()
+      return { ...link, list: (query) => cast.world.wait(listsWithinMs).then(() => link.list(query)) }
+    })
+    const ask = await cast.driverOver(links)
+    const fence = await ask.fence('one')
+    const listing = expect(ask.driver.list({})).rejects.toMatchObject({ code: 'UNAVAILABLE' })
+    for (let beats = 0; beats < 12; beats += 1) {
+      await cast.world.pass(500)
+      expect(await ask.renew('one')).toMatchObject({ state: 'held', fence })
+    }
+    await listing
+    listsWithinMs = 1
+    expect(await ask.list()).toEqual([`one ${fence}`])
+    await ask.release('one')
+    expect(await ask.claim('two')).toMatchObject({ state: 'held' })
+  })
+
+  test('reads a node that never comes to the end of its list for no longer than somebody waits', async () => {
+    const cast = new Cast()
+    let pages = 0
+    const [first, ...others] = cast.stores.map((store) => store.link()) as [LockDriver, ...LockDriver[]]
+    const endless: LockDriver = {
+      ...first,
+      list: async () => {
+        await cast.world.wait(10)
+        return { now: 0, keys: [], next: `page ${(pages += 1)}` }
+      },
+    }
+    const ask = await cast.driverOver([endless, ...others])
+    expect(await ask.list()).toEqual([])
+    await cast.world.pass(100)
+    const read = pages
+    await cast.world.pass(10_000)
+    expect(pages).toBe(read)
   })
 
   test('lists with one node silent, and not with two of three', async () => {

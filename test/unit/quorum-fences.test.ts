@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import type { LockDriver } from '../../src/core/driver.ts'
+import { requestBounds } from '../../src/core/limits/bounds.ts'
 import { Cast, cut, mute, slow } from './quorum/cast.ts'
 
 const held = { state: 'held' }
@@ -122,6 +123,53 @@ describe('the fence of a grant', () => {
     await cast.world.pass(200)
     const other = await cast.driver([cut])
     expect(await other.renew('one')).toMatchObject({ ...held, fence })
+  })
+
+  test('is not told lower by another client that renews the claim, where a node was late and lower', async () => {
+    const cast = new Cast([0, 5000, 5000])
+    // The node misses every renewal of whoever was granted the claim.
+    const late = { delayMs: () => 30, losesRequest: () => cast.store(1).sent.length > 0 }
+    const ask = await cast.driver([late])
+    const fence = await ask.fence('one')
+    await cast.world.pass(200)
+    expect(await cast.holdersOn(1)).not.toEqual([`one ${fence}`])
+    const other = await cast.driver()
+    expect(await other.renew('one')).toMatchObject({ ...held, fence })
+    const yetAnother = await cast.driver([undefined, slow(20), slow(20)])
+    expect(await yetAnother.renew('one')).toMatchObject({ ...held, fence })
+  })
+})
+
+describe('a node whose fences are beyond what can be written back', () => {
+  const { most } = requestBounds.fenceFloor
+
+  test('does not vote, and stands in nobody’s way', async () => {
+    const cast = new Cast()
+    await cast.liftFencesOn(1, most)
+    const ask = await cast.driver()
+    for (const id of ['one', 'two', 'three']) {
+      const fence = await ask.fence(id)
+      expect(fence).toBeLessThan(most)
+      expect(await ask.renew(id)).toMatchObject({ ...held, fence })
+      expect(await ask.release(id)).toMatchObject({ state: 'absent', reason: 'released' })
+    }
+    cast.store(2).down = true
+    expect(await ask.claim('four')).toMatchObject({ state: 'unknown', error: { code: 'UNAVAILABLE' } })
+  })
+
+  test('cannot come of what a caller of the quorum asks for', async () => {
+    const cast = new Cast([0, 5000, 1000])
+    const ask = await cast.driver()
+    const lift = { op: 'renew', key: 'default/named:x', id: 'one', ttlMs: 1000 } as const
+    await ask.fence('one')
+    const invalid = { state: 'unknown', error: { code: 'INVALID' } }
+    expect(await ask.one({ ...lift, fenceFloor: most })).toMatchObject(invalid)
+    const { fenceFloorMax = 0 } = ask.driver.supports
+    expect(await ask.one({ ...lift, fenceFloor: fenceFloorMax })).toMatchObject({ ...held, fence: fenceFloorMax })
+    await ask.release('one')
+    const fence = await ask.fence('two')
+    expect(fence).toBeGreaterThan(fenceFloorMax)
+    expect(await ask.renew('two')).toMatchObject({ ...held, fence })
   })
 })
 

@@ -10,7 +10,11 @@ import { isStanding } from '../standing-check.ts'
  * `unknown`.
  */
 export function checkedAnswer(standing: Standing | null | undefined, request: Request, supports: Supports): Standing {
-  if (!isStanding(standing)) return { state: 'unknown', error: malformed(shown(standing)) }
+  try {
+    if (!isStanding(standing)) return { state: 'unknown', error: malformed(shown(standing)) }
+  } catch {
+    return { state: 'unknown', error: malformed('something that cannot be read') }
+  }
   if (standing.state === 'absent' || standing.state === 'unknown') return standing
   return withTtlOf(standing, longestMs(request, supports))
 }

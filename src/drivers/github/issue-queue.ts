@@ -22,6 +22,8 @@ type Eviction = Extract<Request, { op: 'evict' }>
 
 /** Carries out a request on the issue that its key's queue is in. */
 export function carryOutOn(desk: Desk, issue: number, request: Request, deadline: Deadline): Promise<Standing> {
+  const elsewhere = seatedElsewhere(desk, request)
+  if (elsewhere !== undefined) return Promise.resolve(elsewhere)
   switch (request.op) {
     case 'claim':
       return claimOn(desk, issue, request.claim, deadline)
@@ -34,6 +36,15 @@ export function carryOutOn(desk: Desk, issue: number, request: Request, deadline
     case 'evict':
       return evictOn(desk, issue, request, deadline)
   }
+}
+
+/** The answer to a request whose id is that of a claim to another key: it says nothing of this one. */
+function seatedElsewhere({ seats }: Desk, request: Request): Standing | undefined {
+  if (request.op === 'evict') return undefined
+  const { key, id } = request.op === 'claim' ? request.claim : request
+  const seat = seats.find(id)
+  if (seat === undefined || seat.key === key) return undefined
+  return request.op === 'claim' ? { state: 'absent', reason: 'refused' } : unknownClaim
 }
 
 async function claimOn(desk: Desk, issue: number, claim: Claim, deadline: Deadline): Promise<Standing> {

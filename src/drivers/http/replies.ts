@@ -82,6 +82,9 @@ function supportsIn(given: Given | undefined): Supports | undefined {
   const supports: Record<string, unknown> = { evict, ttlMinMs, ttlMaxMs }
   const optional = optionalNumbers.filter((name) => given[name] !== undefined)
   if (!optional.every((name) => isDuration(given[name]))) return undefined
+  const { fenceFloorMax } = given
+  if (fenceFloorMax !== undefined && !isWithin(fenceFloorMax, requestBounds.fenceFloor)) return undefined
+  if (fenceFloorMax !== undefined) supports['fenceFloorMax'] = fenceFloorMax
   for (const name of flags) supports[name] = given[name]
   for (const name of optional) supports[name] = given[name]
   for (const name of optionalFlags) if (typeof given[name] === 'boolean') supports[name] = given[name]

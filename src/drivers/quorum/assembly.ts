@@ -81,7 +81,7 @@ export class Assembly {
       nodes: this.nodes,
       withinMs,
       ask: (node, answered) => {
-        node.list(query).then(answered, (error: unknown) => answered({ state: 'unknown', error }))
+        node.list(query, withinMs).then(answered, (error: unknown) => answered({ state: 'unknown', error }))
       },
       silence: (node) => ({ state: 'unknown', error: tooSlow(node, withinMs) }),
       heard: (node, answer) => {

@@ -11,9 +11,9 @@ import { claimVerdict, majorityTtlMs, renewalVerdict, type Held } from './verdic
  */
 export async function claimOn(assembly: Assembly, wanted: Claim): Promise<Standing> {
   const { environment, grants } = assembly
-  const known = grants.get(wanted.id)
+  const known = grants.get(wanted)
   if (known !== undefined && environment.now() < known.until) return askAgain(assembly, known)
-  grants.delete(wanted.id)
+  grants.delete(wanted)
   // Nodes decide alone, so a queue would be in another order on each.
   const claim: Claim = { ...wanted, wait: false }
   const sentAt = environment.now()
@@ -94,7 +94,7 @@ async function askAgain(assembly: Assembly, grant: Grant): Promise<Standing> {
     judge: (answers) => assembly.outcome(renewalVerdict(answers, majority), answers),
   })
   if (outcome !== 'held') {
-    if (outcome.state === 'absent') grants.delete(claim.id)
+    if (outcome.state === 'absent') grants.delete(claim)
     return outcome
   }
   const until = assembly.heldUntil(sentAt, majorityTtlMs(held, majority))

@@ -19,31 +19,38 @@ export interface Grant {
   readonly seats: Map<Node, Held>
 }
 
+/** Which claim is meant. An id by itself may be somebody's for another key: what is told of one must not be told of the other. */
+export type Place = Pick<Claim, 'key' | 'id'>
+
 /** The claims that are held, as far as this driver told so. Those that nobody releases are forgotten after a while. */
 export class Grants {
-  readonly #byId = new Map<string, Grant>()
+  readonly #byPlace = new Map<string, Grant>()
 
-  get(id: string): Grant | undefined {
-    return this.#byId.get(id)
+  get(place: Place): Grant | undefined {
+    return this.#byPlace.get(nameOf(place))
   }
 
   /** Adds a grant, or moves it behind the others after a renewal. */
   put(grant: Grant, now: number): void {
-    this.delete(grant.claim.id)
-    this.#byId.set(grant.claim.id, grant)
+    this.delete(grant.claim)
+    this.#byPlace.set(nameOf(grant.claim), grant)
     this.#forgetSome(now)
   }
 
-  delete(id: string): void {
-    this.#byId.delete(id)
+  delete(place: Place): void {
+    this.#byPlace.delete(nameOf(place))
   }
 
   /** Looks at a few of the oldest only. Somebody else may be renewing a claim, so it is kept for another ttl. */
   #forgetSome(now: number): void {
     let looks = 4
-    for (const [id, grant] of this.#byId) {
+    for (const [name, grant] of this.#byPlace) {
       if (looks-- === 0 || now < grant.until + grant.ttlMs) return
-      this.#byId.delete(id)
+      this.#byPlace.delete(name)
     }
   }
+}
+
+function nameOf({ key, id }: Place): string {
+  return `${id.length} ${id}${key}`
 }

@@ -3,8 +3,9 @@ import { Batcher } from '../../core/batcher.ts'
 import type { KeyPage, ListedKey, ListQuery, LockDriver, Request, Standing } from '../../core/driver.ts'
 import type { Environment, Timer } from '../../core/time/environment.ts'
 import { LeaseholdError, plainMessageOf } from '../../core/errors.ts'
-import { errorOf, faultOf } from '../../core/limits.ts'
+import { errorOf, faultOf, fenceFloorMaxOf } from '../../core/limits.ts'
 import { endsWithConnection, requireLeaseLifetime } from '../../core/lifetime.ts'
+import { Uncounted } from './uncounted.ts'
 import { Voting } from './voting.ts'
 
 export type Answered = (standing: Standing) => void
@@ -23,6 +24,8 @@ export class Node {
   readonly #voting: Voting
   #state: 'new' | 'open' | 'closed' = 'new'
   #silent = false
+  /** Requests under way. */
+  #unanswered = 0
   #failures = 0
   /** Why it could not be opened the last time. */
   #trouble: unknown
@@ -79,6 +82,7 @@ export class Node {
       answered({ state: 'unknown', error: obstacle })
       return false
     }
+    this.#unanswered += 1
     this.#batcher.submit(request, { answered: (_, standing) => this.#hear(standing, answered) })
     return true
   }
@@ -97,13 +101,16 @@ export class Node {
     })
   }
 
-  /** All that the node lists, page after page. */
-  async list(query: ListQuery): Promise<KeyPage> {
+  /** All that the node lists, page after page, for as long as somebody waits for it. */
+  async list(query: ListQuery, withinMs: number): Promise<KeyPage> {
     const obstacle = this.#obstacle(undefined)
     if (obstacle !== undefined) throw obstacle
+    const until = this.#environment.now() + withinMs
     const keys: ListedKey[] = []
     let page: KeyPage | undefined
     do {
+      // A store with very many keys, or one that never comes to an end, must not be read on and on for nobody.
+      if (this.#environment.now() > until) throw this.#unfit(`It has listed ${keys.length} keys so far.`)
       const after = page?.next
       page = await this.driver.list({ ...query, limit: keysPerPage, ...(after !== undefined && { after }) })
       keys.push(...page.keys)
@@ -111,17 +118,25 @@ export class Node {
     return { now: page.now, keys }
   }
 
-  /** The node has not answered in time: it is asked nothing more until it has. */
+  /**
+   * The node has not answered in time: it is asked nothing more until it has. Unless it answers requests, and was only slow to
+   * list what it has or to say how old that is: no answer would be on its way that could end its silence.
+   */
   fellSilent(): void {
-    this.#silent = true
+    this.#silent = this.#unanswered > 0
   }
 
   async #voteOn(standing: Standing, askedAt: number, answered: Answered): Promise<void> {
+    if (standing.state === 'held' && standing.fence > fenceFloorMaxOf(this.driver.supports)) {
+      const message = `${this.name} gave fence ${standing.fence}, to which no other can be lifted. Check its clock.`
+      return answered({ state: 'unknown', error: new Uncounted(message, standing) })
+    }
     const counts = (await this.#voting.counts(askedAt)) && !endsWithConnection(this.driver.supports)
     answered(counts ? standing : this.#voting.instead(this.name, standing))
   }
 
   #hear(standing: Standing, answered: Answered): void {
+    this.#unanswered -= 1
     this.#silent = false
     if (standing.state !== 'unknown') return answered(standing)
     answered({ state: 'unknown', error: this.#named(standing.error) })

@@ -9,8 +9,8 @@ const foreignTtlMs = 30_000
 export function releaseOn(assembly: Assembly, request: Extract<Request, { op: 'release' }>): Promise<Standing> {
   const { clearing, grants } = assembly
   const { key, id } = request
-  const grant = grants.get(id)
-  grants.delete(id)
+  const grant = grants.get(request)
+  grants.delete(request)
   const ttlMs = grant?.ttlMs ?? foreignTtlMs
   return assembly.ask<Standing>({
     withinMs: assembly.answerWithinMs(ttlMs),

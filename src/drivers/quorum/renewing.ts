@@ -16,8 +16,8 @@ type Renewal = Extract<Request, { op: 'renew' }>
  */
 export async function renewOn(assembly: Assembly, request: Renewal): Promise<Standing> {
   const { environment, grants, majority } = assembly
-  const { id, ttlMs } = request
-  const grant = grants.get(id)
+  const { ttlMs } = request
+  const grant = grants.get(request)
   const sentAt = environment.now()
   // Nodes that were late with the claim learn its fence now.
   const fenceFloor = Math.max(grant?.fence ?? 0, request.fenceFloor ?? 0)
@@ -34,11 +34,16 @@ export async function renewOn(assembly: Assembly, request: Renewal): Promise<Sta
       if (saidBy(standing).state === 'absent') grant?.seats.delete(node)
       if (grant !== undefined && isRenewed) takeSeat(assembly, grant, node, standing)
     },
-    judge: (answers) => assembly.outcome(renewalVerdict(answers, majority), answers),
+    judge: (answers) => {
+      const verdict = assembly.outcome(renewalVerdict(answers, majority), answers)
+      // Of a claim that another process was granted, the nodes know the fence, and one that was late has another.
+      const isClear = verdict !== 'held' || grant !== undefined || agreedFence(held, majority) !== undefined
+      return isClear || !answers.includes(undefined) ? verdict : undefined
+    },
   })
   if (outcome !== 'held') {
     if (outcome.state !== 'absent') return outcome
-    grants.delete(id)
+    grants.delete(request)
     // A minority may have it still: nobody can hold it any more, and unless it is in its grace it is only in the way.
     const elsewhere = assembly.nodes.filter((node) => answered.get(node)?.state !== 'absent')
     if (grant?.claim.graceMs === 0) clear(assembly, grant.claim, elsewhere)
@@ -47,7 +52,7 @@ export async function renewOn(assembly: Assembly, request: Renewal): Promise<Sta
   const fence = await fenceFor(assembly, request, grant, held)
   if (fence === undefined) return assembly.unknown([])
   const until = assembly.heldUntil(sentAt, majorityTtlMs([...held.values()], majority))
-  if (grant !== undefined && grants.get(id) === grant) {
+  if (grant !== undefined && grants.get(request) === grant) {
     Object.assign(grant, { fence, ttlMs, until })
     grants.put(grant, environment.now())
     isRenewed = true
@@ -57,8 +62,9 @@ export async function renewOn(assembly: Assembly, request: Renewal): Promise<Sta
 }
 
 /**
- * A renewal changes no fence, unless it is told to. Who renews a claim that another process was granted knows its
- * fence: no more than that is answered, and the lowest is never more.
+ * A renewal changes no fence, unless it is told to. Of a claim that another process was granted it is the fence that a
+ * majority has. Where too few answer to tell, it is the lowest: who renews the claim knows its fence, and no more than that
+ * may be answered.
  */
 async function fenceFor(
   assembly: Assembly,
@@ -66,7 +72,15 @@ async function fenceFor(
   grant: Grant | undefined,
   held: Map<Node, Held>,
 ): Promise<number | undefined> {
-  if (grant === undefined) return Math.min(...[...held.values()].map(({ fence }) => fence))
+  if (grant === undefined) {
+    return agreedFence(held, assembly.majority) ?? Math.min(...[...held.values()].map(({ fence }) => fence))
+  }
   if ((request.fenceFloor ?? 0) <= grant.fence) return grant.fence
   return agreeOnFence(held, assembly.majority, (behind, highest) => writeBack(assembly, request, held, behind, highest))
+}
+
+/** The fence that a majority has; undefined if none has the same. */
+function agreedFence(held: ReadonlyMap<Node, Held>, majority: number): number | undefined {
+  const fences = [...held.values()].map(({ fence }) => fence)
+  return fences.find((fence) => fences.filter((other) => other === fence).length >= majority)
 }

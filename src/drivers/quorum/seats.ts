@@ -26,7 +26,7 @@ export function takeSeat(assembly: Assembly, grant: Grant, node: Node, answer: S
   const { environment, grants } = assembly
   const { claim, seats, ttlMs } = grant
   const sit = (standing: Standing): void => {
-    const inTime = grants.get(claim.id) === grant && environment.now() < grant.until
+    const inTime = grants.get(claim) === grant && environment.now() < grant.until
     if (standing.state === 'held' && inTime) seats.set(node, standing)
   }
   const said = saidBy(answer)

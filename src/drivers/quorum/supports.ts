@@ -1,12 +1,18 @@
 import type { EvictRule, Supports } from '../../core/driver.ts'
 import { LeaseholdError } from '../../core/errors.ts'
-import { durationMaxOf } from '../../core/limits.ts'
+import { durationMaxOf, fenceFloorMaxOf } from '../../core/limits.ts'
 
 /**
  * Rules by which each node can take a lock by itself. `lower-priority` needs a queue, and nodes that decide alone would
  * queue in different orders.
  */
 const evictRules: readonly EvictRule[] = ['stale', 'same-runner', 'all']
+
+/**
+ * Fences are written back to nodes as floors, so those of a quorum must stay within what its nodes take. Whatever floor its
+ * callers ask for, this many more can follow.
+ */
+const fencesToFollow = 2 ** 50
 
 /** The ttl of a store that names none, as everywhere. */
 const leaseDefaultMs = 30_000
@@ -34,6 +40,7 @@ export function supportsOf(all: readonly Supports[], votesAfterMs: number): Supp
     ttlMaxMs,
     durationMaxMs: Math.min(...all.map(durationMaxOf)),
     ...(ttlAndGraceMaxMs !== Infinity && { ttlAndGraceMaxMs }),
+    fenceFloorMax: Math.max(0, Math.min(...all.map(fenceFloorMaxOf)) - fencesToFollow),
     ttlDefaultMs: Math.min(ttlDefaultMs, ttlMaxMs),
     ...(all.some(({ renewals }) => renewals === false) && { renewals: false }),
   }

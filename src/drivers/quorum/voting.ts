@@ -18,6 +18,8 @@ export class Voting {
   readonly #votesAfterMs: number
   /** Since when the node has kept what it was told, as far as is known. */
   #keptSince: number | undefined
+  /** The youngest that the data has been: what seems older later is the work of a clock that was set forward. */
+  #bornLast = -Infinity
   /** The birth for which `#fenceFloor` was reckoned. */
   #floorOf = -Infinity
   #fenceFloor = 0
@@ -108,7 +110,8 @@ export class Voting {
       this.#floorOf = keptSince
       this.#fenceFloor = fenceFloor(this.#environment.wall() - dataAgeMs + this.#votesAfterMs)
     }
-    this.#keptSince = keptSince
+    this.#bornLast = Math.max(this.#bornLast, keptSince)
+    this.#keptSince = this.#bornLast
   }
 }
 

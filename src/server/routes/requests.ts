@@ -13,7 +13,7 @@ import { sessionHeader } from '../../core/wire/wire-protocol.ts'
 import { sessionOf } from '../session-name.ts'
 import type { StoreDescription } from '../store-description.ts'
 import type { StoreGate } from '../store-gate.ts'
-import { checkSupported } from '../supported.ts'
+import { unsupportedIn } from '../supported.ts'
 
 /** `POST /v1/requests`: what `send` of a driver is in a process. */
 export function requestsRoute(
@@ -35,12 +35,14 @@ export function requestsRoute(
     async handle({ grant, headers, body }) {
       const session = sessionOf(headers, grant)
       const requests = readRequests(body, limits.requestsPerCallMax)
-      checkSupported(requests, store.supports)
+      const { supports } = store
+      const unsupported = requests.map((request, index) => unsupportedIn(request, index, supports))
+      // Here and below: what others of the same call ask for is not to suffer.
+      if (unsupported[0] !== undefined && !unsupported.includes(undefined)) throw unsupported[0]
       const wallMs = environment.wall()
-      const lacks = requests.map((request) => lackFor(request, grant, wallMs))
-      const [first] = lacks
-      // What others of the same call ask for is not to suffer.
-      if (first !== undefined && lacks.every((lack) => lack !== undefined)) throw new Refusal(403, 'right', first)
+      const unallowed = requests.map((request) => lackFor(request, grant, wallMs))
+      if (unallowed[0] !== undefined && !unallowed.includes(undefined)) throw new Refusal(403, 'right', unallowed[0])
+      const lacks = requests.map((_, index) => unallowed[index] ?? unsupported[index])
       const allowed = requests.filter((_, index) => lacks[index] === undefined)
       const marked = marksClaims ? allowed.map((request) => withVia(request, grant)) : allowed
       const standings = [...(await store.send(marked, session))]

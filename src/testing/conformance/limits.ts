@@ -1,6 +1,6 @@
 import { expect } from '../vitest.ts'
 import type { Claim, Request, Standing } from '../../core/driver.ts'
-import { durationMaxOf } from '../../core/limits.ts'
+import { durationMaxOf, fenceFloorMaxOf } from '../../core/limits.ts'
 import { requestBounds } from '../../core/limits/bounds.ts'
 import type { Fact } from './fact.ts'
 import type { Stage } from './stage.ts'
@@ -96,10 +96,14 @@ export function limits(fact: Fact): void {
 
   fact('the highest fence floor leaves room for more', ['fence'], async (stage) => {
     await stage.hold('one')
-    const { most } = requestBounds.fenceFloor
+    const most = fenceFloorMaxOf(stage.first.supports)
     expect(await stage.renew('one', 30, most)).toMatchObject({ state: 'held', fence: most })
     await stage.release('one')
-    expect((await stage.hold('two')).fence).toBeGreaterThan(most)
+    const { fence } = await stage.hold('two')
+    expect(fence).toBeGreaterThan(most)
+    expect(await stage.renew('two')).toMatchObject({ state: 'held', fence })
+    await stage.release('two')
+    expect((await stage.hold('three')).fence).toBeGreaterThan(fence)
   })
 }
 
@@ -138,7 +142,7 @@ function badRequests(stage: Stage): Bad[] {
     return { name: shown(change), request: { op: 'claim', claim: claim as Claim } }
   })
   const renewal = { op: 'renew', key, id, ttlMs: stage.ms(30) } as const
-  const floors = [Number.NaN, Infinity, -1, 0.5, requestBounds.fenceFloor.most + 1, 2 ** 53]
+  const floors = [Number.NaN, Infinity, -1, 0.5, fenceFloorMaxOf(supports) + 1, 2 ** 53]
   return [
     ...claims,
     ...[...noNumbers, 0, supports.ttlMaxMs + 1].map((ttlMs): Bad => {

@@ -86,6 +86,21 @@ export function repetition(fact: Fact): void {
     expect(await stage.standing('two')).toEqual({ state: 'absent', reason: 'expired' })
   })
 
+  fact('an id of one key says nothing of another', [], async (stage) => {
+    await stage.hold('one')
+    await stage.hold('two', { key: 'stage/other' })
+    const claim = { ...stage.draft('one'), key: 'stage/other', wait: false }
+    const { key, id } = claim
+    expect(await stage.ask('one', { op: 'claim', claim })).toEqual({ state: 'absent', reason: 'refused' })
+    const unknown = { state: 'absent', reason: expect.stringMatching(/^unknown$|^refused$/) }
+    expect(await stage.ask('one', { op: 'renew', key, id, ttlMs: stage.ms(30) })).toMatchObject(unknown)
+    expect(await stage.ask('one', { op: 'release', key, id })).toMatchObject(unknown)
+    await stage.standsHeld('one')
+    await stage.standsHeld('two')
+    expect(await stage.release('one')).toEqual({ state: 'absent', reason: 'released' })
+    await stage.hold('three')
+  })
+
   fact('the id alone ends a claim: another driver may release it', [], async (stage) => {
     await stage.hold('one')
     const other = await stage.anotherDriver()
