@@ -55,7 +55,7 @@ export function wakeAt(life: Life): number {
     case 'waiting':
       return Math.min(life.inFlight ? Infinity : life.nextAt, life.deadline)
     case 'releasing':
-      return life.inFlight ? Infinity : life.nextAt
+      return life.inFlight ? life.deadline : life.nextAt
     case 'lost':
     case 'over':
       return Infinity

@@ -1,3 +1,4 @@
+import { LeaseholdError } from '../errors.ts'
 import { pauseMs, type Backoff } from '../time/backoff.ts'
 import { trustedUntil } from '../time/deadline.ts'
 import { renewNow, trustAtMost } from './beat.ts'
@@ -92,6 +93,13 @@ export function releaseAgain(life: Life): Stepped {
   releasing.inFlight = true
   releasing.nextAt = Infinity
   return [releasing, [releaseRequest(life)]]
+}
+
+/** A driver that never answers: by now the store has forgotten the claim by itself, and its owner waits no longer. */
+export function releaseUnanswered(life: Life, at: number): Stepped {
+  const error = new LeaseholdError('UNAVAILABLE', 'The store has not answered.', { reason: 'no-answer' })
+  const isFirst = life.failures === 0
+  return [ended(life, 'over'), isFirst ? [{ type: 'released', standing: { state: 'unknown', error }, at }] : nothing]
 }
 
 function releaseRequest({ claim, withdrawn }: Life): Effect {

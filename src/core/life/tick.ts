@@ -1,6 +1,6 @@
 import { LeaseholdError, plainMessageOf } from '../errors.ts'
 import { claimAgain, renewNow } from './beat.ts'
-import { clearAway, lose, releaseAgain, whyOver } from './ending.ts'
+import { clearAway, lose, releaseAgain, releaseUnanswered, whyOver } from './ending.ts'
 import { copyOf, nothing, type Effect, type Life, type Stepped } from './state.ts'
 
 /** Time has passed. */
@@ -26,7 +26,8 @@ export function ticked(life: Life, at: number): Stepped {
     case 'held':
       return tickedWhileHeld(life, at)
     case 'releasing':
-      return at >= life.nextAt && !life.inFlight ? releaseAgain(life) : [life, nothing]
+      if (life.inFlight) return at >= life.deadline ? releaseUnanswered(life, at) : [life, nothing]
+      return at >= life.nextAt ? releaseAgain(life) : [life, nothing]
     case 'lost':
     case 'over':
       return [life, nothing]
