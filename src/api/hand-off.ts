@@ -6,7 +6,7 @@ import { splitStoreKey } from '../core/scope.ts'
 import { Tenure } from '../core/tenure.ts'
 import type { Client } from './client.ts'
 import { Lease } from './lease.ts'
-import { askedToLeave } from './lease-errors.ts'
+import { askedToLeave, beingPassedOn } from './lease-errors.ts'
 import { checkTtl } from './lease-limits.ts'
 import { unsupported, type Terms } from './options.ts'
 import { checkProof, type LeaseProof } from './proof.ts'
@@ -18,12 +18,16 @@ export function handOff(client: Client, lease: Lease, ttlMs: number): Promise<Le
     client.refuseIfClosed()
     refuseWhereClaimsEndWithUs(client)
     lease.refuseUnlessHeld()
+    // A conversion would take the lock from whoever resumes it.
+    if (lease.passing !== undefined) throw beingPassedOn(lease, lease.passing)
+    lease.passing = 'handed-off'
     const { heartbeating } = lease
     // Nobody else must renew from here on; a request under way is answered before this one is sent.
     lease.stopHeartbeat()
     renewDetached(client, lease.key, lease.claim.id, ttlMs, (standing, sentAt) => {
+      lease.passing = undefined
       if (standing.state === 'held' && standing.leaving === undefined && lease.held) {
-        const proof = { ...lease.toJSON(), ttlMs }
+        const proof = proofAfter(lease, ttlMs)
         lease.passOn('handed-off')
         return resolve(proof)
       }
@@ -40,6 +44,13 @@ export function handOff(client: Client, lease: Lease, ttlMs: number): Promise<Le
       reject(unavailable('hand the lease off', standing))
     })
   })
+}
+
+/** A renewal that was sent since may arrive after one of whoever resumes the lease: what it asks for is not answered yet. */
+function proofAfter(lease: Lease, ttlMs: number): LeaseProof {
+  const { life } = lease.tenure
+  const proof = { ...lease.toJSON(), ttlMs }
+  return life.inFlight ? { ...proof, doubtMs: Math.min(proof.doubtMs ?? Infinity, life.ttlMs) } : proof
 }
 
 function refuseWhereClaimsEndWithUs({ driver }: Client): void {
