@@ -3,7 +3,7 @@ import type { Batcher, Requester } from './batcher.ts'
 import type { Claim, Request, Standing } from './driver.ts'
 import type { Environment } from './time/environment.ts'
 import type { IdTable } from './id-table.ts'
-import { begin, step, wakeAt, type Effect, type Event, type Life, type LifeTerms, type Stepped } from './life.ts'
+import { begin, paceOf, step, wakeAt, type Effect, type Event, type Life, type LifeTerms, type Stepped } from './life.ts'
 import type { Moment } from './time/moments.ts'
 import type { Roster, RosterMember } from './roster.ts'
 
@@ -168,7 +168,7 @@ export class Tenure implements Sleeper, Requester {
     const { thread } = this.#office
     if (thread === undefined) return
     const { claim, ttlMs, sentAt } = this.#life
-    thread.watch({ key: claim.key, id: claim.id, ttlMs, heartbeatMs, sentAt })
+    thread.watch({ key: claim.key, id: claim.id, ttlMs, heartbeatMs: paceOf(heartbeatMs, ttlMs), sentAt })
     this.#elsewhere ??= []
     this.#elsewhere.push(ttlMs)
     this.#boundBy(this.#elsewhere)
