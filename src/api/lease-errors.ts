@@ -33,7 +33,8 @@ export function askedToLeave(lease: Told, reason: string): LeaseholdError {
 
 /** For what cannot be done with a lease that is about to be another's. */
 export function beingPassedOn(lease: Told, how: 'converted' | 'handed-off'): LeaseholdError {
-  const what = how === 'converted' ? 'converted already. Await that, or abort it by its signal' : 'handed off. Await that'
+  const what =
+    how === 'converted' ? 'converted already. Await that, or abort it by its signal' : 'handed off. Await that'
   return new LeaseholdError('INVALID', `${nameOf(lease)} is being ${what}.`)
 }
 

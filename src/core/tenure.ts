@@ -3,7 +3,17 @@ import type { Batcher, Requester } from './batcher.ts'
 import type { Claim, Request, Standing } from './driver.ts'
 import type { Environment } from './time/environment.ts'
 import type { IdTable } from './id-table.ts'
-import { begin, paceOf, step, wakeAt, type Effect, type Event, type Life, type LifeTerms, type Stepped } from './life.ts'
+import {
+  begin,
+  paceOf,
+  step,
+  wakeAt,
+  type Effect,
+  type Event,
+  type Life,
+  type LifeTerms,
+  type Stepped,
+} from './life.ts'
 import type { Moment } from './time/moments.ts'
 import type { Roster, RosterMember } from './roster.ts'
 
