@@ -32,6 +32,7 @@ export function begin(claim: Claim, terms: LifeTerms, at: number): Stepped {
     deadline: trustedUntil(sentAt, claim.ttlMs),
     doubtMs: undefined,
     elsewhereMs: undefined,
+    answeredAt: -1,
     nextAt: Infinity,
     inFlight: true,
     askAgain: false,
