@@ -179,6 +179,11 @@ export class Tenure implements Sleeper, Requester {
     if (thread === undefined) return
     const { claim, ttlMs, sentAt } = this.#life
     thread.watch({ key: claim.key, id: claim.id, ttlMs, heartbeatMs: paceOf(heartbeatMs, ttlMs), sentAt })
+    this.askElsewhere(ttlMs)
+  }
+
+  /** A request for this ttl is being sent that is none of the claim's own; see {@link settledElsewhere}. */
+  askElsewhere(ttlMs: number): void {
     this.#elsewhere ??= []
     this.#elsewhere.push(ttlMs)
     this.#boundBy(this.#elsewhere)
@@ -188,7 +193,7 @@ export class Tenure implements Sleeper, Requester {
     this.#office.thread?.unwatch(this.#life.claim.id)
   }
 
-  /** The other thread no longer asks for this ttl, and nothing of what it has asked for is unanswered. */
+  /** Nobody else asks for this ttl any more, and nothing of what was asked for is unanswered. */
   settledElsewhere(ttlMs: number): void {
     const told = this.#elsewhere ?? []
     const index = told.indexOf(ttlMs)

@@ -199,6 +199,35 @@ describe('hand-off', () => {
     await expect(handing).resolves.toMatchObject({ ttlMs: 30_000 })
   })
 
+  test('is trusted no longer than it asks for, though a renewal for less has not been sent yet', async () => {
+    const bench = locksBench()
+    let goOn: (() => void) | undefined
+    bench.wrap = (driver) =>
+      around(driver, {
+        async send(requests) {
+          const isSecondClaim = requests.some((request) => request.op === 'claim' && request.claim.ttlMs === 100)
+          if (isSecondClaim) await new Promise<void>((resolve) => (goOn = resolve))
+          const standings = await driver.send(requests)
+          const isRenewal = requests.some(({ op }) => op === 'renew')
+          return isRenewal ? new Promise<never>(() => {}) : standings
+        },
+      })
+    const one = (await bench.client()).readWrite('a', { heartbeat: 'manual' })
+    bench.wrap = (driver) => driver
+    const other = await bench.client()
+    const lease = await one.read({ ttl: '30s' })
+    // While another claim of the lock is under way, what is asked for next is held back, and then goes out together.
+    const asking = one.tryRead({ ttl: '100ms' })
+    await bench.advance(0)
+    const outcomes = [lease.renew('20s'), lease.renew('1s'), lease.handOff()].map((each) => each.catch(String))
+    goOn?.()
+    await bench.advance(1001)
+    const writer = await other.readWrite('a').tryWrite()
+    expect([lease.held, writer?.held]).toEqual([false, true])
+    expect((await asking)?.held).toBe(false)
+    expect(await isSettled(Promise.all(outcomes.slice(0, 2)))).toBe(true)
+  })
+
   test('takes along that a renewal is under way, which news made the client send meanwhile', async () => {
     const bench = locksBench()
     const stray: (() => void)[] = []

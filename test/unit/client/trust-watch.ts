@@ -50,8 +50,8 @@ export class TrustWatch {
   #judge(lease: Lease, rate: number, keptUntil: ReadonlyMap<string, number>, now: number): void {
     const { claim, phase, deadline } = lease.tenure.life
     const trustedUntil = deadline / rate
-    // Whoever hands off trusts nothing: `once` does so for less than is left.
-    const isTrusted = phase === 'held' && lease.passing !== 'handed-off' && trustedUntil > now
+    // At the end of a run `once` asks for less than is left: nobody trusts that lease any more.
+    const isTrusted = phase === 'held' && lease.terms.detached !== true && trustedUntil > now
     if (!isTrusted || this.#exempt.has(claim.id)) return
     const tooLongMs = trustedUntil - (keptUntil.get(claim.id) ?? now)
     const name = `${lease.key} ${lease.fence}`
