@@ -39,22 +39,23 @@ function optionsOf(seed: number): TourOptions {
 const tellEveryMs = 10_000
 const startedAt = performance.now()
 const until = startedAt + Number(minutes) * 60_000
-const found = { tours: 0, holds: 0, violations: 0, stuck: 0, left: 0, orphans: 0, timers: 0, traces: 0 }
+const found = { tours: 0, holds: 0, violations: 0, stuck: 0, left: 0, orphans: 0, overtrusted: 0, timers: 0, traces: 0 }
 let tellAt = startedAt + tellEveryMs
 
 for (let seed = Number(firstSeed); performance.now() < until; seed += 1) {
-  const { summary, violations, stuck, left, orphans, timers, traces } = await tour(optionsOf(seed))
+  const { summary, violations, stuck, left, orphans, overtrusted, timers, traces } = await tour(optionsOf(seed))
   found.tours += 1
   found.holds += summary.holds
   found.violations += violations.length
   found.stuck += stuck.length
   found.left += left.length
   found.orphans += orphans.length
+  found.overtrusted += overtrusted.length
   found.timers += timers
   found.traces += traces.length
   for (const { message } of violations) console.log(`seed ${seed}: ${message}`)
-  if (stuck.length + left.length + orphans.length + timers + traces.length > 0)
-    console.log(`seed ${seed}:`, { stuck, left, orphans, timers, traces })
+  if (stuck.length + left.length + orphans.length + overtrusted.length + timers + traces.length > 0)
+    console.log(`seed ${seed}:`, { stuck, left, orphans, overtrusted, timers, traces })
   if (performance.now() < tellAt) continue
   tellAt += tellEveryMs
   const seconds = Math.round((performance.now() - startedAt) / 1000)

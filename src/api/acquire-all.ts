@@ -2,7 +2,7 @@ import { overlaps } from '../core/conflict.ts'
 import { LeaseholdError } from '../core/errors.ts'
 import { isContention } from '../core/waiter.ts'
 import { covers, describeScope, toScope, type Scope, type ScopeLike } from '../core/scope.ts'
-import { attempt, exclusively, type Acquired, type Missed } from './acquisition.ts'
+import { attempt, exclusively, refuseUnsupported, type Acquired, type Missed } from './acquisition.ts'
 import type { Client } from './client.ts'
 import type { Lease } from './lease.ts'
 import type { ReleaseResult } from './release-result.ts'
@@ -52,6 +52,8 @@ export async function takeAll(
   waitMs: number,
 ): Promise<LeaseSet | LeaseholdError> {
   const wanted = canonicalOrder(scopes.map(toScope))
+  // Before any is asked for: nobody would let go of those that are granted beside one that cannot be.
+  for (const scope of wanted) refuseUnsupported(client, scope, exclusively)
   const since = client.environment.now()
   const until = since + waitMs
   const { retry, queueMs } = terms.patience

@@ -52,11 +52,16 @@ export function pursue(
 ): void {
   // Whoever asks for one lock after another may have been overtaken by the client's end.
   client.refuseIfClosed()
-  const { supports } = client.driver
+  refuseUnsupported(client, scope, sharing)
+  new Acquisition(client, scope, sharing, terms, waitMs, acquired, missed).start()
+}
+
+/** Throws UNSUPPORTED for what the store cannot lock, or not like this. */
+export function refuseUnsupported({ driver }: Client, scope: Scope, sharing: Sharing): void {
+  const { supports } = driver
   if (scope.range !== undefined && !supports.range) throw unsupported('byte ranges')
   if (sharing.mode === 'shared' && !supports.shared) throw unsupported('shared locks')
   if (sharing.limit !== undefined && !supports.limit) throw unsupported('semaphores')
-  new Acquisition(client, scope, sharing, terms, waitMs, acquired, missed).start()
 }
 
 /** One caller's way to a lease on one scope. */

@@ -4,6 +4,7 @@ import { describeScope } from '../core/scope.ts'
 import { pursue, type Missed, type Sharing } from './acquisition.ts'
 import type { Client } from './client.ts'
 import type { Lease } from './lease.ts'
+import { beingPassedOn } from './lease-errors.ts'
 import { checkWaitOptions, unsupported, waitMsOf, type WaitOptions, type Terms } from './options.ts'
 import { refusal } from './refusal.ts'
 
@@ -43,8 +44,9 @@ export function replaceLease(
   }
   return new Promise((resolve, reject) => {
     if (lease.entries > 1) throw invalid(lease, 'was entered more than once. Leave it as often before converting it')
-    // Of two conversions the store would refuse one, and the claim must know of the other all the same.
-    if (lease.isConverting) throw invalid(lease, 'is being converted already. Await that, or abort it by its signal')
+    // Of two conversions the store would refuse one, and the claim must know of the other all the same. A conversion of what is
+    // handed off would take the lock from whoever resumes it.
+    if (lease.passing !== undefined) throw beingPassedOn(lease, lease.passing)
     lease.converting(terms.ttlMs)
     try {
       pursue(

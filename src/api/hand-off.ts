@@ -6,7 +6,7 @@ import { splitStoreKey } from '../core/scope.ts'
 import { Tenure } from '../core/tenure.ts'
 import type { Client } from './client.ts'
 import { Lease } from './lease.ts'
-import { askedToLeave } from './lease-errors.ts'
+import { askedToLeave, beingPassedOn } from './lease-errors.ts'
 import { checkTtl } from './lease-limits.ts'
 import { unsupported, type Terms } from './options.ts'
 import { checkProof, type LeaseProof } from './proof.ts'
@@ -18,16 +18,26 @@ export function handOff(client: Client, lease: Lease, ttlMs: number): Promise<Le
     client.refuseIfClosed()
     refuseWhereClaimsEndWithUs(client)
     lease.refuseUnlessHeld()
+    // A conversion would take the lock from whoever resumes it.
+    if (lease.passing !== undefined) throw beingPassedOn(lease, lease.passing)
+    lease.passing = 'handed-off'
     const { heartbeating } = lease
     // Nobody else must renew from here on; a request under way is answered before this one is sent.
     lease.stopHeartbeat()
+    // What is being asked for may be less than the lease is trusted for, if that has not been asked for yet. At the end of a run of
+    // `once` it always is: nobody trusts that lease any more.
+    const isTrusted = lease.terms.detached !== true
+    if (isTrusted) lease.tenure.askElsewhere(ttlMs)
     renewDetached(client, lease.key, lease.claim.id, ttlMs, (standing, sentAt) => {
+      lease.passing = undefined
       if (standing.state === 'held' && standing.leaving === undefined && lease.held) {
-        const proof = { ...lease.toJSON(), ttlMs }
+        const { inFlight } = lease.tenure.life
         lease.passOn('handed-off')
-        return resolve(proof)
+        if (isTrusted) lease.tenure.settledElsewhere(ttlMs)
+        return resolve(proofAfter(lease, ttlMs, inFlight))
       }
       lease.tenure.renewedElsewhere(standing, sentAt, ttlMs)
+      if (isTrusted) lease.tenure.settledElsewhere(ttlMs)
       // Lost or released meanwhile: its owner was told, and what was not answered since is not known.
       if (!lease.held) return reject(lease.loss ?? notHeld(lease))
       try {
@@ -40,6 +50,12 @@ export function handOff(client: Client, lease: Lease, ttlMs: number): Promise<Le
       reject(unavailable('hand the lease off', standing))
     })
   })
+}
+
+/** A renewal that was sent since may arrive after one of whoever resumes the lease: what it asks for is not answered yet. */
+function proofAfter(lease: Lease, ttlMs: number, isRenewing: boolean): LeaseProof {
+  const proof = { ...lease.toJSON(), ttlMs }
+  return isRenewing ? { ...proof, doubtMs: Math.min(proof.doubtMs ?? Infinity, lease.tenure.life.ttlMs) } : proof
 }
 
 function refuseWhereClaimsEndWithUs({ driver }: Client): void {

@@ -31,6 +31,13 @@ export function askedToLeave(lease: Told, reason: string): LeaseholdError {
   return new LeaseholdError('NOT_HELD', `${nameOf(lease)} was asked to leave: ${reason}.`, detailsOf(lease))
 }
 
+/** For what cannot be done with a lease that is about to be another's. */
+export function beingPassedOn(lease: Told, how: 'converted' | 'handed-off'): LeaseholdError {
+  const what =
+    how === 'converted' ? 'converted already. Await that, or abort it by its signal' : 'handed off. Await that'
+  return new LeaseholdError('INVALID', `${nameOf(lease)} is being ${what}.`)
+}
+
 /** For a renewal whose answer says nothing of it. */
 export function notRenewed(lease: Told): LeaseholdError {
   return new LeaseholdError('UNAVAILABLE', `${nameOf(lease)} may not have been renewed. Renew it again.`, {

@@ -7,7 +7,7 @@ import { scopeOf, type Scope } from '../core/scope.ts'
 import type { Observer, Tenure } from '../core/tenure.ts'
 import { AwaitedRenewals } from './awaited-renewals.ts'
 import type { Client } from './client.ts'
-import { askedToLeave, lost, notHeld, notRenewed } from './lease-errors.ts'
+import { askedToLeave, beingPassedOn, lost, notHeld, notRenewed } from './lease-errors.ts'
 import { renewalMs } from './lease-limits.ts'
 import { checkHeartbeat, type WaitOptions, type Terms } from './options.ts'
 import { Progress } from './progress.ts'
@@ -40,8 +40,8 @@ export class Lease implements AsyncDisposable, Observer, RosterMember {
   /** Set when the lock lives on without this lease. */
   #passedOn: 'converted' | 'handed-off' | undefined
   #successor: Lease | undefined
-  /** Whether a claim is under way that is to take this lease's place. @internal */
-  isConverting = false
+  /** What is under way that ends this lease and not its lock: a claim that is to take its place, or a hand-off. @internal */
+  passing: 'converted' | 'handed-off' | undefined
   #tellReleased: ((result: ReleaseResult) => void) | undefined
   #renewing: AwaitedRenewals | undefined
 
@@ -132,6 +132,8 @@ export class Lease implements AsyncDisposable, Observer, RosterMember {
     this.refuseUnlessHeld()
     const { leaving, inFlight } = this.tenure.life
     if (leaving !== undefined) throw askedToLeave(this, leaving)
+    // Whoever resumes the lease must not be shortened by a renewal that arrives after its own.
+    if (this.passing === 'handed-off') throw beingPassedOn(this, this.passing)
     this.#renewing ??= new AwaitedRenewals()
     const renewed = this.#renewing.next(inFlight)
     const changed = ttlMs !== this.tenure.life.ttlMs
@@ -245,7 +247,7 @@ export class Lease implements AsyncDisposable, Observer, RosterMember {
 
   /** A claim of this ttl, which is to take this lease's place, is about to be sent; undefined: it has come to nothing. @internal */
   converting(ttlMs: number | undefined): void {
-    this.isConverting = ttlMs !== undefined
+    this.passing = ttlMs === undefined ? undefined : 'converted'
     this.tenure.converting(ttlMs)
   }
 

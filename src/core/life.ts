@@ -13,7 +13,7 @@ import { conversionUnderWay, letGo, passOn, releaseAnswered, withdraw } from './
 import { nothing, type Event, type Life, type LifeTerms, type Stepped } from './life/state.ts'
 import { ticked } from './life/tick.ts'
 
-export { boundOf, nextBeat, spreadOf } from './life/beat.ts'
+export { boundOf, nextBeat, paceOf, spreadOf } from './life/beat.ts'
 export type { Effect, Event, Life, LifeTerms, Stepped } from './life/state.ts'
 
 /** A new claim, about to be sent. */
@@ -32,6 +32,7 @@ export function begin(claim: Claim, terms: LifeTerms, at: number): Stepped {
     deadline: trustedUntil(sentAt, claim.ttlMs),
     doubtMs: undefined,
     elsewhereMs: undefined,
+    answeredAt: -1,
     nextAt: Infinity,
     inFlight: true,
     askAgain: false,

@@ -3,7 +3,17 @@ import type { Batcher, Requester } from './batcher.ts'
 import type { Claim, Request, Standing } from './driver.ts'
 import type { Environment } from './time/environment.ts'
 import type { IdTable } from './id-table.ts'
-import { begin, step, wakeAt, type Effect, type Event, type Life, type LifeTerms, type Stepped } from './life.ts'
+import {
+  begin,
+  paceOf,
+  step,
+  wakeAt,
+  type Effect,
+  type Event,
+  type Life,
+  type LifeTerms,
+  type Stepped,
+} from './life.ts'
 import type { Moment } from './time/moments.ts'
 import type { Roster, RosterMember } from './roster.ts'
 
@@ -168,7 +178,12 @@ export class Tenure implements Sleeper, Requester {
     const { thread } = this.#office
     if (thread === undefined) return
     const { claim, ttlMs, sentAt } = this.#life
-    thread.watch({ key: claim.key, id: claim.id, ttlMs, heartbeatMs, sentAt })
+    thread.watch({ key: claim.key, id: claim.id, ttlMs, heartbeatMs: paceOf(heartbeatMs, ttlMs), sentAt })
+    this.askElsewhere(ttlMs)
+  }
+
+  /** A request for this ttl is being sent that is none of the claim's own; see {@link settledElsewhere}. */
+  askElsewhere(ttlMs: number): void {
     this.#elsewhere ??= []
     this.#elsewhere.push(ttlMs)
     this.#boundBy(this.#elsewhere)
@@ -178,7 +193,7 @@ export class Tenure implements Sleeper, Requester {
     this.#office.thread?.unwatch(this.#life.claim.id)
   }
 
-  /** The other thread no longer asks for this ttl, and nothing of what it has asked for is unanswered. */
+  /** Nobody else asks for this ttl any more, and nothing of what was asked for is unanswered. */
   settledElsewhere(ttlMs: number): void {
     const told = this.#elsewhere ?? []
     const index = told.indexOf(ttlMs)

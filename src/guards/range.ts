@@ -12,7 +12,8 @@ interface Stretch extends Range {
  * once and share one count of fences, so one number for all would refuse writes that harm nobody: each byte has its own.
  */
 export class RangeGuard {
-  readonly #written = new Map<string, readonly Stretch[]>()
+  /** In the order of their bytes. Those that touch have different fences: a file written piece by piece is one stretch. */
+  readonly #written = new Map<string, Stretch[]>()
 
   /**
    * Raises the fence of a range before a read whose result is to be written back: no earlier holder can write any byte of it
@@ -29,15 +30,21 @@ export class RangeGuard {
       throw new LeaseholdError('INVALID', `The byte range ${start} to ${end} is empty or reversed.`)
     }
     const stretches = this.#written.get(resource) ?? []
-    const touched = stretches.filter((each) => each.start < end && start < each.end)
-    const seen = Math.max(0, ...touched.map((each) => each.fence))
+    const from = firstEndingAt(stretches, start)
+    const rest: Stretch[] = []
+    let seen = 0
+    let to = from
+    for (let each = stretches[to]; each !== undefined && each.start <= end; each = stretches[(to += 1)]) {
+      if (each.start < end && start < each.end) seen = Math.max(seen, each.fence)
+      rest.push(...without(each, range))
+    }
     if (checkFence(fence) < seen) throw superseded(`${resource} [${start}, ${end})`, fence, seen)
-    const untouched = stretches.filter((each) => !touched.includes(each))
-    this.#written.set(resource, [
-      ...untouched,
-      ...touched.flatMap((each) => without(each, range)),
-      { start, end, fence },
-    ])
+    let written: Stretch = { start, end, fence }
+    for (const each of rest) if (each.fence === fence) written = around(written, each)
+    const others = rest.filter((each) => each.fence !== fence)
+    const before = others.filter((each) => each.end <= start)
+    stretches.splice(from, to - from, ...before, written, ...others.slice(before.length))
+    this.#written.set(resource, stretches)
   }
 
   /** For a resource that is gone for good: from now on every fence passes. */
@@ -49,6 +56,22 @@ export class RangeGuard {
 /** A guard for byte ranges of things in this process. */
 export function rangeGuard(): RangeGuard {
   return new RangeGuard()
+}
+
+/** The place of the first stretch that ends at this byte or after it. */
+function firstEndingAt(stretches: readonly Stretch[], byte: number): number {
+  let [least, most] = [0, stretches.length]
+  while (least < most) {
+    const middle = (least + most) >> 1
+    if ((stretches[middle] as Stretch).end < byte) least = middle + 1
+    else most = middle
+  }
+  return least
+}
+
+/** Two that touch, as one. */
+function around(one: Stretch, other: Stretch): Stretch {
+  return { ...one, start: Math.min(one.start, other.start), end: Math.max(one.end, other.end) }
 }
 
 /** What is left of a stretch on either side of a range. */

@@ -9,7 +9,7 @@ import { tour, type TourOptions } from './client/tour.ts'
 Error.stackTraceLimit = 0
 
 const minutes = { timeout: 180_000 }
-const nothingWrong = { violations: [], stuck: [], left: [], orphans: [], timers: 0, traces: [] }
+const nothingWrong = { violations: [], stuck: [], left: [], orphans: [], overtrusted: [], timers: 0, traces: [] }
 
 describe('clients of one store, whose lines lose, delay and repeat, and whose processes are stopped, closed and killed,', () => {
   test.each([
@@ -116,8 +116,8 @@ describe('the same tours find a client that', () => {
 
 async function seedThatFails(options: Omit<TourOptions, 'seed'>): Promise<number | undefined> {
   for (let seed = 1; seed <= 300; seed += 1) {
-    const { violations, stuck, traces } = await tour({ seed, ...options })
-    if (violations.length + stuck.length + traces.length > 0) return seed
+    const { violations, stuck, overtrusted, traces } = await tour({ seed, ...options })
+    if (violations.length + stuck.length + overtrusted.length + traces.length > 0) return seed
   }
   return undefined
 }

@@ -242,6 +242,26 @@ describe('an election', () => {
     await watching
   })
 
+  test('answers every call of next, each with a change of its own, and all of them when the client is closed', async () => {
+    const bench = locksBench()
+    const locks = await bench.client()
+    const election = locks.elect('boss')
+    const watch = election[Symbol.asyncIterator]()
+    const changes = [watch.next(), watch.next(), watch.next(), watch.next()]
+    await bench.advance(2000)
+    const { fence } = await election.campaign()
+    await bench.advance(2000)
+    await locks.close()
+    const told = await Promise.all(changes)
+    expect(told.map(({ done, value }) => (done === true ? 'done' : value?.term))).toEqual([
+      undefined,
+      fence,
+      'done',
+      'done',
+    ])
+    expect(bench.timers).toBe(0)
+  })
+
   test('tells its own changes at once, and stops telling when nobody listens', async () => {
     const bench = locksBench()
     const locks = await bench.client()

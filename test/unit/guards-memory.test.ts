@@ -1,6 +1,7 @@
 import { setImmediate as turnOfTheLoop } from 'node:timers/promises'
 import { describe, expect, test } from 'vitest'
 import { isSuperseded, memoryGuard, rangeGuard } from '../../src/guards/index.ts'
+import { seededRandom } from '../../src/testing/random.ts'
 import { isSettled } from './support/bench-of-locks.ts'
 
 const superseded = expect.objectContaining({ code: 'LOST', reason: 'superseded' }) as Error
@@ -129,6 +130,35 @@ describe('a range guard', () => {
     expect(() => guard.check('a', { start: 10, end: 20 }, 7)).toThrow(superseded)
     guard.check('a', { start: 0, end: 10 }, 5)
     guard.check('a', { start: 20, end: 30 }, 6)
+  })
+
+  test('remembers the highest fence of each byte, whatever is written in whatever order', () => {
+    const random = seededRandom(7)
+    const upTo = (most: number): number => Math.floor(random() * most)
+    for (let round = 0; round < 50; round += 1) {
+      const guard = rangeGuard()
+      const bytes = Array.from({ length: 20 }, () => 0)
+      for (let writes = 0; writes < 60; writes += 1) {
+        const start = upTo(20)
+        const range = { start, end: start + 1 + upTo(20 - start) }
+        const fence = 1 + upTo(4 + writes / 8)
+        const mayWrite = fence >= Math.max(...bytes.slice(range.start, range.end))
+        const write = (): void => guard.check('a', range, fence)
+        if (mayWrite) write()
+        else expect(write).toThrow('may not write')
+        if (mayWrite) bytes.fill(fence, range.start, range.end)
+      }
+    }
+  })
+
+  test('takes no longer for a write the more have been before it', () => {
+    const guard = rangeGuard()
+    const startedAt = performance.now()
+    for (let start = 0; start < 40_000; start += 1) guard.check('a', { start, end: start + 1 }, 5)
+    for (let start = 0; start < 40_000; start += 1) guard.check('a', { start, end: start + 1 }, 6 + (start % 2))
+    expect(performance.now() - startedAt).toBeLessThan(5000)
+    expect(() => guard.check('a', { start: 0, end: 40_000 }, 6)).toThrow('fence 7 has been seen')
+    guard.check('a', { start: 0, end: 40_000 }, 7)
   })
 
   test('a refused write leaves no trace', () => {

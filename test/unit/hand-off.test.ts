@@ -173,6 +173,92 @@ describe('hand-off', () => {
     expect(lease.remainingMs).toBeLessThan(3000)
   })
 
+  test('and conversion exclude each other: whoever resumes it would lose the lock to the new claim', async () => {
+    const { client, advance } = locksBench()
+    const [one, other, third] = [await client(), await client(), await client()]
+    const lease = await one.readWrite('a').read()
+    const reader = await other.readWrite('a').read()
+    const upgrading = lease.upgrade({ wait: '1s' })
+    await expect(lease.handOff()).rejects.toMatchObject({ code: 'INVALID' })
+    await Promise.all([expect(upgrading).rejects.toMatchObject({ code: 'TIMEOUT' }), advance(1000)])
+    const handing = lease.handOff()
+    await expect(lease.upgrade()).rejects.toMatchObject({ code: 'INVALID' })
+    const resumed = await third.resume(await handing)
+    await reader.release()
+    await advance(60_000)
+    expect(resumed.held).toBe(true)
+  })
+
+  test('is asked for once, and nothing else is asked of the lease until it is answered', async () => {
+    const { client } = locksBench()
+    const lease = await (await client()).acquire('a', { ttl: '30s' })
+    const handing = lease.handOff()
+    await expect(lease.handOff()).rejects.toMatchObject({ code: 'INVALID' })
+    // It would arrive after the first renewal of whoever resumes the lease.
+    await expect(lease.renew('1s')).rejects.toMatchObject({ code: 'INVALID' })
+    await expect(handing).resolves.toMatchObject({ ttlMs: 30_000 })
+  })
+
+  test('is trusted no longer than it asks for, though a renewal for less has not been sent yet', async () => {
+    const bench = locksBench()
+    let goOn: (() => void) | undefined
+    bench.wrap = (driver) =>
+      around(driver, {
+        async send(requests) {
+          const isSecondClaim = requests.some((request) => request.op === 'claim' && request.claim.ttlMs === 100)
+          if (isSecondClaim) await new Promise<void>((resolve) => (goOn = resolve))
+          const standings = await driver.send(requests)
+          const isRenewal = requests.some(({ op }) => op === 'renew')
+          return isRenewal ? new Promise<never>(() => {}) : standings
+        },
+      })
+    const one = (await bench.client()).readWrite('a', { heartbeat: 'manual' })
+    bench.wrap = (driver) => driver
+    const other = await bench.client()
+    const lease = await one.read({ ttl: '30s' })
+    // While another claim of the lock is under way, what is asked for next is held back, and then goes out together.
+    const asking = one.tryRead({ ttl: '100ms' })
+    await bench.advance(0)
+    const outcomes = [lease.renew('20s'), lease.renew('1s'), lease.handOff()].map((each) => each.catch(String))
+    goOn?.()
+    await bench.advance(1001)
+    const writer = await other.readWrite('a').tryWrite()
+    expect([lease.held, writer?.held]).toEqual([false, true])
+    expect((await asking)?.held).toBe(false)
+    expect(await isSettled(Promise.all(outcomes.slice(0, 2)))).toBe(true)
+  })
+
+  test('takes along that a renewal is under way, which news made the client send meanwhile', async () => {
+    const bench = locksBench()
+    const stray: (() => void)[] = []
+    let nudge = (): void => {}
+    bench.wrap = (driver) =>
+      around(driver, {
+        listen(heard) {
+          nudge = () => heard(lease.key, lease.claim.id, 'ask')
+          return { [Symbol.dispose]() {} }
+        },
+        async send(requests) {
+          const [request] = requests
+          const isStray = request?.op === 'renew' && request.detached !== true
+          if (isStray) await new Promise<void>((resolve) => stray.push(resolve))
+          if (!isStray && request?.op === 'renew') nudge()
+          return driver.send(requests)
+        },
+      })
+    const one = await bench.client()
+    bench.wrap = (driver) => driver
+    const other = await bench.client()
+    const lease = await one.acquire('a', { ttl: '3s', heartbeat: 'manual' })
+    const resumed = await other.resume(await lease.handOff(), { ttl: '30s', heartbeat: 'manual' })
+    await bench.advance(1)
+    expect(stray).toHaveLength(1)
+    stray[0]?.()
+    await bench.advance(3001)
+    expect(resumed.held).toBe(false)
+    expect(await other.tryAcquire('a')).not.toBeNull()
+  })
+
   test.each([0, 1, 2, 3, 4, 5, 6, 7, 8])(
     'that fails %i looks at the clock before the lease ends is refused, whichever look sees the end',
     async (looks) => {

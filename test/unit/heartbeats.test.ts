@@ -3,6 +3,7 @@ import { Heartbeats, sift, type Report } from '../../src/api/heartbeat/heartbeat
 import type { Request, Standing } from '../../src/core/driver.ts'
 import { memory } from '../../src/drivers/memory.ts'
 import { openLocks } from '../../src/api/create-locks.ts'
+import type { WatchedClaim } from '../../src/core/tenure.ts'
 import { SimulatedProcess } from '../../src/testing/simulation/simulated-process.ts'
 import { World } from '../../src/testing/simulation/world.ts'
 import { around } from '../support/around.ts'
@@ -134,6 +135,32 @@ describe('whoever renews for a client', () => {
     expect(since()).toEqual([0, 0, 7000, 8000, 8000])
     await heartbeats.close()
   })
+})
+
+test('a client has its heartbeat thread keep up with a ttl that has become shorter', async () => {
+  const world = new World()
+  const watched: WatchedClaim[] = []
+  const locks = await openLocks({
+    driver: memory({ clock: { now: () => world.now, wall: () => 1_700_000_000_000 + world.now } }),
+    environment: new SimulatedProcess(world, 1).environment,
+    runnerName: undefined,
+    startThread: async () => ({
+      watch: (claim) => void watched.push(claim),
+      unwatch: () => {},
+      drain: () => {},
+      close: async () => {},
+    }),
+  })
+  const lease = await locks.acquire('k', { ttl: '30s', heartbeat: '10s' })
+  await lease.renew('3s')
+  await lease.renew('30s')
+  expect(watched.map(({ ttlMs, heartbeatMs }) => [ttlMs, heartbeatMs])).toEqual([
+    [30_000, 10_000],
+    [3000, 1000],
+    [30_000, 10_000],
+  ])
+  void locks.close()
+  await world.pass(6000)
 })
 
 describe('a client that was blocked for longer than its lease lasts', () => {

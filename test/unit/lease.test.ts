@@ -230,6 +230,20 @@ describe('a lease', () => {
     expect(() => lease.startHeartbeat()).toThrow(expect.objectContaining({ code: 'NOT_HELD' }))
   })
 
+  test('renewed for less is kept all the same by a heartbeat that is started again, and by that of an upgrade', async () => {
+    const { client, advance } = locksBench()
+    const locks = await client()
+    const lease = await locks.acquire('a', { ttl: '30s' })
+    const reader = await locks.readWrite('b').read({ ttl: '30s' })
+    await lease.renew('3s')
+    lease.stopHeartbeat()
+    lease.startHeartbeat()
+    await reader.renew('3s')
+    const writer = await reader.upgrade()
+    await advance(10_000)
+    expect([lease.loss, writer.loss]).toEqual([undefined, undefined])
+  })
+
   test('renewed for longer keeps the new ttl, and its end is now plus ttl, never added', async () => {
     const { client, advance } = locksBench()
     const locks = await client()

@@ -75,4 +75,13 @@ describe('a lease that another thread renews too', () => {
     expect(lease.life.deadline).toBe(1000 + trustedMs(3000))
     expect(lease.answer(1000, 3000).done).toEqual(['renewed', 'renew'])
   })
+
+  test('nor because the thread asked for more beside it: the one for less may have arrived after that', () => {
+    const lease = new Shared()
+      .play({ type: 'renew', at: 1000, ttlMs: 3000 })
+      .play({ type: 'renew', at: 1001, ttlMs: 30_000 })
+    lease.answer(1000, 3000).answer(1005, 30_000, true)
+    expect(lease.life.deadline).toBe(1000 + trustedMs(3000))
+    expect(lease.answer(1011, 30_000, true).life.deadline).toBe(1011 + trustedMs(30_000))
+  })
 })

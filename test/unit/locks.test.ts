@@ -357,6 +357,15 @@ describe('acquireAll', () => {
     expect((await locks.list()).locks).toEqual([])
   })
 
+  test('claims nothing if one of them cannot be locked in this store', async () => {
+    const bench = locksBench()
+    bench.wrap = (driver) => around(driver, { supports: { ...driver.supports, range: false } })
+    const locks = await bench.client()
+    await expect(locks.acquireAll(['b', byteRange(8, 0, 5)])).rejects.toMatchObject({ code: 'UNSUPPORTED' })
+    await bench.advance(0)
+    expect((await locks.list()).locks).toEqual([])
+  })
+
   test('takes all in one order and lets all go', async () => {
     const { client } = locksBench()
     const locks = await client()

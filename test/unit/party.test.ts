@@ -54,6 +54,17 @@ describe('reentrancy', () => {
     await expect(reader.upgrade()).rejects.toMatchObject({ code: 'INVALID' })
     expect(reader.held).toBe(true)
   })
+
+  test('forbids to enter what is being converted: whoever left it would let go of the writer', async () => {
+    const { client } = locksBench()
+    const [locks, other] = [await client(), await client()]
+    const rw = locks.readWrite('a', { party: 'p', reentrant: true })
+    const reader = await other.readWrite('a').read()
+    const upgrading = (await rw.read()).upgrade()
+    await expect(rw.runRead(() => {})).rejects.toMatchObject({ code: 'INVALID' })
+    await reader.release()
+    expect((await upgrading).held).toBe(true)
+  })
 })
 
 describe('a party that would wait for itself', () => {

@@ -145,7 +145,7 @@ describe('upgrade', () => {
     const reader = await (await client()).readWrite('a').read()
     const signal = 5 as unknown as AbortSignal
     await expect(reader.upgrade({ signal })).rejects.toMatchObject({ code: 'INVALID' })
-    expect([reader.isConverting, reader.tenure.life.converting]).toEqual([false, 'no'])
+    expect([reader.passing, reader.tenure.life.converting]).toEqual([undefined, 'no'])
     await (await reader.upgrade()).release()
   })
 

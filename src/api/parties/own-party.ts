@@ -5,6 +5,7 @@ import { covers, describeScope, storeKey, type Scope } from '../../core/scope.ts
 import type { Sharing } from '../acquisition.ts'
 import type { Client } from '../client.ts'
 import type { Lease } from '../lease.ts'
+import { beingPassedOn } from '../lease-errors.ts'
 import type { Terms } from '../options.ts'
 import { linesOf, origin } from '../origin.ts'
 
@@ -14,7 +15,10 @@ export function enterAgain(client: Client, scope: Scope, sharing: Sharing, terms
   for (const lease of client.parties.of(terms.party)) {
     const { mode, limit } = lease.claim
     const suffices = mode === 'exclusive' || (sharing.mode === 'shared' && limit === sharing.limit)
-    if (suffices && covers(lease.scope, scope) && lease.held) return lease.enter()
+    if (!suffices || !covers(lease.scope, scope) || !lease.held) continue
+    // Whoever enters it now would have a lease that ends meanwhile, and let go of the one that came of it.
+    if (lease.passing !== undefined) throw beingPassedOn(lease, lease.passing)
+    return lease.enter()
   }
   return undefined
 }

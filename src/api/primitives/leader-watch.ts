@@ -41,6 +41,8 @@ export class LeaderWatch implements Sleeper, RosterMember, AsyncIterableIterator
   #told: string | undefined
   #closed = false
   #wakeUp: (() => void) | undefined
+  /** The call of `next` before: each change is told to one, in the order in which they asked. */
+  #asked: Promise<unknown> = Promise.resolve()
 
   constructor(client: Client, scope: Scope, everyMs: number) {
     this.#client = client
@@ -53,7 +55,14 @@ export class LeaderWatch implements Sleeper, RosterMember, AsyncIterableIterator
     return this.#closed
   }
 
-  async next(): Promise<IteratorResult<Leader | null>> {
+  next(): Promise<IteratorResult<Leader | null>> {
+    const change = this.#asked.then(() => this.#change())
+    this.#asked = change
+    return change
+  }
+
+  /** Never rejects. */
+  async #change(): Promise<IteratorResult<Leader | null>> {
     while (!this.#closed) {
       const leader = await this.#look()
       if (this.#closed) break

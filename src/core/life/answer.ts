@@ -94,8 +94,9 @@ function renewed(
   const leftMs = lastsMs(life, standing.ttlMs, event)
   const leaving = standing.leaving ?? life.leaving
   const next = answeredTo(life, event)
-  // One of our own is under way still, for a ttl that is no longer in force: it may have been less.
-  const overtaken = next.inFlight && life.askAgain
+  // One of our own is under way still, for a ttl that is no longer in force, or was when the other thread asked: it may have been
+  // for less, and be carried out after this one.
+  const overtaken = (next.inFlight && life.askAgain) || (event.elsewhere === true && sentAt <= life.answeredAt)
   const deadline = withinHold(life, Math.min(trustedUntil(sentAt, leftMs), overtaken ? life.deadline : Infinity))
   next.sentAt = sentAt
   next.failures = 0
@@ -208,8 +209,11 @@ function outdated(life: Life, event: Extract<Event, { type: 'answer' }>): Steppe
 }
 
 /** What was asked here is no longer on its way; what another thread asks is none of our requests. */
-function answeredTo(life: Life, { elsewhere }: Extract<Event, { type: 'answer' }>): LifeDraft {
-  return elsewhere === true ? copyOf(life) : noLongerInFlight(life)
+function answeredTo(life: Life, { elsewhere, at }: Extract<Event, { type: 'answer' }>): LifeDraft {
+  if (elsewhere === true) return copyOf(life)
+  const next = noLongerInFlight(life)
+  next.answeredAt = Math.ceil(at)
+  return next
 }
 
 function noLongerInFlight(life: Life): LifeDraft {

@@ -5,7 +5,7 @@ import { copyOf, nothing, type Life, type LifeDraft, type Stepped } from './stat
 export function holderBeat(life: Life, sentAt: number, at: number): number {
   if (life.heartbeatMs === Infinity) return Infinity
   // What may be carried out yet ends the lease sooner than its ttl says: keep its pace.
-  return nextBeat(paceOf(life.heartbeatMs, boundOf(life)), life.spread, sentAt, at)
+  return nextBeat(paceOf(life.heartbeatMs, Math.min(life.ttlMs, boundOf(life))), life.spread, sentAt, at)
 }
 
 /** What no answer can be trusted beyond: something shorter may be carried out after it. */
@@ -22,8 +22,8 @@ export function askedElsewhere(life: Life, elsewhereMs: number | undefined, at: 
   return wasBound && life.phase === 'held' && life.leaving === undefined ? renewNow(next, at) : [next, nothing]
 }
 
-/** A heartbeat that leaves no room for a failure is quickened. */
-function paceOf(heartbeatMs: number, ttlMs: number): number {
+/** A heartbeat that leaves no room for a failure is quickened: `renew` may have made the ttl shorter since it was chosen. */
+export function paceOf(heartbeatMs: number, ttlMs: number): number {
   return heartbeatMs > ttlMs / 2 ? ttlMs / 3 : heartbeatMs
 }
 
@@ -47,7 +47,6 @@ export function nextBeat(everyMs: number, spread: number, sentAt: number, at: nu
 export function withTtl(life: Life, ttlMs: number): Life {
   const changed = copyOf(life)
   changed.ttlMs = ttlMs
-  if (life.heartbeatMs !== Infinity) changed.heartbeatMs = paceOf(life.heartbeatMs, ttlMs)
   return changed
 }
 

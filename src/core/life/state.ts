@@ -35,6 +35,8 @@ export interface Life {
   readonly doubtMs: number | undefined
   /** The shortest ttl that another thread may be asking for; undefined if it asks for none. */
   readonly elsewhereMs: number | undefined
+  /** When a request of this thread was last answered. */
+  readonly answeredAt: number
   /** When to renew or ask next. */
   readonly nextAt: number
   /** A claim or renewal is on its way. */
@@ -72,6 +74,7 @@ export function copyOf(life: Life): LifeDraft {
     deadline: life.deadline,
     doubtMs: life.doubtMs,
     elsewhereMs: life.elsewhereMs,
+    answeredAt: life.answeredAt,
     nextAt: life.nextAt,
     inFlight: life.inFlight,
     askAgain: life.askAgain,

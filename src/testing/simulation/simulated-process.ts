@@ -40,6 +40,11 @@ export class SimulatedProcess {
     }
   }
 
+  /** Whether it has not been killed: it may be stopped. */
+  get isAlive(): boolean {
+    return this.#alive
+  }
+
   /** Whether code runs in it now. */
   get runs(): boolean {
     return this.#alive && this.#world.now >= this.#stoppedUntil

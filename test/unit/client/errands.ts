@@ -18,7 +18,7 @@ export class Errands {
 
   /** Whoever has the task completes it, mostly; it is remembered for less than its lease would have lasted, or for more. */
   async doTask(): Promise<void> {
-    const { world, process, locks } = this.#setting
+    const { world, process, locks, trust } = this.#setting
     const id = String(world.between(1, 3))
     const attempt = this.#diary.begin({ key: `task ${id}`, mode: 'exclusive' })
     try {
@@ -27,6 +27,7 @@ export class Errands {
       this.#diary.got(attempt, task.lease)
       await process.wait(world.chance(0.2) ? world.between(300, 1200) : world.between(1, 60))
       if (world.chance(0.3)) return await this.#diary.letGo(attempt, task.lease)
+      trust.exempt(task.lease)
       const completing = task.complete({ remember: world.between(200, 2500) })
       this.#diary.tell({ type: 'renewed', attempt, deadline: this.#diary.deadlineOf(task.lease) })
       await completing.catch(async (error: unknown) => {

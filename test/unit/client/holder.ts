@@ -65,6 +65,7 @@ export class Holder {
     const next = { key, mode: mode === 'shared' ? 'exclusive' : 'shared', jumps: true } as const
     // Readers are let in before the writer that it was hears of it.
     if (next.mode === 'shared') this.#diary.tell({ type: 'release', attempt })
+    this.#setting.trust.exempt(lease)
     const conversion = this.#diary.begin(next)
     const converted = await this.#diary.attempt(conversion, async () => {
       const converting = next.mode === 'shared' ? lease.downgrade() : this.#upgrade(lease)
@@ -86,11 +87,12 @@ export class Holder {
 
   /** To whichever process finds the proof first, this one among them; at times long after. */
   async #handOff(attempt: string, wanted: Wanted, lease: Lease): Promise<void> {
-    const { world, passed } = this.#setting
+    const { world, passed, trust } = this.#setting
     try {
       const proof = await lease.handOff()
       this.#diary.ends(attempt, lease)
       const twice = world.chance(0.1)
+      if (twice) trust.exempt(lease)
       const left: PassedLease = {
         // As text: that is how it travels.
         proof: JSON.parse(JSON.stringify(proof)) as PassedLease['proof'],

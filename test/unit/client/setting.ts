@@ -2,6 +2,7 @@ import type { LeaseProof } from '../../../src/index.ts'
 import type { Wanted } from '../../../src/testing/history/event.ts'
 import type { DiarySetting } from '../../../src/testing/simulation/diary.ts'
 import type { Traces } from './traces.ts'
+import type { TrustWatch } from './trust-watch.ts'
 
 /** A lease between two processes. */
 export interface PassedLease {
@@ -26,6 +27,7 @@ export type Subject = 'everything' | 'reads' | 'renewals' | 'hand-offs' | 'permi
 /** Where a worker lives, and what it may do there. */
 export interface Setting extends DiarySetting {
   readonly traces: Traces
+  readonly trust: TrustWatch
   /** Workers in the middle of a turn. */
   readonly waiting: Set<string>
   /** Leases that were handed off, for any process to resume. */

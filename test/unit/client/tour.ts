@@ -13,6 +13,7 @@ import { SimulatedProcess } from '../../../src/testing/simulation/simulated-proc
 import { simulatedThread } from '../../../src/testing/simulation/simulated-thread.ts'
 import { afflict, weatherOf } from '../../../src/testing/simulation/storm.ts'
 import { Traces } from './traces.ts'
+import { TrustWatch } from './trust-watch.ts'
 import { Worker } from './worker.ts'
 
 export interface TourOptions {
@@ -39,6 +40,8 @@ export interface TourReport extends HistoryReport {
   readonly left: readonly string[]
   /** Claims that no client knew of although nothing was lost. */
   readonly orphans: readonly string[]
+  /** Leases that their holders trusted for longer than the store kept them. */
+  readonly overtrusted: readonly string[]
   /** Timers of clients that were closed. */
   readonly timers: number
   /** What clients that were not killed left behind, or still had when nobody used them any more. */
@@ -49,6 +52,8 @@ export interface TourReport extends HistoryReport {
 const turnMs = 3000
 /** Longer than a holder lets go before its store does. */
 const lookEveryMs = 250
+/** A holder that trusts too long mostly does so for longer than this. */
+const trustEveryMs = 20
 /** Longer than any lease of the tour, and a few tries. */
 const patienceMs = 60_000
 
@@ -76,6 +81,7 @@ export async function tour(options: TourOptions): Promise<TourReport> {
   const survivors = new Set<Traces>()
   const wholeStore = store ?? documentDriver(shelf.store())
   const orphans = new OrphanWatch(wholeStore)
+  const trust = new TrustWatch(wholeStore, storeRate)
 
   const lineOf = (process: SimulatedProcess): Line => new Line(world, process, weatherOf(world, storms, gale))
 
@@ -94,6 +100,7 @@ export async function tour(options: TourOptions): Promise<TourReport> {
       startThread: thread && simulatedThread(world, process, thread, traces.watch(driverFor(thread, lineOf(thread)))),
     })
     orphans.add(locks)
+    trust.add(locks, process)
     afflict(world, name, process, storms, events, { thread, gale })
     const crew = Array.from(
       { length: workers },
@@ -106,6 +113,7 @@ export async function tour(options: TourOptions): Promise<TourReport> {
           name: `${name}.${number}`,
           events,
           traces,
+          trust,
           waiting,
           passed,
           alone: workers === 1,
@@ -142,6 +150,12 @@ export async function tour(options: TourOptions): Promise<TourReport> {
     if (world.now < until) world.at(lookEveryMs, look)
   }
   if (options.weather === 'calm') look()
+  const lookAtTrust = (): void => {
+    void trust.look(world.now)
+    if (world.now < until) world.at(trustEveryMs, lookAtTrust)
+  }
+  // Web locks are stolen.
+  if (options.about !== 'web locks') lookAtTrust()
   const wearied = world.wait(ms + processes * workers * turnMs)
   await world.run(Promise.race([Promise.all(lives), wearied]))
   const stuck = [...waiting]
@@ -152,6 +166,7 @@ export async function tour(options: TourOptions): Promise<TourReport> {
     stuck,
     left: await heldIn(wholeStore),
     orphans: orphans.found,
+    overtrusted: trust.found,
     timers: stuck.length > 0 ? 0 : world.timers,
     traces: [...survivors].flatMap(({ found }) => found),
   }
