@@ -222,7 +222,9 @@ export class Batcher {
     }
     if (nextAt < Infinity) this.#overtakeAt(nextAt)
     ready.sort(byKey)
-    for (const pending of split(ready)) this.#send(pending, pending.toSorted(byNumber), true)
+    for (const alike of byUrgency(ready)) {
+      for (const pending of split(alike)) this.#send(pending, pending.toSorted(byNumber), true)
+    }
   }
 
   /** Whether a request of the key that is not younger than number `last` has no answer yet. */

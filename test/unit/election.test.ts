@@ -166,6 +166,37 @@ describe('an election', () => {
     expect(await election.leader()).toBeNull()
   })
 
+  test('is awaited by each caller for as long as that wants, while one campaign is under way', async () => {
+    const { client, advance } = locksBench()
+    const [one, other] = [(await client()).elect('boss'), (await client()).elect('boss')]
+    await one.campaign()
+    const codeOf = (error: unknown) => (error as { code?: string }).code
+    const abort = new AbortController()
+    const first = other.campaign()
+    const impatient = other.campaign({ wait: 100 }).catch(codeOf)
+    const aborted = other.campaign({ signal: abort.signal }).catch(codeOf)
+    await advance(50)
+    abort.abort()
+    await advance(100)
+    expect([await impatient, await aborted]).toEqual(['TIMEOUT', 'ABORTED'])
+    await one.resign()
+    await advance(0)
+    expect((await first).held).toBe(true)
+  })
+
+  test('is still wanted by a caller whose campaign was begun by one that gave up', async () => {
+    const { client, advance } = locksBench()
+    const [one, other] = [(await client()).elect('boss'), (await client()).elect('boss')]
+    await one.campaign()
+    const impatient = other.campaign({ wait: 100 }).catch((error: unknown) => (error as { code?: string }).code)
+    const patient = other.campaign()
+    await advance(200)
+    expect(await impatient).toBe('TIMEOUT')
+    await one.resign()
+    await advance(0)
+    expect((await patient).held).toBe(true)
+  })
+
   test('is not entered by a grant that is over already: a candidate stands again', async () => {
     const bench = locksBench()
     const locks = await bench.client()

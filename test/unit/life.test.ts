@@ -329,6 +329,13 @@ describe('letting go', () => {
     expect(wakeAt(player.life)).toBe(Infinity)
   })
 
+  test('that is never answered is awaited no longer than the store keeps the claim', () => {
+    const player = holding().play({ type: 'release', at: 50 })
+    expect(player.tick(30_049).done).toEqual([])
+    expect(player.tick(30_050).done).toEqual(['released'])
+    expect(player.life.phase).toBe('over')
+  })
+
   test('is told once when the store cannot be reached, and tried for as long as the claim may live', () => {
     const player = holding().play({ type: 'release', at: 0 })
     const fail = (at: number) => player.play({ type: 'release-answer', at, standing: unknown, roll: 0.5 })

@@ -1,14 +1,16 @@
+import { listenForAbort, stopListeningForAbort } from '../../core/abort-listeners.ts'
 import type { Sleeper } from '../../core/time/alarm.ts'
+import { within } from '../../core/time/bounded.ts'
 import { positiveMs, type Duration } from '../../core/time/duration.ts'
 import { LeaseholdError, messageOf } from '../../core/errors.ts'
 import { callForeign } from '../../core/foreign-call.ts'
 import { checkOptions, type OptionNames } from '../../core/option-names.ts'
 import type { RosterMember } from '../../core/roster.ts'
-import { named, type Scope } from '../../core/scope.ts'
+import { describeScope, named, type Scope } from '../../core/scope.ts'
 import { exclusively } from '../acquisition.ts'
 import { LeaderWatch, leaderOf, type Leader } from './leader-watch.ts'
 import type { Lease } from '../lease.ts'
-import { checkWaitOptions, type AcquireOptions, type WaitOptions } from '../options.ts'
+import { checkWaitOptions, waitMsOf, type AcquireOptions, type WaitOptions } from '../options.ts'
 import { asParty } from '../parties/party.ts'
 import type { Taker } from '../taker.ts'
 
@@ -100,17 +102,46 @@ export class Election implements Sleeper, RosterMember, AsyncIterable<Leader | n
 
   /**
    * Stands for office and resolves when elected. From then on it stands again by itself whenever it was deposed, until
-   * `resign`. Rejects on timeout or abort, and then no longer stands.
+   * `resign`. Rejects on timeout or abort, and then no longer stands. While a campaign is under way, another call joins it:
+   * its `wait` and `signal` concern that call alone.
    */
   campaign(options: WaitOptions = {}): Promise<Term> {
     const candidacy = (this.#candidacy ??= { abort: new AbortController(), campaigning: undefined })
     if (this.#term?.held === true) return Promise.resolve(this.#term)
-    candidacy.campaigning ??= this.#campaign(candidacy, options).catch((error: unknown) => {
+    if (candidacy.campaigning !== undefined) return this.#join(candidacy, candidacy.campaigning, options)
+    candidacy.campaigning = this.#campaign(candidacy, options).catch((error: unknown) => {
       // A resigned candidate may stand again meanwhile: that is another candidacy.
       if (this.#candidacy === candidacy) this.#candidacy = undefined
       throw error
     })
     return candidacy.campaigning
+  }
+
+  /** Awaits a campaign that another call began. If that call gives up before this one has to, this one stands itself. */
+  async #join(candidacy: Candidacy, campaigning: Promise<Term>, options: WaitOptions): Promise<Term> {
+    checkWaitOptions(options, 'campaign')
+    const { environment } = this.#taker.client
+    const { wait, signal } = options
+    const waitMs = wait === undefined ? Infinity : waitMsOf(wait)
+    const until = environment.now() + waitMs
+    let giveUp = (): void => {}
+    const aborted = new Promise<'aborted'>((resolve) => {
+      giveUp = () => resolve('aborted')
+    })
+    if (signal?.aborted === true) giveUp()
+    else if (signal !== undefined) listenForAbort(signal, giveUp)
+    const ended = Promise.race([aborted, campaigning.catch((error: unknown) => ({ error }))])
+    const outcome = await (waitMs === Infinity ? ended : within(environment, waitMs, ended))
+    if (signal !== undefined) stopListeningForAbort(signal, giveUp)
+    if (outcome === undefined) {
+      throw new LeaseholdError('TIMEOUT', `"${describeScope(this.scope)}" was not won within ${waitMs} ms.`)
+    }
+    if (outcome === 'aborted') throw new LeaseholdError('ABORTED', 'The signal of this campaign was aborted.')
+    if (!('error' in outcome)) return outcome
+    const { error } = outcome
+    const wasOfItsCaller = error instanceof LeaseholdError && (error.code === 'TIMEOUT' || error.code === 'ABORTED')
+    if (!wasOfItsCaller || candidacy.abort.signal.aborted) throw error
+    return this.campaign({ ...options, ...(wait !== undefined && { wait: Math.max(0, until - environment.now()) }) })
   }
 
   /** Takes the office if it is vacant, without waiting. Tells whether this client leads now. Does not stand again. */
