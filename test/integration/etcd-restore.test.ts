@@ -66,7 +66,7 @@ describe('a snapshot that is restored', () => {
     await eventually(() => other.list({}).then(Boolean, () => false), 'an answer')
     const lease = wanted()
     await claim(other, { ...lease, key: 'elsewhere' })
-    while ((await server.control('endpoint', 'status', '-w', 'json')).includes(`"revision":${known - 1},`) === false) {
+    while (!(await server.control('endpoint', 'status', '-w', 'json')).includes(`"revision":${known - 1},`)) {
       await server.control('put', 'somewhere', 'else')
     }
     expect(await claim(other, holder)).toMatchObject({ state: 'held' })

@@ -76,7 +76,7 @@ export class PostgresJsConnections implements Connections {
     const { default: postgres } = await import('postgres')
     if (this.#closed || this.#sql !== silent) return
     const options = { ...silent.options, max: Math.min(silent.options.max, spareMax) }
-    this.#sql = postgres(options as object) as unknown as PostgresJs
+    this.#sql = postgres(options as object)
     if (this.#owned || silent !== this.#given) silent.end({ timeout: replacedSeconds }).catch(() => {})
   }
 
@@ -97,7 +97,7 @@ export class PostgresJsConnections implements Connections {
     // A reserved connection does not outlive its end in peace; an instance of one connection does, and tells of it.
     const { default: postgres } = await import('postgres')
     const options = { ...this.#given.options, max: 1, idle_timeout: null, max_lifetime: null, onclose: lost }
-    const sql = postgres(options as object) as unknown as PostgresJs
+    const sql = postgres(options as object)
     return {
       ask: (text, values, withinMs) => answer(sql, text, values, withinMs, false),
       query: (text, values, withinMs) => rowsOf(sql, text, values, withinMs, false),
