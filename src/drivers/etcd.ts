@@ -123,6 +123,7 @@ class EtcdDriver implements LockDriver {
     })
     this.#sending = {
       transactions: this.#transactions,
+      session: () => this.#line.session(),
       keyspace,
       leases: this.#leases,
       garbage: this.#garbage,

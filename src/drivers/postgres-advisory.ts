@@ -20,9 +20,9 @@ import { advisoryPage, holdersSql } from './postgres/advisory-listing.ts'
 import { NotedNames } from './postgres/advisory-names.ts'
 import { StepPlan } from './postgres/advisory-plan.ts'
 import { connectionLost, unknown } from './postgres/advisory-answers.ts'
-import { AdvisorySession, type SessionStep } from './postgres/advisory-session.ts'
+import { AdvisorySession } from './postgres/advisory-session.ts'
 import { connectionsTo, type Connections, type PostgresSource } from './postgres/connections.ts'
-import { changedNothing, faultOf, refusesContent } from './postgres/faults.ts'
+import { changedNothing, faultOf, isSchemaMissing, refusesContent } from './postgres/faults.ts'
 import { retrying } from './postgres/retries.ts'
 import { inSchema, makeAdvisorySchema } from './postgres/schema.ts'
 import { urlOptions } from './postgres/url.ts'
@@ -172,19 +172,23 @@ class PostgresAdvisoryDriver implements LockDriver {
     if (this.#session !== undefined) return this.#session
     try {
       this.#connections ??= await connectionsTo(this.#source, 1)
-      await makeAdvisorySchema(this.#connections, this.#schema, this.#patienceMs)
+      await this.#makeSchema(this.#connections)
       const options = { schema: this.#schema, ttlMs: this.#ttlMs, withinMs: this.#patienceMs }
       const session: AdvisorySession = await AdvisorySession.begin(this.#connections, options, () => {
         if (this.#session === session) this.#lose()
       })
       this.#session = session
-      this.#introduced = false
-      // The server may have crashed, and have forgotten them.
-      this.#names = new NotedNames(this.#schema)
       return session
     } catch (error) {
       throw faultOf(error)
     }
+  }
+
+  async #makeSchema(connections: Connections): Promise<void> {
+    await makeAdvisorySchema(connections, this.#schema, this.#patienceMs)
+    // The server may have crashed, or somebody dropped the tables: what was noted there is forgotten.
+    this.#introduced = false
+    this.#names = new NotedNames(this.#schema)
   }
 
   /** The session is gone, or not to be trusted: so is everything in it, and whoever held something must know. */
@@ -200,9 +204,14 @@ class PostgresAdvisoryDriver implements LockDriver {
   async #sendOn(session: AdvisorySession, requests: readonly Request[]): Promise<readonly Standing[]> {
     const standings: (Standing | undefined)[] = requests.map(() => undefined)
     try {
-      await this.#prepare(session, requests, standings)
-      // Mostly all at once: only requests that hang on what becomes of an earlier one of their key wait for it.
-      while (await this.#wave(session, requests, standings));
+      try {
+        await this.#attend(session, requests, standings)
+      } catch (error) {
+        if (!isSchemaMissing(error) || this.#connections === undefined) throw error
+        // Somebody dropped the schema. The session has its locks still.
+        await this.#makeSchema(this.#connections)
+        await this.#attend(session, requests, standings)
+      }
     } catch (error) {
       const fault = faultOf(error)
       if (!changedNothing(error)) this.#lose()
@@ -211,6 +220,16 @@ class PostgresAdvisoryDriver implements LockDriver {
       this.#setEndTimer()
     }
     return standings.map((standing) => standing ?? unknown)
+  }
+
+  async #attend(
+    session: AdvisorySession,
+    requests: readonly Request[],
+    standings: (Standing | undefined)[],
+  ): Promise<void> {
+    await this.#prepare(session, requests, standings)
+    // Mostly all at once: only requests that hang on what becomes of an earlier one of their key wait for it.
+    while (await this.#wave(session, requests, standings));
   }
 
   /** Notes names and runner where that has not been done, and lifts fences: all of it seldom. */
@@ -274,16 +293,21 @@ class PostgresAdvisoryDriver implements LockDriver {
       if (plan.isUndecided(hash)) postponed = true
       else standings[place] = plan.add(request, hash, place)
     }
-    if (!plan.isEmpty) plan.settle(await this.#carryOut(session, plan.steps), standings)
+    if (!plan.isEmpty) plan.settle(await this.#carryOut(session, plan), standings)
     return postponed
   }
 
-  async #carryOut(session: AdvisorySession, steps: readonly SessionStep[]): Promise<readonly number[]> {
+  async #carryOut(session: AdvisorySession, plan: StepPlan): Promise<readonly number[]> {
     try {
-      return await session.carryOut(steps, this.#patienceMs)
+      return await session.carryOut(plan.steps, this.#patienceMs)
     } catch (error) {
       // Refused by the server, half done perhaps: nothing of it may be left behind. Otherwise the session is over.
-      if (changedNothing(error)) await session.undo(steps, this.#patienceMs).catch(() => this.#lose())
+      if (changedNothing(error)) {
+        // Without its functions the server would refuse that, too.
+        if (isSchemaMissing(error) && this.#connections) await this.#makeSchema(this.#connections).catch(() => {})
+        await session.undo(plan.steps, this.#patienceMs).catch(() => this.#lose())
+        plan.forgetGivenBack()
+      }
       throw error
     }
   }

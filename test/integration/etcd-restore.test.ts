@@ -1,10 +1,11 @@
-import { afterAll, describe, expect, test } from 'vitest'
+import { afterAll, describe, expect, onTestFinished, test } from 'vitest'
 import type { LockDriver } from '../../src/core/driver.ts'
 import { etcd } from '../../src/drivers/etcd.ts'
 import { claim, claimOf, release } from '../support/claims.ts'
 import { EtcdServer } from '../support/etcd-server.ts'
 import { eventually } from '../support/eventually.ts'
 import { opened } from '../support/opened.ts'
+import { TcpProxy } from '../support/tcp-proxy.ts'
 
 const server = await EtcdServer.start()
 afterAll(() => server.stop())
@@ -31,6 +32,48 @@ describe('a snapshot that is restored', () => {
       await fenceAfterTurn(await opened(etcd(server.url, { prefix: 'fences/' }))),
     )
     expect(fences).toEqual([...new Set(fences)].toSorted((one, other) => one - other))
+  })
+
+  test('lets no driver write by a revision that it knows from before', async () => {
+    const proxy = await TcpProxy.start(server)
+    onTestFinished(() => proxy.stop())
+    const [stale, other] = [
+      await opened(etcd(`etcd://127.0.0.1:${proxy.port}`, { prefix: 'again/' })),
+      await opened(etcd(server.url, { prefix: 'again/' })),
+    ]
+    const wanted = () => claimOf('k', { ttlMs: 120_000, wait: false })
+    const revisionOf = async (): Promise<number> => {
+      const found = await server.control('get', 'again/lock/k', '-w', 'json')
+      return (JSON.parse(found) as { kvs: { mod_revision: number }[] }).kvs[0]?.mod_revision ?? 0
+    }
+    // The etcd lease of the stale driver is part of the snapshot, and fresh.
+    const first = wanted()
+    await claim(stale, first)
+    await release(stale, first)
+    const snapshot = await server.saveSnapshot()
+    for (let turn = 0; turn < 5; turn += 1) {
+      const again = wanted()
+      expect(await claim(stale, again)).toMatchObject({ state: 'held' })
+      await release(stale, again)
+    }
+    const known = await revisionOf()
+    // Cut off meanwhile, it cannot notice.
+    proxy.pause()
+    proxy.cut()
+    await server.restore(snapshot)
+    // What others write meanwhile brings the store to that revision once more.
+    const holder = wanted()
+    await eventually(() => other.list({}).then(Boolean, () => false), 'an answer')
+    const lease = wanted()
+    await claim(other, { ...lease, key: 'elsewhere' })
+    while (!(await server.control('endpoint', 'status', '-w', 'json')).includes(`"revision":${known - 1},`)) {
+      await server.control('put', 'somewhere', 'else')
+    }
+    expect(await claim(other, holder)).toMatchObject({ state: 'held' })
+    expect(await revisionOf()).toBe(known)
+    const asking = claim(stale, wanted())
+    proxy.resume()
+    expect(await asking).toEqual({ state: 'absent', reason: 'refused' })
   })
 
   test('makes the data young, and so does a restart', async () => {

@@ -1,4 +1,4 @@
-import { MongoClient, ReadConcern, type MongoClientOptions } from 'mongodb'
+import { Long, MongoClient, ReadConcern, type MongoClientOptions } from 'mongodb'
 import { afterAll, afterEach, beforeEach, describe, expect, test } from 'vitest'
 import type { KeyPage, LockDriver, Standing } from '../../src/core/driver.ts'
 import { mongodb, type MongodbOptions, type MongoSource } from '../../src/drivers/mongodb.ts'
@@ -278,6 +278,10 @@ test('a record of a newer format and one that is damaged are refused, and left a
     { reason: 'corrupt', version: 1, lastFence: 1, claims: [null], freeAt, writtenAt: 'long ago' },
     // Without a date nobody can tell when it is free.
     { reason: 'corrupt', version: 1, lastFence: 1, claims: [{ id: 'a', claim: '{' }] },
+    // There is no fence after it.
+    { reason: 'corrupt', version: 1, lastFence: Infinity, claims: [], freeAt },
+    { reason: 'corrupt', version: 1, lastFence: new Date(), claims: [], freeAt },
+    { reason: 'corrupt', version: 1, lastFence: Long.MAX_VALUE, claims: [], freeAt },
   ]
   for (const [index, record] of records.entries()) {
     const key = `key ${index}`

@@ -151,6 +151,39 @@ describe('the server', () => {
     expect(await holders()).toEqual([])
   })
 
+  test('refuses a batch with the release of a shared lock: nobody shares what the session has given back', async () => {
+    const [driver, other] = [await open(), await open()]
+    const sharing = () => claimOf('shared', { ttlMs, wait: false, mode: 'shared' })
+    const first = sharing()
+    await claim(driver, first)
+    const many = Array.from({ length: 5000 }, (_, index) => wish(`many-${index}`))
+    const standings = await driver.send([
+      { op: 'release', key: first.key, id: first.id },
+      ...many.map((wanted) => ({ op: 'claim' as const, claim: wanted })),
+    ])
+    expect(standings[0]).toMatchObject({ state: 'unknown' })
+    expect(await claim(other, wish('shared'))).toMatchObject({ state: 'held' })
+    expect(await claim(driver, sharing())).toEqual({ state: 'absent', reason: 'refused' })
+    expect(await renew(driver, first)).toMatchObject({ state: 'absent' })
+  })
+
+  test('loses the schema under an open session: it is made anew, what is held stays, fences grow', async () => {
+    const name = `dropped_${randomBytes(6).toString('hex')}`
+    const [driver, other] = [await open({ schema: name }), await open({ schema: name })]
+    const [kept, again] = [wish('kept'), wish('again')]
+    const { fence } = (await claim(driver, kept)) as { fence: number }
+    await claim(driver, again)
+    await release(driver, again)
+    for (const key of ['again', 'another']) {
+      await server.sql(`drop schema ${name} cascade`)
+      const next = await claim(driver, wish(key))
+      expect(next).toMatchObject({ state: 'held' })
+      expect((next as { fence: number }).fence).toBeGreaterThan(fence)
+      expect(await renew(driver, kept)).toMatchObject({ state: 'held', fence })
+      expect(await claim(other, wish('kept'))).toEqual({ state: 'absent', reason: 'refused' })
+    }
+  })
+
   test('has no room, and does not take them back either: the session ends, and they with it', async () => {
     let passes = Infinity
     class Refusing extends Client {

@@ -3,6 +3,7 @@ import { Client, Pool } from 'pg'
 import postgresJs from 'postgres'
 import { afterAll, describe, expect, onTestFinished, test } from 'vitest'
 import type { LockDriver } from '../../src/core/driver.ts'
+import { createLocks } from '../../src/index.ts'
 import { postgres, type PostgresSource } from '../../src/drivers/postgres.ts'
 import { postgresAdvisory } from '../../src/drivers/postgres-advisory.ts'
 import { claim, claimOf, release, renew } from '../support/claims.ts'
@@ -155,3 +156,25 @@ async function leave(pool: Pool, ...statements: readonly string[]): Promise<void
   for (const statement of statements) await client.query(statement).catch(() => {})
   client.release()
 }
+
+test.each([1, 2])(
+  'an instance of postgres.js with %i connections that fall silent is not asked again: leases live on, nothing is thrown',
+  async (max) => {
+    const thrown: unknown[] = []
+    const note = (error: unknown): void => void thrown.push(error)
+    process.on('unhandledRejection', note)
+    onTestFinished(() => void process.off('unhandledRejection', note))
+    const { proxy, url } = await wayTo(server)
+    const sql = postgresJs(url, { max, onnotice: () => {} })
+    onTestFinished(() => sql.end({ timeout: 0 }))
+    const locks = await createLocks({ driver: postgres(sql, { schema }) })
+    onTestFinished(() => locks.close())
+    const lease = await locks.acquire(`silent-${max}`, { ttl: 4000 })
+    proxy.silence()
+    await new Promise((resolve) => setTimeout(resolve, 8000))
+    expect(lease.held).toBe(true)
+    const other = await locks.acquire('another', { wait: 2000 })
+    await Promise.all([lease.release(), other.release()])
+    expect(thrown).toEqual([])
+  },
+)

@@ -268,6 +268,65 @@ describe('one bad key in a batch', () => {
     expect(standings).toMatchObject([{ state: 'held' }, { state: 'held' }])
   })
 
+  test.each(['nan', 'abc', '', '9e15', '1e300', 'inf', `${Date.now()}999.5`])(
+    'whose counter is "%s" has fences that are whole and grow, alone and beside others',
+    async (counter) => {
+      const driver = await opened(redis(server.url))
+      const fences: number[] = []
+      for (const mode of ['exclusive', 'shared'] as const) {
+        for (const others of [[], [claiming(claimOf('orders/1'))]]) {
+          await server.cli('SET', `${tag}fence`, counter)
+          const wanted = claimOf(first, { mode })
+          const standings = await driver.send([claiming(wanted), ...others])
+          for (const standing of standings) expect(fenceOf(standing)).toSatisfy(Number.isSafeInteger)
+          fences.push(fenceOf(standings[0]))
+          await release(driver, wanted)
+          await server.cli('DEL', `leasehold:{${hashTagOf('orders/1')}}k:orders/1`)
+        }
+      }
+      expect(fences).toEqual([...new Set(fences)].toSorted((one, other) => one - other))
+    },
+  )
+
+  test('whose fence is none fails alone when it is renewed: nobody else is told that he holds', async () => {
+    const driver = await opened(redis(server.url))
+    const [held, busy] = [claimOf(bad), claimOf(after)]
+    for (const wanted of [held, busy]) await claim(driver, wanted)
+    await server.cli('SETRANGE', record, '2', 'gggggggggggggggg')
+    const { key, id, ttlMs } = held
+    const standings = await driver.send([{ op: 'renew', key, id, ttlMs }, claiming(claimOf(after, { wait: false }))])
+    expect(standings).toMatchObject([
+      { state: 'unknown', error: { reason: 'foreign' } },
+      { state: 'absent', reason: 'refused' },
+    ])
+  })
+
+  test.each([false, true])('hides no other from a listing, if its runner cannot be read', async (waits) => {
+    const driver = await opened(redis(server.url))
+    const [holder, waiter] = [claimOf(bad), claimOf(bad)]
+    for (const wanted of [claimOf(before), holder, ...(waits ? [waiter] : [])]) await claim(driver, wanted)
+    // Cut in the middle of its runner, and an array that is the record of no claim.
+    if (waits) await server.cli('HSET', `${tag}w:${bad}`, waiter.id, '')
+    else await server.cli('SET', record, (await server.cli('GET', record)).slice(0, 150), 'KEEPTTL')
+    const { keys } = await driver.list({})
+    expect(keys.map(({ key }) => key)).toContain(before)
+    await expect(driver.list({ key: bad })).rejects.toMatchObject({ code: 'UNAVAILABLE', reason: 'foreign' })
+  })
+
+  // An empty array, 25 times true, an array of five: each is MessagePack.
+  test.each([[0x90], [0xdc, 0, 25, ...Array.from({ length: 25 }, () => 0xc3)], [0x95, 1, 1, 1, 1, 0x7f]])(
+    'one waiter that is no record of ours is passed over: the queue moves on',
+    async (...bytes) => {
+      const driver = await opened(redis(server.url))
+      const [holder, spoiltWaiter, waiter, more] = [claimOf(bad), claimOf(bad), claimOf(bad), claimOf(bad)]
+      for (const wanted of [holder, spoiltWaiter, waiter, more]) await claim(driver, wanted)
+      const write = `return redis.call('HSET', KEYS[1], ARGV[1], string.char(${bytes.join(',')}))`
+      await server.cli('EVAL', write, '1', `${tag}w:${bad}`, spoiltWaiter.id)
+      expect(await release(driver, holder)).toEqual({ state: 'absent', reason: 'released' })
+      expect(await renew(driver, waiter)).toMatchObject({ state: 'held' })
+    },
+  )
+
   test('one waiter that cannot be read is passed over: the queue moves on', async () => {
     const driver = await opened(redis(server.url))
     const [holder, spoiltWaiter, waiter, more] = [claimOf(bad), claimOf(bad), claimOf(bad), claimOf(bad)]

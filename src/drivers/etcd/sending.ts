@@ -18,6 +18,8 @@ import { Writing, type WritingSetup, type Written } from './writing.ts'
 /** What is the same for every send of a driver. */
 export interface SendingSetup extends WritingSetup {
   readonly transactions: BatchedTransactions
+  /** The connection there is, or a new one. A revision that was read over another may be of a store since restored. */
+  readonly session: () => Promise<unknown>
   readonly recent: RecentKeys
   /** The time for people: etcd has none to ask for. */
   readonly wall: () => number
@@ -42,6 +44,8 @@ export class Sending implements DocumentSwapper<Reading> {
   readonly #news: (News & { readonly key: string })[] = []
   readonly #guessed = new Set<string>()
   #mayGuess = true
+  /** The connection over which `#readings` were read. */
+  #session: unknown
 
   constructor(setup: SendingSetup, requests: readonly Request[], deadline: number) {
     this.#setup = setup
@@ -106,9 +110,13 @@ export class Sending implements DocumentSwapper<Reading> {
   // ---- reading
 
   async load(keys: readonly string[]): Promise<{ now: number; wall: number; loaded: Loaded<Reading>[] }> {
-    const unread = keys.filter((key) => !this.#fresh.has(key) && !this.#guess(key))
-    this.#mayGuess = false
     try {
+      const session = await this.#setup.session()
+      if (session !== this.#session) this.#fresh.clear()
+      this.#session = session
+      // After the connection is there: a new one makes the driver forget what it could guess by.
+      const unread = keys.filter((key) => !this.#fresh.has(key) && !this.#guess(key))
+      this.#mayGuess = false
       await this.#read(unread)
     } catch (error) {
       throw faultOf(error)
@@ -198,6 +206,10 @@ export class Sending implements DocumentSwapper<Reading> {
   ): Promise<readonly ('swapped' | 'conflict' | { readonly unknown: unknown })[]> {
     const { transactions, keyspace } = this.#setup
     const written = await Promise.all(swaps.map((swap) => this.#writing.transaction(swap)))
+    // Where there is no connection, the write says so.
+    const session = await this.#setup.session().catch(() => this.#session)
+    // A store that was restored meanwhile may have given the revision to another document.
+    if (session !== this.#session) return swaps.map(() => 'conflict')
     const outcomes = await transactions.write(
       written.map(({ transaction }) => transaction),
       this.#leftMs(),

@@ -241,7 +241,8 @@ export function decodeStanding(text: unknown): Standing | undefined {
 
 /** How the first holder of a document stands that one command has just written. */
 export function firstStanding(key: string, stored: StoredKey): Standing | undefined {
-  const [first] = decodeDocument(key, stored).claims
+  const { claims } = decodeDocument(key, stored) as Partial<KeyDocument>
+  const first = claims?.[0]
   if (first === undefined) return undefined
   const { fence, expiresAt, lastHeartbeat, leaving, after } = first
   return { state: 'held', fence, ttlMs: expiresAt - lastHeartbeat, leaving, after }

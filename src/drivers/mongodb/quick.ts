@@ -61,6 +61,8 @@ function claimPipeline(claim: Claim, { revision, channel, clock }: Writer): Stag
     $and: [
       { $eq: ['$version', formatVersion] },
       { $eq: [{ $type: '$freeAt' }, 'date'] },
+      // There is a next fence. What is no number counts as more than any.
+      { $lt: ['$lastFence', Number.MAX_SAFE_INTEGER] },
       { $or: [{ $eq: ['$claims', []] }, { $lte: ['$freeAt', clock] }] },
       // A late copy of a claim that has ended does not begin it anew.
       { $ne: ['$claims.id', [text(claim.id)]] },

@@ -92,6 +92,8 @@ export class Sending implements DocumentSwapper<Revision> {
       const options = { writeConcern, timeoutMS, upsert: request.op === 'claim', returnDocument: 'after' }
       const stored = (await this.#store.collection.findOneAndUpdate(filter, update, options)) as StoredKey | null
       if (stored?.revision !== revision) return undefined
+      // A damaged record: the rule's reader says so.
+      if (!Number.isSafeInteger(stored.lastFence)) return undefined
       if (request.op !== 'claim' || (stored.previous?.length ?? 0) > 0) return firstStanding(key, stored)
       const { ttlMs, maxHoldMs = ttlMs } = request.claim
       return {

@@ -78,6 +78,11 @@ export class StepPlan {
     }
   }
 
+  /** The steps were refused and undone: what was to be given back is, and nobody may share it any more. */
+  forgetGivenBack(): void {
+    for (const { holding } of this.#purposes) if (holding !== undefined) this.#holdings.remove(holding)
+  }
+
   #claim(claim: Claim, hash: string, place: number): Standing | undefined {
     const known = this.#holdings.find(claim.key, claim.id)
     if (known !== undefined) return standingOf(known, performance.now())

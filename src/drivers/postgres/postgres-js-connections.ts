@@ -1,7 +1,12 @@
 import { NoAnswer, NotSent, within } from './bounds.ts'
 import type { Connections, Ear, Pinned, Row, Value } from './connections.ts'
 
-type Pending = Promise<readonly Row[]> & { cancel(): void }
+/** A statement that was sent, or waits to be. */
+type Pending = Promise<readonly Row[]> & {
+  cancel(): void
+  /** What `cancel` calls, without a look at the promise that comes back: it is rejected if the server cannot be reached. */
+  canceller?: ((statement: Pending) => unknown) | null
+}
 
 /** What we use of an instance of `postgres`. */
 export interface PostgresJs {
@@ -9,6 +14,7 @@ export interface PostgresJs {
   listen(channel: string, heard: (payload: string) => void): Promise<{ readonly unlisten: () => Promise<void> }>
   end(options?: { timeout?: number }): Promise<void>
   readonly options: {
+    readonly max: number
     readonly prepare: boolean
     readonly transform?: { readonly column?: { readonly from?: ((name: string) => string) | undefined } }
   }
@@ -21,30 +27,57 @@ export function isPostgresJs(source: unknown): source is PostgresJs {
 /** How long it may take to begin to listen, and to end it. */
 const listenMs = 5000
 const goodbyeMs = 1000
+/** How long an instance that was replaced may go on with what it was asked for, in seconds. */
+const replacedSeconds = 5
+/** Connections of an instance in the place of one that was handed in. */
+const spareMax = 4
 
 /** Codes of `postgres` for connections that were never made. */
 const neverConnected = new Set(['CONNECT_TIMEOUT', 'CONNECTION_ENDED', 'ECONNREFUSED', 'ENOTFOUND', 'EAI_AGAIN'])
 
 /** Connections made by `postgres` (postgres.js). */
 export class PostgresJsConnections implements Connections {
-  readonly #sql: PostgresJs
+  readonly #given: PostgresJs
   readonly #owned: boolean
+  /** What was given, or what took its place. */
+  #sql: PostgresJs
+  #closed = false
 
   constructor(sql: PostgresJs, owned: boolean) {
+    this.#given = sql
     this.#sql = sql
     this.#owned = owned
   }
 
   ask(text: string, values: readonly Value[], withinMs: number): Promise<string> {
-    return answer(this.#sql, text, values, withinMs, this.#sql.options.prepare)
+    return this.#use((sql) => answer(sql, text, values, withinMs, sql.options.prepare))
   }
 
   query(text: string, values: readonly Value[], withinMs: number): Promise<readonly Row[]> {
-    return rowsOf(this.#sql, text, values, withinMs, this.#sql.options.prepare)
+    return this.#use((sql) => rowsOf(sql, text, values, withinMs, sql.options.prepare))
   }
 
   async script(text: string, withinMs: number): Promise<void> {
-    await run(this.#sql, text, [], withinMs, false)
+    await this.#use((sql) => run(sql, text, [], withinMs, false))
+  }
+
+  async #use<Result>(work: (sql: PostgresJs) => Promise<Result>): Promise<Result> {
+    const sql = this.#sql
+    try {
+      return await work(sql)
+    } catch (error) {
+      if (error instanceof NoAnswer) await this.#replace(sql)
+      throw error
+    }
+  }
+
+  /** A connection that fell silent cannot be ended, and is given more and more statements: leave the instance to itself. */
+  async #replace(silent: PostgresJs): Promise<void> {
+    const { default: postgres } = await import('postgres')
+    if (this.#closed || this.#sql !== silent) return
+    const options = { ...silent.options, max: Math.min(silent.options.max, spareMax) }
+    this.#sql = postgres(options as object)
+    if (this.#owned || silent !== this.#given) silent.end({ timeout: replacedSeconds }).catch(() => {})
   }
 
   async listen(channel: string, heard: (payload: string) => void): Promise<Ear> {
@@ -63,8 +96,8 @@ export class PostgresJsConnections implements Connections {
   async pin(lost: () => void): Promise<Pinned> {
     // A reserved connection does not outlive its end in peace; an instance of one connection does, and tells of it.
     const { default: postgres } = await import('postgres')
-    const options = { ...this.#sql.options, max: 1, idle_timeout: null, max_lifetime: null, onclose: lost }
-    const sql = postgres(options as object) as unknown as PostgresJs
+    const options = { ...this.#given.options, max: 1, idle_timeout: null, max_lifetime: null, onclose: lost }
+    const sql = postgres(options as object)
     return {
       ask: (text, values, withinMs) => answer(sql, text, values, withinMs, false),
       query: (text, values, withinMs) => rowsOf(sql, text, values, withinMs, false),
@@ -73,7 +106,8 @@ export class PostgresJsConnections implements Connections {
   }
 
   async close(): Promise<void> {
-    if (this.#owned) await this.#sql.end({ timeout: 1 })
+    this.#closed = true
+    if (this.#owned || this.#sql !== this.#given) await this.#sql.end({ timeout: 1 })
   }
 }
 
@@ -101,8 +135,16 @@ async function run(
   try {
     return await within(pending, withinMs)
   } catch (error) {
-    if (error instanceof NoAnswer) pending.cancel()
+    if (error instanceof NoAnswer) giveUp(pending)
     const { code } = error as { code?: unknown }
     throw typeof code === 'string' && neverConnected.has(code) ? new NotSent(error) : error
   }
+}
+
+/** Cancels a statement. That opens a connection of its own; if there is none to be had, the statement runs to its end. */
+function giveUp(pending: Pending): void {
+  const { canceller } = pending
+  if (typeof canceller !== 'function') return pending.cancel()
+  pending.canceller = null
+  Promise.resolve(canceller(pending)).catch(() => {})
 }

@@ -189,7 +189,12 @@ async function readCall({ link, keyspace, clock, stepMs }: Lister, names: readon
   const keys = answers.map((claims, index) => {
     const key = keyspace.keyOf(names[index] as string)
     if (typeof claims === 'string') return { key, claims: [], unreadable: true }
-    return { key, claims: claims.map((texts) => listedClaim(texts)), unreadable: false }
+    try {
+      return { key, claims: claims.map((texts) => listedClaim(texts)), unreadable: false }
+    } catch {
+      // A runner that is no JSON, or none of ours.
+      return { key, claims: [], unreadable: true }
+    }
   })
   return { now: Number(time), keys }
 }

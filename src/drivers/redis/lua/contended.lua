@@ -24,8 +24,8 @@ if ON_CLUSTER == 0 and (op == 'c' or op == 'd') then
       local waiter = first[2] and redis.call('HGET', waitersName, first[1])
       local known
       if waiter then known, waiter = pcall(cmsgpack.unpack, waiter) end
-      if known and type(waiter) == 'table' and now < waiter[EXPIRES_AT] and waiter[EXPIRES_AT] - now <= waiter[TTL] and not waiter[SHARED]
-        and not waiter[RANGE_START] and not waiter[REPLACES] and not waiter[MAX_HOLD] then
+      if known and isWaiter(waiter) and now < waiter[EXPIRES_AT] and waiter[EXPIRES_AT] - now <= waiter[TTL]
+        and not waiter[SHARED] and not waiter[RANGE_START] and not waiter[REPLACES] and not waiter[MAX_HOLD] then
         local fence = fenceToCome(call, tag)
         liftFence(call, tag, fence)
         waiter[FENCE], waiter[ACQUIRED_AT] = fence, now

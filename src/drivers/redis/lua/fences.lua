@@ -22,8 +22,9 @@ local function fenceToCome(call, tag)
     refuseIfHalfMoved(name, tag .. 'none')
     redis.call('SET', name, call.wallText)
   end
-  -- Of what is no number nothing is known but that the wall clock is past it.
-  local last = math.max(stored and tonumber(stored) or 0, clock - 1)
+  -- Of what is no number, nan included, nothing is known but that the wall clock is past it.
+  if stored and not string.find(stored, '^%d+$') then stored = '0' end
+  local last = math.max(tonumber(stored or '0'), clock - 1)
   -- Not even for the length of this call may a clock that is behind lower it: the call may end in an error.
   if last > clock then redis.call('SET', name, stored) end
   call.storedFences[tag] = math.max(last, clock)

@@ -1,5 +1,5 @@
 -- One key as stored: reading it, and writing what a request decided.
--- Needs call.lua, fences.lua, plain.lua and conflict.lua.
+-- Needs call.lua, fences.lua, news.lua, plain.lua and conflict.lua.
 
 -- Of the request under way: the key's name and record (head), its holders and last end as decided so far, whether
 -- those must be written, and what else is to change: waiters that have left (left, leftIds), those to rewrite, the one
@@ -53,7 +53,7 @@ end
 -- A waiter out of its record. One that cannot be read counts as gone: it must not stop the queue.
 local function unpackWaiter(packed)
   local readable, waiter = pcall(cmsgpack.unpack, packed)
-  return readable and type(waiter) == 'table' and type(waiter[EXPIRES_AT]) == 'number' and waiter or nil
+  return readable and isWaiter(waiter) and waiter or nil
 end
 
 -- The waiters in the order of their turn, read a few at a time: a release must not decode a thousand.

@@ -1,5 +1,12 @@
 -- Tells the owners of claims what has become of them.
 
+-- Whether an unpacked record is that of a waiter whose time can be judged, and who can be told.
+local function isWaiter(record)
+  return type(record) == 'table' and type(record[ID]) == 'string' and type(record[CHANNEL]) == 'string'
+    and type(record[TTL]) == 'number' and type(record[EXPIRES_AT]) == 'number' and type(record[ENTERED_AT]) == 'number'
+    and type(record[HEARTBEAT]) == 'number' and type(record[ORDER]) == 'number' and type(record[PRIORITY]) == 'number'
+end
+
 -- Publishes each of `news`, channels and messages, and answers with `reply`. What is for the caller itself is answered
 -- with it, where the caller would notice the loss of a reply as it does that of a message.
 local function tellAll(channel, reply, news)

@@ -36,6 +36,7 @@ local function packPlain(record)
 end
 
 local function unpackPlain(packed)
+  if string.find(string.sub(packed, 3, 80), '[^%d ]') then error('LEASEHOLD damaged record') end
   local fence, enteredAt, acquiredAt = string.sub(packed, 3, 18), string.sub(packed, 20, 32), string.sub(packed, 34, 46)
   local heartbeat, ttl, renewals = string.sub(packed, 48, 60), string.sub(packed, 62, 71), string.sub(packed, 73, 80)
   local id, channel, runner = string.match(packed, '^([^\n]*)\n([^\n]*)\n(.*)$', ID_AT)

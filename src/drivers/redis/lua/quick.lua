@@ -50,6 +50,8 @@ local function quickRenew(call, name, id, kind)
   if not expiresAt or now >= expiresAt or sub(packed, 83 + #id) ~= channel .. '\n' then return nil end
   -- One that is longer than it was asked for is of a clock that has been set back; the rule cuts it.
   local renewals = sub(packed, 73, 80) + 1
+  -- What is no fence would be read as the answers of other requests.
+  if string.find(packed, '^%d+ ', 3) ~= 3 then return nil end
   if expiresAt - now > tonumber(sub(packed, 62, 71)) or renewals > 99999999 then return nil end
   kind.beat = kind.beat or string.format('%s %010.0f ', call.nowText, kind.ttl)
   command('SETRANGE', name, '47', kind.beat .. string.format('%08.0f', renewals))

@@ -30,6 +30,8 @@ elseif op ~= 'r' then
   -- As fenceToCome in fences.lua has it, which is left to tell why there is none, or no more, or one past the clock.
   fenceBefore = redis.call('SET', fenceName, wallText, 'GET')
   fenceNow = wallText
+  -- Of what is no number, nan included, nothing is known but that the wall clock is past it.
+  if fenceBefore and not string.find(fenceBefore, '^%d+$') then fenceBefore = '0' end
   if not fenceBefore then
     redis.call('DEL', fenceName)
   elseif fenceBefore - wallText < 0 then
