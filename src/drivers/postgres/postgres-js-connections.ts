@@ -1,7 +1,11 @@
+import { loadFirst, type OptionalPackage } from '../../core/machine/optional-package.ts'
 import { NoAnswer, NotSent, within } from './bounds.ts'
 import type { Connections, Ear, Pinned, Row, Value } from './connections.ts'
 
 type Pending = Promise<readonly Row[]> & { cancel(): void }
+
+/** The package, in the versions that fit. */
+export const postgresJs: OptionalPackage<'postgres'> = { name: 'postgres', fits: ['3.4'] }
 
 /** What we use of an instance of `postgres`. */
 export interface PostgresJs {
@@ -62,7 +66,8 @@ export class PostgresJsConnections implements Connections {
 
   async pin(lost: () => void): Promise<Pinned> {
     // A reserved connection does not outlive its end in peace; an instance of one connection does, and tells of it.
-    const { default: postgres } = await import('postgres')
+    const { module } = await loadFirst('postgres-advisory over postgres.js', [postgresJs])
+    const { default: postgres } = module as { readonly default: typeof import('postgres') }
     const options = { ...this.#sql.options, max: 1, idle_timeout: null, max_lifetime: null, onclose: lost }
     const sql = postgres(options as object) as unknown as PostgresJs
     return {

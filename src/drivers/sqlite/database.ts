@@ -4,6 +4,7 @@
  */
 import { createRequire } from 'node:module'
 import { LeaseholdError } from '../../core/errors.ts'
+import { ownLocation } from '../../core/machine/own-location.ts'
 import { inOrder, withoutNumbers } from './parameters.ts'
 import { collectStatements } from './unfinished-statements.ts'
 
@@ -97,7 +98,7 @@ function loadBuiltin(): SqliteModule | undefined {
 
 function loadPackage(): SqliteModule {
   try {
-    return createRequire(import.meta.url)('@photostructure/sqlite') as SqliteModule
+    return createRequire(ownLocation())('@photostructure/sqlite') as SqliteModule
   } catch (error) {
     throw noBinding('This version of Node has no node:sqlite, and @photostructure/sqlite could not be loaded', error)
   }
