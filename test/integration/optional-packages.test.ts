@@ -2,6 +2,7 @@ import { execFile } from 'node:child_process'
 import { cpSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
+import { pathToFileURL } from 'node:url'
 import { promisify } from 'node:util'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 
@@ -86,4 +87,22 @@ describe('a client that does not fit', () => {
     const said = await refusal('postgres://127.0.0.1:1', { 'pg@8.23.1': 'import "pg-pool"' })
     expect(said).toContain("Cannot find package 'pg-pool'")
   })
+})
+
+test('the root loads no driver, and no package', async () => {
+  const hook = `
+    import { writeSync } from 'node:fs'
+    export const resolve = async (name, context, next) => {
+      const found = await next(name, context)
+      if (!found.url.startsWith('node:')) writeSync(1, found.url + '\\n')
+      return found
+    }`
+  const program = `
+    import { register } from 'node:module'
+    register(${JSON.stringify(`data:text/javascript,${encodeURIComponent(hook)}`)})
+    await import(${JSON.stringify(pathToFileURL(path.resolve('dist/index.js')).href)})`
+  const { stdout } = await promisify(execFile)(process.execPath, ['--input-type=module', '-e', program])
+  const loaded = stdout.trim().split('\n')
+  expect(loaded.some((url) => url.endsWith('/dist/api/connect.js'))).toBe(true)
+  expect(loaded.filter((url) => /\/drivers\/|node_modules/.test(url))).toEqual([])
 })

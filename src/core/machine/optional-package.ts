@@ -3,8 +3,8 @@
  * store are never troubled by the versions of another's client. They are found, and their versions checked, when they are used.
  */
 import { readFileSync } from 'node:fs'
-import { createRequire } from 'node:module'
 import path from 'node:path'
+import { fileURLToPath } from 'node:url'
 import { LeaseholdError } from '../errors.ts'
 import { ownLocation } from './own-location.ts'
 
@@ -57,17 +57,24 @@ async function find({ name, fits }: OptionalPackage): Promise<Found> {
 
 /** Undefined if the package is not installed, or not in a folder called `node_modules`: then its version is not checked. */
 function installedVersion(name: string): string | undefined {
-  for (const folder of createRequire(ownLocation()).resolve.paths(name) ?? []) {
+  const here = ownLocation()
+  if (!here.startsWith('file:')) return undefined
+  for (const folder of foldersUp(path.dirname(fileURLToPath(here)))) {
     try {
-      const { version } = JSON.parse(readFileSync(path.join(folder, name, 'package.json'), 'utf8')) as {
-        version: unknown
-      }
+      const text = readFileSync(path.join(folder, 'node_modules', name, 'package.json'), 'utf8')
+      const { version } = JSON.parse(text) as { readonly version?: unknown }
       return typeof version === 'string' ? version : undefined
     } catch {
       // Not in this folder.
     }
   }
   return undefined
+}
+
+/** The folder and all that it is in, innermost first. */
+function foldersUp(folder: string): readonly string[] {
+  const parent = path.dirname(folder)
+  return parent === folder ? [folder] : [folder, ...foldersUp(parent)]
 }
 
 /** Whether `7.2.0` is of the major version that `7` or `7.1` names, and no older than that. */

@@ -2,10 +2,11 @@ import path from 'node:path'
 import { pathToFileURL } from 'node:url'
 
 /**
- * From where packages are looked up: this module, or the bundle that it is part of. A bundle in CommonJS has no
- * `import.meta.url`; there it is the program that was started.
+ * The URL of this module, or of the bundle that it is part of: from there packages are looked up. A bundle in CommonJS has no
+ * `import.meta.url`, and only that has `__filename`.
  */
 export function ownLocation(): string {
   const here = import.meta as { readonly url?: string }
-  return here.url ?? pathToFileURL(path.resolve(process.argv[1] ?? 'main.js')).href
+  const file = typeof __filename === 'string' ? __filename : 'main.js'
+  return here.url ?? pathToFileURL(path.resolve(file)).href
 }
