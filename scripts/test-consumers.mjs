@@ -210,11 +210,13 @@ function finished(command, args, cwd) {
   throw new Error(`${path.basename(command)} ${args.join(' ')} ended with ${status}\n${stdout}${stderr}`.slice(0, 4000))
 }
 
-/** The tarball, out of what is built. */
+/** The tarball, out of what is built. It carries no maps, and stays small. */
 function pack(folder) {
-  const [{ filename }] = JSON.parse(
-    npm(root, 'pack', '--ignore-scripts', '--json', '--pack-destination', folder).stdout,
-  )
+  const args = ['--ignore-scripts', '--json', '--pack-destination', folder]
+  const [{ filename, files, size, unpackedSize }] = JSON.parse(npm(root, 'pack', ...args).stdout)
+  const maps = files.filter((file) => file.path.endsWith('.map'))
+  assert.deepEqual(maps, [])
+  assert.ok(size <= 650_000 && unpackedSize <= 2_500_000, `${size} bytes packed, ${unpackedSize} unpacked`)
   return path.join(folder, filename)
 }
 
