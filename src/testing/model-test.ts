@@ -1,4 +1,5 @@
 import type { RunDetails } from 'fast-check'
+import { loadFirst } from '../core/machine/optional-package.ts'
 import { test } from './vitest.ts'
 import { termsOf, type Harness } from './bench.ts'
 import { scriptOf, type Command } from './model/command.ts'
@@ -51,7 +52,9 @@ export async function compareWithModel(harness: Harness, options: ModelTestOptio
   const { runs = 500, commandsMax = 80, timeLimitMs = timeLimitDefaultMs } = options
   const terms = termsOf(harness)
   // Only here: whoever plays no scripts needs no fast-check.
-  const [fc, { scripts }] = await Promise.all([import('fast-check'), import('./model/generate.ts')])
+  const { module } = await loadFirst('modelTest', [{ name: 'fast-check', fits: ['4'] }])
+  const fc = module as typeof import('fast-check')
+  const { scripts } = await import('./model/generate.ts')
   const bench = await harness.open()
   let played = 0
   let commands = 0

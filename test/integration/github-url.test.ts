@@ -1,8 +1,6 @@
-import { execFile } from 'node:child_process'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
-import { promisify } from 'node:util'
 import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from 'vitest'
 import { connect } from '../../src/api/connect.ts'
 import { github, type GithubOptions } from '../../src/drivers/github.ts'
@@ -70,22 +68,6 @@ describe('a github: URL', () => {
     vi.stubEnv('GITHUB_TOKEN', 'wrong')
     await expect(connect(url())).rejects.toMatchObject({ reason: 'auth' })
   })
-})
-
-test('without octokit a URL says what to install', async () => {
-  const hook = `export const resolve = (name, context, next) => {
-    if (!name.startsWith('@octokit/')) return next(name, context)
-    throw Object.assign(new Error(name + ' is not installed'), { code: 'ERR_MODULE_NOT_FOUND' })
-  }`
-  const program = `
-    import { register } from 'node:module'
-    register(${JSON.stringify(`data:text/javascript,${encodeURIComponent(hook)}`)})
-    const { connect } = await import(${JSON.stringify(path.resolve('dist/index.js'))})
-    await connect('github:acme/tasks').catch(({ message }) => console.log(message))`
-  const { stdout } = await promisify(execFile)(process.execPath, ['--input-type=module', '-e', program], {
-    env: { ...process.env, GITHUB_TOKEN: 'secret' },
-  })
-  expect(stdout).toContain('npm install @octokit/core @octokit/plugin-retry @octokit/plugin-throttling')
 })
 
 test('names and labels that GitHub or a comment cannot take are refused at once', () => {

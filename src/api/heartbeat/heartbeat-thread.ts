@@ -1,4 +1,5 @@
-import { MessageChannel, receiveMessageOnPort, Worker, type MessagePort } from 'node:worker_threads'
+import { MessageChannel, receiveMessageOnPort, Worker, type MessagePort, type WorkerOptions } from 'node:worker_threads'
+import { LeaseholdError } from '../../core/errors.ts'
 import { clockStart, type ClockStart } from '../../core/time/environment.ts'
 import type { HeartbeatThread, WatchedClaim } from '../../core/tenure.ts'
 import { onExit } from './exit-order.ts'
@@ -19,15 +20,35 @@ export interface WorkerSetup {
   readonly stopped: Int32Array
 }
 
+/** Resolves when the thread is connected. */
+async function startWorker(options: WorkerOptions): Promise<Worker> {
+  const worker = new Worker(new URL('./heartbeat-worker.js', import.meta.url), options)
+  await new Promise<void>((resolve, reject) => {
+    worker.once('message', () => resolve())
+    worker.once('error', reject)
+  })
+  return worker
+}
+
+/** In a bundle the worker's file is not beside this module; in one in CommonJS this module has no URL. */
+function isMissingFile(error: unknown): boolean {
+  const { code } = error as NodeJS.ErrnoException
+  return code === 'ERR_MODULE_NOT_FOUND' || code === 'MODULE_NOT_FOUND' || code === 'ERR_INVALID_URL'
+}
+
+function withoutFile(cause: unknown): LeaseholdError {
+  const what = 'heartbeatThread starts a thread from a file of Leasehold, which is not beside this bundle'
+  return new LeaseholdError('UNSUPPORTED', `${what}. Tell the bundler that leasehold is external.`, { cause })
+}
+
 /** Starts a thread that renews held claims over a connection of its own, however long this thread is blocked. */
 export async function startHeartbeatThread(url: string, report: (report: Report) => void): Promise<HeartbeatThread> {
   const { port1: port, port2 } = new MessageChannel()
   const stopped = new Int32Array(new SharedArrayBuffer(4))
   const workerData: WorkerSetup = { url, clock: clockStart(), port: port2, stopped }
-  const worker = new Worker(new URL('./heartbeat-worker.js', import.meta.url), { workerData, transferList: [port2] })
-  await new Promise<void>((resolve, reject) => {
-    worker.once('message', () => resolve())
-    worker.once('error', reject)
+  const worker = await startWorker({ workerData, transferList: [port2] }).catch((error: unknown) => {
+    port.close()
+    throw isMissingFile(error) ? withoutFile(error) : error
   })
   // The thread lives as long as the client and not a moment longer than the process wants to.
   worker.unref()

@@ -1,6 +1,6 @@
 /** Makes octokit, with its retry and throttling plugins, for whoever does not bring one. */
 import { createHash } from 'node:crypto'
-import { unavailable } from './faults.ts'
+import { loadAll } from '../../core/machine/optional-package.ts'
 
 /** As much of octokit as is used here. */
 export interface OctokitLike {
@@ -25,7 +25,6 @@ type Constructor = {
   plugin(...plugins: unknown[]): Constructor
 }
 
-const packages = '@octokit/core @octokit/plugin-retry @octokit/plugin-throttling'
 /** More tries would outlast most deadlines: they come after 1 and 4 seconds. */
 const retries = 2
 
@@ -37,8 +36,7 @@ export interface OctokitTerms {
 }
 
 export async function makeOctokit({ token, baseUrl, fetch }: OctokitTerms): Promise<OctokitLike> {
-  const { core, retry, throttling } = await load()
-  const Octokit = (core.Octokit as unknown as Constructor).plugin(retry, throttling)
+  const Octokit = await load()
   return new Octokit({
     auth: token,
     userAgent: 'leasehold',
@@ -68,16 +66,12 @@ function isWorthWaiting(
   return retried === 0 && retryAfterSeconds * 1000 < (options.request?.leasehold?.leftMs() ?? 0)
 }
 
-async function load() {
-  try {
-    const [core, { retry }, { throttling }] = await Promise.all([
-      import('@octokit/core'),
-      import('@octokit/plugin-retry'),
-      import('@octokit/plugin-throttling'),
-    ])
-    return { core, retry, throttling }
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== 'ERR_MODULE_NOT_FOUND') throw error
-    throw unavailable(`The github driver needs octokit. Run: npm install ${packages}`, 'configuration', error)
-  }
+async function load(): Promise<Constructor> {
+  const [core, retry, throttling] = await loadAll('The github driver', [
+    { name: '@octokit/core', fits: ['7'] },
+    { name: '@octokit/plugin-retry', fits: ['8'] },
+    { name: '@octokit/plugin-throttling', fits: ['11'] },
+  ])
+  const { Octokit } = core as { readonly Octokit: Constructor }
+  return Octokit.plugin((retry as { retry: unknown }).retry, (throttling as { throttling: unknown }).throttling)
 }

@@ -1,6 +1,7 @@
 /** The way to the collection: out of a URL, a client or a database, with what the server can do. */
 import { inTime } from '../../core/time/bounded.ts'
 import { LeaseholdError } from '../../core/errors.ts'
+import { loadFirst } from '../../core/machine/optional-package.ts'
 import type { MongoClientLike, MongoCollection, MongoDatabase, MongoSource, Stage } from './client.ts'
 import { refuseWeakConcerns, type ReadConcern } from './concerns.ts'
 import { faultOf, isAlone, OutOfTime } from './faults.ts'
@@ -147,22 +148,13 @@ function clientOf(source: MongoSource): object | string {
 }
 
 async function clientFor(url: string, timeoutMs: number): Promise<MongoClientLike> {
-  let library: { MongoClient: new (url: string, options: object) => MongoClientLike }
-  try {
-    // Named by a variable: whoever brings a client of their own needs no types of this one.
-    const name: string = 'mongodb'
-    library = (await import(name)) as typeof library
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== 'ERR_MODULE_NOT_FOUND') throw error
-    throw new LeaseholdError('UNAVAILABLE', 'The mongodb driver needs mongodb. Run: npm install mongodb', {
-      reason: 'configuration',
-    })
-  }
+  const { module } = await loadFirst('The mongodb driver', [{ name: 'mongodb', fits: ['6.11', '7'] }])
+  const { MongoClient } = module as { MongoClient: new (url: string, options: object) => MongoClientLike }
   try {
     const options = { appName: 'leasehold', serverSelectionTimeoutMS: timeoutMs }
     // What the URL says counts.
     const unsaid = Object.entries(options).filter(([name]) => !url.toLowerCase().includes(`${name.toLowerCase()}=`))
-    return new library.MongoClient(url, Object.fromEntries(unsaid))
+    return new MongoClient(url, Object.fromEntries(unsaid))
   } catch (error) {
     throw new LeaseholdError('INVALID', `This is no URL of MongoDB: ${(error as Error).message}.`, { cause: error })
   }

@@ -1,3 +1,4 @@
+import { loadFirst, type OptionalPackage } from '../../core/machine/optional-package.ts'
 import { NoAnswer, NotSent, within } from './bounds.ts'
 import type { Connections, Ear, Pinned, Row, Value } from './connections.ts'
 
@@ -7,6 +8,9 @@ type Pending = Promise<readonly Row[]> & {
   /** What `cancel` calls, without a look at the promise that comes back: it is rejected if the server cannot be reached. */
   canceller?: ((statement: Pending) => unknown) | null
 }
+
+/** The package, in the versions that fit. */
+export const postgresJs: OptionalPackage<'postgres'> = { name: 'postgres', fits: ['3.4'] }
 
 /** What we use of an instance of `postgres`. */
 export interface PostgresJs {
@@ -34,6 +38,12 @@ const spareMax = 4
 
 /** Codes of `postgres` for connections that were never made. */
 const neverConnected = new Set(['CONNECT_TIMEOUT', 'CONNECTION_ENDED', 'ECONNREFUSED', 'ENOTFOUND', 'EAI_AGAIN'])
+
+/** For another instance beside the one that was given. */
+async function loadPostgresJs(): Promise<typeof import('postgres')> {
+  const { module } = await loadFirst('Another connection of postgres.js', [postgresJs])
+  return (module as { readonly default: typeof import('postgres') }).default
+}
 
 /** Connections made by `postgres` (postgres.js). */
 export class PostgresJsConnections implements Connections {
@@ -73,7 +83,7 @@ export class PostgresJsConnections implements Connections {
 
   /** A connection that fell silent cannot be ended, and is given more and more statements: leave the instance to itself. */
   async #replace(silent: PostgresJs): Promise<void> {
-    const { default: postgres } = await import('postgres')
+    const postgres = await loadPostgresJs()
     if (this.#closed || this.#sql !== silent) return
     const options = { ...silent.options, max: Math.min(silent.options.max, spareMax) }
     this.#sql = postgres(options as object)
@@ -95,7 +105,7 @@ export class PostgresJsConnections implements Connections {
 
   async pin(lost: () => void): Promise<Pinned> {
     // A reserved connection does not outlive its end in peace; an instance of one connection does, and tells of it.
-    const { default: postgres } = await import('postgres')
+    const postgres = await loadPostgresJs()
     const options = { ...this.#given.options, max: 1, idle_timeout: null, max_lifetime: null, onclose: lost }
     const sql = postgres(options as object)
     return {

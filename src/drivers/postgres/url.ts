@@ -1,17 +1,21 @@
 import { LeaseholdError } from '../../core/errors.ts'
+import { loadFirst, type OptionalPackage } from '../../core/machine/optional-package.ts'
 import { nearest } from '../../core/suggestion.ts'
 import type { Connections } from './connections.ts'
 import { PgConnections } from './pg-connections.ts'
-import { PostgresJsConnections } from './postgres-js-connections.ts'
+import { PostgresJsConnections, postgresJs } from './postgres-js-connections.ts'
+
+const nodePostgres: OptionalPackage<'pg'> = { name: 'pg', fits: ['8.11'] }
 
 /** Longer than a request waits, unless told otherwise: then it is known that the pool was busy, not the network down. */
 const connectMs = 6000
 
 /** Connections to a URL, by whichever client package is installed: `pg`, else `postgres`. */
 export async function openUrl(url: string, poolSize: number): Promise<Connections> {
-  const pg = await load(() => import('pg'))
-  if (pg !== undefined) {
-    const pool = new pg.default.Pool({
+  const { name, module } = await loadFirst<'pg' | 'postgres'>('A postgres driver', [nodePostgres, postgresJs])
+  if (name === 'pg') {
+    const { default: pg } = module as { readonly default: typeof import('pg') }
+    const pool = new pg.Pool({
       connectionString: url,
       max: poolSize,
       connectionTimeoutMillis: connectMs,
@@ -22,23 +26,9 @@ export async function openUrl(url: string, poolSize: number): Promise<Connection
     })
     return new PgConnections(pool, true)
   }
-  const postgres = await load(() => import('postgres'))
-  if (postgres !== undefined) {
-    const sql = postgres.default(url, { max: poolSize, connect_timeout: connectMs / 1000, onnotice: () => {} })
-    return new PostgresJsConnections(sql, true)
-  }
-  throw new LeaseholdError('UNAVAILABLE', 'The postgres drivers need pg or postgres. Run: npm install pg', {
-    reason: 'configuration',
-  })
-}
-
-async function load<Module>(importing: () => Promise<Module>): Promise<Module | undefined> {
-  try {
-    return await importing()
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ERR_MODULE_NOT_FOUND') return undefined
-    throw error
-  }
+  const { default: postgres } = module as { readonly default: typeof import('postgres') }
+  const sql = postgres(url, { max: poolSize, connect_timeout: connectMs / 1000, onnotice: () => {} })
+  return new PostgresJsConnections(sql, true)
 }
 
 /** The parameters of our URLs, each read by one of the two drivers at least. All others are the client's. */

@@ -1,5 +1,5 @@
 /** Makes the link for a URL: our own to one server, and to a Cluster over whichever client library is installed. */
-import { LeaseholdError } from '../../core/errors.ts'
+import { loadFirst } from '../../core/machine/optional-package.ts'
 import type { Address, ClusterAddress } from './address.ts'
 import { IoredisLink, type IoredisClient } from './ioredis.ts'
 import type { Link } from './link.ts'
@@ -20,22 +20,11 @@ interface NodeRedis {
 /** ioredis where there is a choice: decision 020 has the figures. */
 export async function dial(address: Address | ClusterAddress): Promise<Link> {
   if (!('nodes' in address)) return new OwnLink(address)
-  const ioredis = (await load('ioredis')) as Ioredis | undefined
-  if (ioredis !== undefined) return dialIoredis(ioredis, address)
-  const nodeRedis = (await load('redis')) as NodeRedis | undefined
-  if (nodeRedis !== undefined) return dialNodeRedis(nodeRedis, address)
-  throw new LeaseholdError('UNAVAILABLE', 'A Redis Cluster needs ioredis. Run: npm install ioredis', {
-    reason: 'configuration',
-  })
-}
-
-async function load(library: string): Promise<unknown> {
-  try {
-    return await import(library)
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ERR_MODULE_NOT_FOUND') return undefined
-    throw error
-  }
+  const { name, module } = await loadFirst('A Redis Cluster', [
+    { name: 'ioredis', fits: ['5', '6'] },
+    { name: 'redis', fits: ['4.6', '5', '6'] },
+  ])
+  return name === 'ioredis' ? dialIoredis(module as Ioredis, address) : dialNodeRedis(module as NodeRedis, address)
 }
 
 /** By the call that fails; and it is mended by dialling again. */

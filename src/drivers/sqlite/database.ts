@@ -2,8 +2,9 @@
  * SQLite as this driver uses it: synchronous, a few calls. `node:sqlite` where the runtime has it, else a package that is
  * the same for older ones, prebuilt.
  */
-import { createRequire } from 'node:module'
+import nodeModule from 'node:module'
 import { LeaseholdError } from '../../core/errors.ts'
+import { ownLocation } from '../../core/machine/own-location.ts'
 import { inOrder, withoutNumbers } from './parameters.ts'
 import { collectStatements } from './unfinished-statements.ts'
 
@@ -97,7 +98,8 @@ function loadBuiltin(): SqliteModule | undefined {
 
 function loadPackage(): SqliteModule {
   try {
-    return createRequire(import.meta.url)('@photostructure/sqlite') as SqliteModule
+    // Not imported by name, which webpack would take for one of its own.
+    return nodeModule.createRequire(ownLocation())('@photostructure/sqlite') as SqliteModule
   } catch (error) {
     throw noBinding('This version of Node has no node:sqlite, and @photostructure/sqlite could not be loaded', error)
   }

@@ -1,0 +1,108 @@
+import { execFile } from 'node:child_process'
+import { cpSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import path from 'node:path'
+import { pathToFileURL } from 'node:url'
+import { promisify } from 'node:util'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+
+/** Outside of this repository: nothing is found in its node_modules. */
+let folder = ''
+beforeAll(() => {
+  folder = mkdtempSync(path.join(tmpdir(), 'leasehold-packages-'))
+  cpSync('dist', path.join(folder, 'dist'), { recursive: true })
+  writeFileSync(path.join(folder, 'package.json'), '{ "type": "module" }')
+})
+afterAll(() => rmSync(folder, { recursive: true }))
+
+/** What `connect` says to a URL when these packages, each with its code, are installed and no others. */
+async function refusal(url: string, packages: Readonly<Record<string, string>> = {}): Promise<string> {
+  const installed = path.join(folder, 'node_modules')
+  rmSync(installed, { recursive: true, force: true })
+  for (const [spec, code] of Object.entries(packages)) {
+    const [name = '', version] = spec.split('@')
+    mkdirSync(path.join(installed, name), { recursive: true })
+    writeFileSync(path.join(installed, name, 'package.json'), JSON.stringify({ name, version, type: 'module' }))
+    writeFileSync(path.join(installed, name, 'index.js'), code)
+  }
+  const program = `
+    import { connect } from './dist/index.js'
+    await connect(${JSON.stringify(url)}).catch(({ message, reason }) => console.log(message, '|', reason))`
+  writeFileSync(path.join(folder, 'program.js'), program)
+  const env = { ...process.env, GITHUB_TOKEN: 'secret' }
+  const { stdout } = await promisify(execFile)(process.execPath, ['program.js'], { cwd: folder, env })
+  return stdout.trim()
+}
+
+describe('a store whose client is not installed says which versions fit, and how to install one', () => {
+  test('mongodb', async () => {
+    expect(await refusal('mongodb://127.0.0.1:1')).toBe(
+      'UNAVAILABLE: The mongodb driver needs mongodb ^6.11 or ^7. Run: npm install mongodb@7 | configuration',
+    )
+  })
+
+  test('a Redis Cluster', async () => {
+    expect(await refusal('redis-cluster://127.0.0.1:1')).toBe(
+      'UNAVAILABLE: A Redis Cluster needs ioredis ^5 or ^6, or redis ^4.6, ^5 or ^6. Run: npm install ioredis@6 | configuration',
+    )
+  })
+
+  test.each(['postgres://127.0.0.1:1', 'postgres-advisory://127.0.0.1:1'])('%s', async (url) => {
+    expect(await refusal(url)).toContain('needs pg ^8.11, or postgres ^3.4. Run: npm install pg@8 | configuration')
+  })
+
+  test('github', async () => {
+    expect(await refusal('github:acme/tasks')).toContain(
+      'Run: npm install @octokit/core@7 @octokit/plugin-retry@8 @octokit/plugin-throttling@11 | configuration',
+    )
+  })
+
+  test.skipIf(process.getBuiltinModule?.('node:sqlite') !== undefined)('sqlite, below Node 22.13', async () => {
+    expect(await refusal('sqlite:locks.sqlite')).toContain(
+      'Run: npm install @photostructure/sqlite@1 (or use Node 22.13 or newer) | configuration',
+    )
+  })
+})
+
+describe('a client that does not fit', () => {
+  const neverLoaded = 'throw new Error("loaded")'
+
+  test('is named with its version, and its code does not run', async () => {
+    expect(await refusal('mongodb://127.0.0.1:1', { 'mongodb@5.9.2': neverLoaded })).toContain(
+      'needs mongodb ^6.11 or ^7, and mongodb 5.9.2 is installed. Run: npm install mongodb@7',
+    )
+    expect(await refusal('mongodb://127.0.0.1:1', { 'mongodb@6.10.0': neverLoaded })).toContain('mongodb 6.10.0 is')
+    const packages = { 'ioredis@4.31.0': neverLoaded, 'redis@3.1.2': neverLoaded }
+    expect(await refusal('redis-cluster://127.0.0.1:1', packages)).toContain(
+      'and ioredis 4.31.0 and redis 3.1.2 are installed. Run: npm install ioredis@6',
+    )
+  })
+
+  test('is passed over for another that does', async () => {
+    const packages = { 'ioredis@4.31.0': neverLoaded, 'redis@5.12.1': 'throw new Error("redis is loaded")' }
+    expect(await refusal('redis-cluster://127.0.0.1:1', packages)).toContain('redis is loaded')
+  })
+
+  test('is told from one that fits and lacks a package of its own', async () => {
+    const said = await refusal('postgres://127.0.0.1:1', { 'pg@8.23.1': 'import "pg-pool"' })
+    expect(said).toContain("Cannot find package 'pg-pool'")
+  })
+})
+
+test('the root loads no driver, and no package', async () => {
+  const hook = `
+    import { writeSync } from 'node:fs'
+    export const resolve = async (name, context, next) => {
+      const found = await next(name, context)
+      if (!found.url.startsWith('node:')) writeSync(1, found.url + '\\n')
+      return found
+    }`
+  const program = `
+    import { register } from 'node:module'
+    register(${JSON.stringify(`data:text/javascript,${encodeURIComponent(hook)}`)})
+    await import(${JSON.stringify(pathToFileURL(path.resolve('dist/index.js')).href)})`
+  const { stdout } = await promisify(execFile)(process.execPath, ['--input-type=module', '-e', program])
+  const loaded = stdout.trim().split('\n')
+  expect(loaded.some((url) => url.endsWith('/dist/api/connect.js'))).toBe(true)
+  expect(loaded.filter((url) => /\/drivers\/|node_modules/.test(url))).toEqual([])
+})
