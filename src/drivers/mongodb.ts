@@ -48,13 +48,13 @@ export interface MongodbOptions {
   readonly waitMin?: Duration
   /** The longest such pause. 800 ms unless told. */
   readonly waitMax?: Duration
-  /** False: pauses are anything between the two, by chance, instead of growing from the least. True unless told. */
+  /** False: pauses are anything between the two, by chance, instead of growing from the least. Default true. */
   readonly adaptive?: boolean
-  /** False: look instead of watching changes, and spare the connection. True unless told. */
+  /** False: look instead of watching changes, and spare the connection. Default true. */
   readonly changeStream?: boolean
   /** `linearizable` unless told; a server alone has only `majority`. Weaker ones are refused. */
   readonly readConcern?: ReadConcern
-  /** How long one `send` may take, retries included. 5 s unless told, and a third of a ttl at most where one is renewed. */
+  /** How long one `send` may take, retries included. Default 5 s; where short leases are renewed, a third of their ttl. */
   readonly timeout?: Duration
   /** The store's time in milliseconds, for tests that move it. All drivers of one store must share it. */
   readonly clockForTests?: () => number

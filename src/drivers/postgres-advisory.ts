@@ -31,7 +31,7 @@ export { postgresAdvisorySchema } from './postgres/schema.ts'
 export type { PostgresSource } from './postgres/connections.ts'
 
 export interface PostgresAdvisoryOptions {
-  /** A set of locks of its own: where fences are counted and names are noted. `leasehold` unless told. */
+  /** A set of locks of its own: where fences are counted and names are noted. Default `leasehold`. */
   readonly schema?: string
   /** The longest lease, and how long the server bears with a silent session. 30 s unless told. */
   readonly ttlMs?: number

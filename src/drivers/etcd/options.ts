@@ -10,7 +10,7 @@ export interface EtcdOptions {
   readonly ttl?: Duration
   /** How often such a lease is renewed. A third of `ttl` unless told. */
   readonly heartbeat?: Duration
-  /** How long one `send` may take, retries included. 5 s unless told, and a third of a ttl at most where one is renewed. */
+  /** How long one `send` may take, retries included. Default 5 s; where short leases are renewed, a third of their ttl. */
   readonly timeout?: Duration
   /** With `etcds:`, and beside what Node trusts anyway: the authority, and a certificate and key of our own. */
   readonly tls?: Pick<ConnectionOptions, 'ca' | 'cert' | 'key' | 'passphrase' | 'servername'>

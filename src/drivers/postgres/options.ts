@@ -5,11 +5,11 @@ import { urlOptions } from './url.ts'
 
 /** What the PostgreSQL store may be told. */
 export interface PostgresOptions extends SchemaOptions {
-  /** With a URL: connections for requests, beside the one that listens. 4 unless told. */
+  /** With a URL: connections for requests, beside the one that listens. Default 4. */
   readonly poolSize?: number
-  /** False: ask instead of listening, and spare the connection. True unless told. */
+  /** False: ask instead of listening, and spare the connection. Default true. */
   readonly listen?: boolean
-  /** How long one `send` may take, retries included. 5 s unless told, and a third of a ttl at most where one is renewed. */
+  /** How long one `send` may take, retries included. Default 5 s; where short leases are renewed, a third of their ttl. */
   readonly patienceMs?: number
 }
 

@@ -16,7 +16,7 @@ import typesSql from './functions/types.sql.generated.ts'
 import tablesSql from './tables.sql.generated.ts'
 
 export interface SchemaOptions {
-  /** Where the tables and functions live. `leasehold` unless told. */
+  /** Where the tables and functions live. Default `leasehold`. */
   readonly schema?: string
   /** True: the tables are not written to the log. Quicker, and emptied by a crash of the server. */
   readonly unlogged?: boolean
