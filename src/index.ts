@@ -22,7 +22,7 @@ export type { Logger } from './api/logger.ts'
 export { byteRange, inode, issue, named, path, type Scope, type ScopeLike } from './core/scope.ts'
 export { LeaseholdError, type DeadlockedParty, type ErrorCode, type HolderSummary } from './core/errors.ts'
 export type { EventName, Listener, LockEvent, LockEvents } from './core/events.ts'
-export type { Duration } from './core/time/duration.ts'
+export { parseDuration, type Duration } from './core/time/duration.ts'
 export type { Environment, Timer } from './core/time/environment.ts'
 export type * from './core/driver.ts'
 

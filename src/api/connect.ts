@@ -15,9 +15,9 @@ export interface ConnectOptions extends LocksOptions {
    * A stable name for this process. Its runner id is kept in the user's state directory, so that after a restart
    * `onConflict: 'reclaim'` takes its own locks back at once. A name has one live process: a second one is refused.
    */
-  readonly runner?: string
+  readonly runner?: string | undefined
   /** Renews from a thread of its own, over a second connection: leases survive a blocked event loop. */
-  readonly heartbeatThread?: boolean
+  readonly heartbeatThread?: boolean | undefined
 }
 
 const connectNames: OptionNames<ConnectOptions> = { ...locksNames, runner: true, heartbeatThread: true }

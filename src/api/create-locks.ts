@@ -16,32 +16,32 @@ import { sayItInDefaults, type AcquireOptions } from './options.ts'
 
 export interface LocksOptions {
   /** Keeps the locks of one application apart from those of others in the same store. Default `default`. */
-  readonly namespace?: string
+  readonly namespace?: string | undefined
   /** For operators: stored with every claim. JSON. */
-  readonly metadata?: Readonly<Record<string, unknown>>
-  readonly logger?: Logger
+  readonly metadata?: Readonly<Record<string, unknown>> | undefined
+  readonly logger?: Logger | undefined
   /** Options of every acquisition, unless it names its own. */
-  readonly defaults?: AcquireOptions
+  readonly defaults?: AcquireOptions | undefined
   /** Lets this client take locks from live holders: `onConflict: 'force'` and `evict`. */
-  readonly allowForce?: boolean
+  readonly allowForce?: boolean | undefined
   /**
    * Looks for parties that wait for each other, in any process, and gives one of them DEADLOCK. Concerns claims made in
    * a `run` body or with the `party` option. Default true, where the store keeps a queue.
    */
-  readonly deadlockDetection?: boolean
+  readonly deadlockDetection?: boolean | undefined
   /**
    * Remembers where a party acquired each lock, for the error it gets should it wait for itself. Costs some ten
    * microseconds an acquisition. Default: unless NODE_ENV is `production`.
    */
-  readonly traceParties?: boolean
+  readonly traceParties?: boolean | undefined
   /** For development: warns when a party takes locks in an order that another took the other way round. */
-  readonly warnLockOrder?: boolean
+  readonly warnLockOrder?: boolean | undefined
 }
 
 export interface CreateLocksOptions extends LocksOptions {
   readonly driver: LockDriver
   /** Time, timers and chance, for simulators and tests. */
-  readonly environment?: Environment
+  readonly environment?: Environment | undefined
 }
 
 /** @internal */

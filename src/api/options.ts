@@ -29,47 +29,47 @@ export type ConflictStrategy = 'wait' | 'fail' | 'steal-stale' | 'preempt' | 're
 
 export interface RetryOptions {
   /** In all, the first one too; absent: no limit. */
-  readonly attempts?: number
-  readonly min?: Duration
-  readonly max?: Duration
-  readonly factor?: number
+  readonly attempts?: number | undefined
+  readonly min?: Duration | undefined
+  readonly max?: Duration | undefined
+  readonly factor?: number | undefined
   /** 0 to 1. */
-  readonly jitter?: number
+  readonly jitter?: number | undefined
 }
 
 export interface AcquireOptions {
   /** How long the lease lasts unless renewed. Default 30 s, or the driver's own. */
-  readonly ttl?: Duration
+  readonly ttl?: Duration | undefined
   /** A named ttl and heartbeat. `ttl` and `heartbeat` override its parts. */
-  readonly lease?: LeasePreset
+  readonly lease?: LeasePreset | undefined
   /** How long to wait for the lock. Unless told, `acquire` waits as long as it takes (Infinity), `tryAcquire` not at all. */
-  readonly wait?: Duration
+  readonly wait?: Duration | undefined
   /** Gives up waiting when it fires. */
-  readonly signal?: AbortSignal
+  readonly signal?: AbortSignal | undefined
   /** `auto`: a third of the ttl. `manual`: only when `renew` is called. A duration: at most half the ttl. */
-  readonly heartbeat?: 'auto' | 'manual' | Duration
+  readonly heartbeat?: 'auto' | 'manual' | Duration | undefined
   /** Higher goes first; low, normal, high are -10, 0, 10. */
-  readonly priority?: number | 'low' | 'normal' | 'high'
+  readonly priority?: number | 'low' | 'normal' | 'high' | undefined
   /** The longest the lock may be held, renewed or not. */
-  readonly maxHold?: Duration
+  readonly maxHold?: Duration | undefined
   /** After an unclean end, how long others must still wait. */
-  readonly grace?: Duration
+  readonly grace?: Duration | undefined
   /** Renew only while `lease.progress()` is called at least this often. */
-  readonly progress?: Duration
-  readonly onConflict?: ConflictStrategy
+  readonly progress?: Duration | undefined
+  readonly onConflict?: ConflictStrategy | undefined
   /** With `steal-stale`: how long the holder must have been silent. Default two and a half heartbeats, or the driver's own. */
-  readonly staleAfter?: Duration
+  readonly staleAfter?: Duration | undefined
   /**
    * How often to ask, and with which pauses: a store that cannot queue, or cannot be reached. In a queue nobody stays longer
    * than those pauses take together: `none` does not wait, `standard` waits about 21 s. Then TIMEOUT, if not before by `wait`.
    */
-  readonly retry?: keyof typeof retryPresets | RetryOptions
+  readonly retry?: keyof typeof retryPresets | RetryOptions | undefined
   /** The same party may take a lock it holds once more: counted, same fence. */
-  readonly reentrant?: boolean
+  readonly reentrant?: boolean | undefined
   /** For operators: stored with the claim. JSON. */
-  readonly metadata?: Readonly<Record<string, unknown>>
+  readonly metadata?: Readonly<Record<string, unknown>> | undefined
   /** Who is asking, by a name of your own: somebody who does one thing at a time. A `run` body is a party by itself. */
-  readonly party?: string
+  readonly party?: string | undefined
 }
 
 /** For how long to wait, and when to give up. */
@@ -144,6 +144,14 @@ export const sayItInDefaults: Readonly<Record<string, string>> = Object.fromEntr
 /** Refuses options that no acquisition has. */
 export function checkAcquireOptions(options: AcquireOptions, whose: string): void {
   checkOptions(options, acquireNames, whose, noTimeout)
+}
+
+/** The options of one acquisition, checked by name, and for those that are absent or undefined the defaults. */
+export function withDefaults(defaults: AcquireOptions, options: AcquireOptions | undefined): AcquireOptions {
+  if (options === undefined) return defaults
+  checkAcquireOptions(options, 'acquire')
+  const named = Object.entries(options).filter(([, value]) => value !== undefined)
+  return { ...defaults, ...(Object.fromEntries(named) as AcquireOptions) }
 }
 
 /** Refuses what does not say how long to wait. */

@@ -5,7 +5,7 @@ import { takeAll, type LeaseSet } from './acquire-all.ts'
 import { attempt, exclusively, pursue, type Sharing } from './acquisition.ts'
 import type { Client } from './client.ts'
 import type { Lease } from './lease.ts'
-import { checkAcquireOptions, resolveOptions, type AcquireOptions, type Terms } from './options.ts'
+import { checkAcquireOptions, resolveOptions, type AcquireOptions, type Terms, withDefaults } from './options.ts'
 import { enterAgain, ownDeadlock, partyTerms } from './parties/own-party.ts'
 import { asParty, bodyParty, claimingParty } from './parties/party.ts'
 import { refusal } from './refusal.ts'
@@ -54,7 +54,8 @@ export class Taker {
   #termsOf(options: AcquireOptions): Terms {
     const last = this.#lastOptions
     if (last !== undefined && this.#lastTerms !== undefined && areSame(last, options)) return this.#lastTerms
-    const terms = resolveOptions({ ...this.#defaults, ...options }, this.client.driver.supports, this.client.allowForce)
+    const { driver, allowForce } = this.client
+    const terms = resolveOptions(withDefaults(this.#defaults, options), driver.supports, allowForce)
     this.#lastOptions = { ...options }
     this.#lastTerms = terms
     return terms
@@ -126,7 +127,7 @@ export class Taker {
   /** The same lock, with the same options, again and again. */
   lock(scope: Scope, sharing: Sharing, fixed: AcquireOptions = {}): Lock {
     checkAcquireOptions(fixed, 'a lock')
-    const merged = (options?: AcquireOptions): AcquireOptions => ({ ...fixed, ...options })
+    const merged = (options?: AcquireOptions): AcquireOptions => withDefaults(fixed, options)
     return {
       scope,
       acquire: (options) => this.acquire(scope, sharing, merged(options)),

@@ -1,5 +1,5 @@
 import { parseArgs } from 'node:util'
-import { isDuration, parseDuration } from '../core/time/duration.ts'
+import { isDuration, unroundedMs } from '../core/time/duration.ts'
 import { nearest } from '../core/suggestion.ts'
 import { quoted } from './speaking/terminal-text.ts'
 import { UsageError } from './usage-error.ts'
@@ -96,7 +96,7 @@ export function durationOption(given: Given, name: string, { from, to }: Bounds)
   if (duration !== 0 && !isDuration(duration))
     throw new UsageError(`--${name} is ${quoted(text)}, not a duration such as 500ms, 30s, 5m, 1h or 1m30s.`)
   // A number too large to count in is longer than the longest time, too.
-  const milliseconds = duration === 0 ? 0 : Math.round(parseDuration(duration))
+  const milliseconds = duration === 0 ? 0 : Math.round(unroundedMs(duration))
   if (milliseconds >= from && milliseconds <= to) return milliseconds
   const shortest = from === 0 ? '0' : `${from}ms`
   throw new UsageError(`--${name} is ${quoted(text)}. It goes from ${shortest} to ${to / dayMs}d.`)

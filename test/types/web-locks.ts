@@ -1,4 +1,4 @@
-// Compiled with the types of the DOM, in a program of its own, by test/unit/web-locks-types.test.ts. Never run.
+// Compiled with the types of the DOM, in a program of its own, by test/unit/types.test.ts. Never run.
 import type { WebLock, WebLockManager } from '../../src/web-locks/interface.ts'
 
 declare const ours: WebLockManager

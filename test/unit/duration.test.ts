@@ -1,7 +1,7 @@
 import * as fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { LeaseholdError } from '../../src/core/errors.ts'
-import { durationMs, formatDuration, positiveMs, type Duration } from '../../src/core/time/duration.ts'
+import { durationMs, parseDuration, formatDuration, positiveMs, type Duration } from '../../src/core/time/duration.ts'
 
 describe('a duration', () => {
   test.each<[Duration, number]>([
@@ -35,6 +35,12 @@ describe('a duration', () => {
       }),
       { numRuns: 5000 },
     )
+  })
+
+  test('from outside is read, or refused with a name for it', () => {
+    expect(parseDuration('1m30s')).toBe(90_000)
+    expect(() => parseDuration(undefined, 'LOCK_TTL')).toThrow(/INVALID: LOCK_TTL is undefined/)
+    expect(() => parseDuration('5x', 'LOCK_TTL')).toThrow(/INVALID: LOCK_TTL is "5x"/)
   })
 
   test('of a lease is at least a millisecond', () => {

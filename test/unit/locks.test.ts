@@ -24,6 +24,23 @@ describe('what makes no sense', () => {
   })
 })
 
+describe('an option that is undefined', () => {
+  test('is as if it were not named: the default counts', async () => {
+    const bench = locksBench()
+    const [holder, other] = [await bench.client(), await bench.client({ defaults: { wait: 100, ttl: '9s' } })]
+    const held = await holder.acquire('a')
+    const code = (error: unknown) => (error as { code?: string }).code
+    const direct = other.acquire('a', { wait: undefined, ttl: undefined }).catch(code)
+    const fixed = other.lock('a', { wait: 200 }).acquire({ wait: undefined }).catch(code)
+    await bench.advance(150)
+    expect([await isSettled(direct), await isSettled(fixed)]).toEqual([true, false])
+    await bench.advance(100)
+    expect([await direct, await fixed]).toEqual(['TIMEOUT', 'TIMEOUT'])
+    await held.release()
+    expect((await other.acquire('a', { ttl: undefined })).remainingMs).toBeLessThanOrEqual(9000)
+  })
+})
+
 describe('options that only show to be bad when they are used', () => {
   const circle: Record<string, unknown> = {}
   circle['self'] = circle

@@ -51,10 +51,10 @@ export interface LockPage {
 
 export interface ListOptions {
   /** Only names that begin with this. */
-  readonly prefix?: string
-  readonly after?: string
+  readonly prefix?: string | undefined
+  readonly after?: string | undefined
   /** Locks a page, at least 1. 100 unless told, 1000 at most. */
-  readonly limit?: number
+  readonly limit?: number | undefined
 }
 
 const listNames: OptionNames<ListOptions> = { prefix: true, after: true, limit: true }

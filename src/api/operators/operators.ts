@@ -14,7 +14,7 @@ import { couldNotBeAsked } from '../refusal.ts'
 export interface EvictOptions {
   readonly reason: string
   /** Absent: everybody who holds something that touches the scope. */
-  readonly fence?: number
+  readonly fence?: number | undefined
 }
 
 const evictNames: OptionNames<EvictOptions> = { reason: true, fence: true }

@@ -19,11 +19,11 @@ export interface ElectionOptions extends Pick<
   'ttl' | 'lease' | 'heartbeat' | 'priority' | 'grace' | 'maxHold' | 'progress' | 'metadata'
 > {
   /** Called when this client has become the leader, and only while it is. */
-  readonly onElected?: (term: Term) => void | Promise<void>
+  readonly onElected?: ((term: Term) => void | Promise<void>) | undefined
   /** Called when it no longer is, after `onElected` and never without: it resigned, or was deposed. */
-  readonly onDeposed?: (term: Term, reason: string) => void | Promise<void>
+  readonly onDeposed?: ((term: Term, reason: string) => void | Promise<void>) | undefined
   /** How often those who observe ask who leads. Default 1 s. */
-  readonly observeEvery?: Duration
+  readonly observeEvery?: Duration | undefined
 }
 
 const electionNames: OptionNames<ElectionOptions> = {

@@ -15,7 +15,7 @@ export interface OnceOptions extends Pick<AcquireOptions, 'metadata'> {
   /** The longest a run can take. Then its signal fires and another machine may run, also after a crash. */
   readonly atMost: Duration
   /** Nobody else runs for this long after a run began, however short it was: more than the clocks may differ. */
-  readonly atLeast?: Duration
+  readonly atLeast?: Duration | undefined
 }
 
 const onceNames: OptionNames<OnceOptions> = { atMost: true, atLeast: true, metadata: true }

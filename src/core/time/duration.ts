@@ -1,7 +1,13 @@
 import { LeaseholdError } from '../errors.ts'
 
-/** Milliseconds as a number, or text such as `'500ms'`, `'30s'`, `'5m'`, `'1h'`, `'2d'`, `'1m30s'`. */
-export type Duration = number | `${number}${string}`
+type Unit = 'ms' | 's' | 'm' | 'h' | 'd'
+type Part = `${number}${Unit}`
+
+/**
+ * Milliseconds as a number, or text such as `'500ms'`, `'30s'`, `'5m'`, `'1h'`, `'2d'`, `'1m30s'`. Text that comes from
+ * outside, such as an environment variable, is checked by {@link parseDuration}.
+ */
+export type Duration = number | Part | `${Part}${Part}` | `${Part}${Part}${Part}`
 
 const unitMs: Readonly<Record<string, number>> = { ms: 1, s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 }
 const wholeText = /^(?:\d+(?:\.\d+)?(?:ms|s|m|h|d))+$/
@@ -21,13 +27,24 @@ export function durationMs(duration: Duration, name: string): number {
   return milliseconds
 }
 
+/**
+ * The milliseconds that a text from outside means, e.g. of an environment variable or a file: `'30s'` is 30000. Throws INVALID
+ * for what is no duration, and for a missing one.
+ *
+ * @example
+ * const locks = await connect(url, { defaults: { ttl: parseDuration(process.env.LOCK_TTL ?? '30s') } })
+ */
+export function parseDuration(text: string | undefined, name = 'The duration'): number {
+  return durationMs(text as Duration, name)
+}
+
 /** Whether a text is a duration, with its unit. */
 export function isDuration(text: string): text is Extract<Duration, string> {
   return parse(text) !== undefined
 }
 
 /** How many milliseconds a duration with its unit is: not rounded, and perhaps more than can be counted. */
-export function parseDuration(text: Extract<Duration, string>): number {
+export function unroundedMs(text: Extract<Duration, string>): number {
   return parse(text) ?? Number.NaN
 }
 

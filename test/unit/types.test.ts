@@ -2,7 +2,7 @@ import { execFile } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import { expect, test } from 'vitest'
 
-test('the lock manager has the type of navigator.locks', async () => {
+test('the lock manager has the type of navigator.locks, and options take what they should', async () => {
   const output = await new Promise<string>((resolve) => {
     const args = ['node_modules/typescript/bin/tsc', '-p', 'test/types', '--pretty', 'false']
     execFile(process.execPath, args, { timeout: 25_000 }, (error, stdout, stderr) =>
