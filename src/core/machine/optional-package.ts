@@ -48,9 +48,11 @@ async function find({ name, fits }: OptionalPackage): Promise<Found> {
     // By a variable, so that bundlers leave it to the runtime.
     return { module: await import(/* webpackIgnore: true */ /* @vite-ignore */ name) }
   } catch (error) {
-    const { code } = error as NodeJS.ErrnoException
-    // Of a package that is there, another that it depends on is missing.
-    if (version !== undefined || (code !== 'ERR_MODULE_NOT_FOUND' && code !== 'MODULE_NOT_FOUND')) throw error
+    const { code, message } = error as NodeJS.ErrnoException
+    if (code !== 'ERR_MODULE_NOT_FOUND' && code !== 'MODULE_NOT_FOUND') throw error
+    // If the package is there and one that it depends on is missing, the error names that one.
+    const lacking = /^Cannot find (?:package|module) '([^']+)'/.exec(message)?.[1]
+    if (lacking !== undefined && lacking !== name) throw error
     return undefined
   }
 }

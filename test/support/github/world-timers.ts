@@ -1,5 +1,9 @@
 import { vi } from 'vitest'
+import { makeOctokit } from '../../../src/drivers/github/octokit.ts'
 import type { World } from '../../../src/testing/simulation/world.ts'
+
+// Loads octokit while timers are real: Vitest itself needs them to find a package.
+await makeOctokit({ token: 'none', baseUrl: undefined, fetch: undefined })
 
 /** Gives code that knows no other timers than the global ones, octokit's plugins, the time of a simulated world. */
 export function useWorldTimers(world: World, startsAt: number): Disposable {
