@@ -1,5 +1,5 @@
 import { spawn, spawnSync } from 'node:child_process'
-import { chmodSync, readdirSync, readFileSync, realpathSync } from 'node:fs'
+import { readdirSync, readFileSync, realpathSync } from 'node:fs'
 import path from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
 import { describe, expect, test as testOf } from 'vitest'
@@ -208,31 +208,6 @@ test.skipIf(probe === undefined)('no control group is left behind, whatever a ru
   await gone(pid)
   const other = /leasehold-[0-9a-f]{32}/.exec(workshop.read('other'))?.[0] ?? ''
   await eventually(() => !groups().includes(other), 'the end of the group')
-})
-
-test('a command that has used up all processes of its user ends with a Leasehold that is killed', async ({
-  workshop,
-  skip,
-}) => {
-  const user = '61234'
-  skip(process.geteuid?.() !== 0 || spawnSync('setpriv', ['--version']).error !== undefined, 'needs root and setpriv')
-  chmodSync(workshop.directory, 0o777)
-  // A daemon that takes each process that becomes free.
-  workshop.write(
-    'fill.mjs',
-    `import { spawn } from 'node:child_process'
-    import { appendFileSync } from 'node:fs'
-    const fill = () => { for (let tries = 0; tries < 200; tries += 1) spawn('sleep', ['60']).on('error', () => {}) }
-    setInterval(() => { fill(); appendFileSync('log', 'first\\n') }, 5)`,
-  )
-  workshop.write('work', `(setsid '${process.execPath}' fill.mjs > fill.out 2>&1 &); sleep 600`)
-  const asUser = `ulimit -u 60; exec setpriv --reuid ${user} --clear-groups -- "$0" "$@"`
-  const words = ['run', 'demo', '--ttl', '10s', '--', 'sh', 'work']
-  const holder = workshop.through('bash', ['-c', asUser], ...words)
-  await workshop.written('log')
-  await eventually(() => workshop.read('log').length > 600, 'no process is left')
-  holder.kill('SIGKILL')
-  await eventually(() => spawnSync('ps', ['-u', user, '-o', 'pid=']).stdout.toString().trim() === '', 'all have ended')
 })
 
 test('a command does not begin under a lease that was lost while processes of the holder before it ended', async ({

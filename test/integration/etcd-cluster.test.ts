@@ -150,7 +150,8 @@ test('a dead holder is waited for no longer because the leader changes again and
   const dying = etcd(urlOf(servers), { prefix })
   await claim(dying, claimOf('default/named:dead', { ttlMs: 3000 }))
   await claim(dying, claimOf('default/named:behind', { ttlMs: 3000 }))
-  const holder = await openLocks(prefix, 3000)
+  // Longer than a busy machine takes to elect a leader, several times.
+  const holder = await openLocks(prefix, 12_000)
   const [alive, behind] = [await holder.acquire('alive'), holder.acquire('behind', { wait: '90s' })]
   const waiter = await openLocks(prefix, 3000)
   const changing = changeLeaders()

@@ -109,7 +109,9 @@ describe('the pinned connection', () => {
     }
     await eventually(async () => (await claim(other, wish('a'))).state === 'held', 'the lock')
     expect(performance.now() - heldAt).toBeGreaterThan(4900)
-    await expect(renew(silent, held)).rejects.toMatchObject({ code: 'UNAVAILABLE' })
+    // By then the connection may have ended, or be silent still: the renewal was not sent, or is not known to be done.
+    const renewed = await renew(silent, held).catch((error: unknown) => ({ state: 'unknown', error }))
+    expect(renewed).toMatchObject({ state: 'unknown', error: { code: 'UNAVAILABLE' } })
   })
 
   test('is made anew by a client package behind our back: that is noticed, and nothing is believed held', async () => {
