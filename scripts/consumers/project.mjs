@@ -42,12 +42,24 @@ export class Project {
     return finished(process.execPath, [file], this.folder).stdout
   }
 
+  /** What a tool of the project prints. */
+  runTool(name, ...args) {
+    const { stdout, stderr } = finished(process.execPath, args, this.folder, name)
+    return `${stdout}${stderr}`
+  }
+
   read(file) {
     return readFileSync(path.join(this.folder, file), 'utf8')
   }
 
-  remove() {
-    rmSync(this.folder, { recursive: true, force: true, maxRetries: 3 })
+  /** What an executable prints. */
+  runProgram(file, ...args) {
+    return finished(file, args, this.folder).stdout
+  }
+
+  /** Removes a part of the project, or all of it. */
+  remove(part = '.') {
+    rmSync(path.join(this.folder, part), { recursive: true, force: true, maxRetries: 3 })
   }
 }
 
@@ -57,9 +69,10 @@ export function npm(folder, command, ...args) {
 }
 
 /** What a program printed, which must end well. */
-export function finished(command, args, cwd) {
+export function finished(command, args, cwd, name = path.basename(command)) {
+  const env = { ...process.env, NEXT_TELEMETRY_DISABLED: '1' }
   const shell = process.platform === 'win32' && command === 'npm'
-  const { status, stdout, stderr } = spawnSync(command, args, { cwd, encoding: 'utf8', timeout: 300_000, shell })
+  const { status, stdout, stderr } = spawnSync(command, args, { cwd, encoding: 'utf8', timeout: 300_000, shell, env })
   if (status === 0) return { stdout, stderr }
-  throw new Error(`${path.basename(command)} ${args.join(' ')} ended with ${status}\n${stdout}${stderr}`.slice(0, 4000))
+  throw new Error(`${name} ${args.join(' ')} ended with ${status}\n${stdout}${stderr}`.slice(0, 4000))
 }

@@ -3,5 +3,4 @@ import { replaceStandardError } from './speaking/standard-error.ts'
 
 // Before anything else is loaded: from version 24 on, Node looks at process.stderr as soon as somebody imports node:util.
 replaceStandardError()
-const { runProgram } = await import('./program.ts')
-await runProgram()
+void import('./program.ts').then(({ runProgram }) => runProgram())

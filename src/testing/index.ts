@@ -20,3 +20,5 @@ export {
 } from './simulate.ts'
 export { documentsOverLine, overLine } from './simulation/over-line.ts'
 export type { Line } from './simulation/line.ts'
+/** @internal */
+export { useVitest } from './find-vitest.ts'

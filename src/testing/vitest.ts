@@ -1,24 +1,24 @@
-import { LeaseholdError } from '../core/errors.ts'
-
 /**
  * Vitest, where it is installed. Only the suites need it: whoever wants `fakeTime`, `faulty` or `checkHistory` may test with
- * something else. Tests must be registered at once, so it cannot be loaded when a suite is called.
+ * something else.
  */
-type Vitest = typeof import('vitest')
+import { LeaseholdError } from '../core/errors.ts'
 
-const vitest = await import('vitest').catch((error: unknown) => {
-  if ((error as NodeJS.ErrnoException).code === 'ERR_MODULE_NOT_FOUND') return undefined
-  throw error
-})
+type Vitest = typeof import('vitest')
 
 /** For `describe` and `test`, with which every suite begins. */
 function missing(): never {
   throw new LeaseholdError(
     'UNSUPPORTED',
-    'The suites of leasehold/testing need vitest. Run: npm install --save-dev vitest',
+    'The suites of leasehold/testing need vitest, and to be imported by an ES module. Run: npm install --save-dev vitest',
   )
 }
 
-export const describe: Vitest['describe'] = vitest?.describe ?? (missing as unknown as Vitest['describe'])
-export const test: Vitest['test'] = vitest?.test ?? (missing as unknown as Vitest['test'])
-export const expect: Vitest['expect'] = vitest?.expect ?? (missing as unknown as Vitest['expect'])
+export let describe = missing as unknown as Vitest['describe']
+export let test = missing as unknown as Vitest['test']
+export let expect = missing as unknown as Vitest['expect']
+
+/** @internal A suite registers its tests at once, so vitest is loaded before it is called, by the entry of ES modules. */
+export function useVitest(vitest: Vitest | undefined): void {
+  if (vitest !== undefined) ({ describe, test, expect } = vitest)
+}

@@ -13,7 +13,7 @@ export async function runApart(command: string, args: readonly string[]): Promis
   const commands = path.join(home, 'bin')
   mkdirSync(cwd)
   mkdirSync(commands)
-  const cli = `exec '${process.execPath}' '${path.resolve('dist/cli/main.js')}' "$@"`
+  const cli = `exec '${process.execPath}' '${path.resolve('dist/node/cli.js')}' "$@"`
   writeCommand(path.join(commands, 'leasehold'), cli)
   writeCommand(
     path.join(commands, 'npx'),

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { eventually } from '../support/eventually.ts'
 
-const cli = path.resolve('dist/cli/main.js')
+const cli = path.resolve('dist/node/cli.js')
 
 /** `script` of util-linux gives a command a terminal. */
 export const hasTerminals = String(spawnSync('script', ['--version']).stdout).includes('util-linux')

@@ -26,7 +26,7 @@ async function refusal(url: string, packages: Readonly<Record<string, string>> =
     writeFileSync(path.join(installed, name, 'index.js'), code)
   }
   const program = `
-    import { connect } from './dist/index.js'
+    import { connect } from './dist/node/index.mjs'
     await connect(${JSON.stringify(url)}).catch(({ message, reason }) => console.log(message, '|', reason))`
   writeFileSync(path.join(folder, 'program.js'), program)
   const env = { ...process.env, GITHUB_TOKEN: 'secret' }
@@ -100,9 +100,9 @@ test('the root loads no driver, and no package', async () => {
   const program = `
     import { register } from 'node:module'
     register(${JSON.stringify(`data:text/javascript,${encodeURIComponent(hook)}`)})
-    await import(${JSON.stringify(pathToFileURL(path.resolve('dist/index.js')).href)})`
+    await import(${JSON.stringify(pathToFileURL(path.resolve('dist/node/index.mjs')).href)})`
   const { stdout } = await promisify(execFile)(process.execPath, ['--input-type=module', '-e', program])
   const loaded = stdout.trim().split('\n')
-  expect(loaded.some((url) => url.endsWith('/dist/api/connect.js'))).toBe(true)
+  expect(loaded.some((url) => url.endsWith('/dist/node/index.mjs'))).toBe(true)
   expect(loaded.filter((url) => /\/drivers\/|node_modules/.test(url))).toEqual([])
 })

@@ -19,7 +19,7 @@ beforeAll(async () => {
 })
 
 test('the command line runs a program under a lock on the oldest node:sqlite', async () => {
-  const { stdout } = await run(program, ['dist/cli/main.js', 'run', 'report', '--', program, '--version'], {
+  const { stdout } = await run(program, ['dist/node/cli.js', 'run', 'report', '--', program, '--version'], {
     env: { ...process.env, LEASEHOLD_STATE_DIR: path.dirname(file()) },
   })
   expect(stdout.trim()).toBe(`v${oldest}`)

@@ -11,7 +11,7 @@ test('leasehold/testing can be imported where vitest is not installed, and its s
     cpSync('dist', path.join(directory, 'dist'), { recursive: true })
     writeFileSync(path.join(directory, 'package.json'), '{ "type": "module" }')
     const script = `
-      import { checkHistory, conformance, fakeTime, faulty } from './dist/testing/index.js'
+      import { checkHistory, conformance, fakeTime, faulty } from './dist/node/testing.mjs'
       const time = fakeTime()
       const before = time.clock.now()
       await time.advance(5)
@@ -22,7 +22,7 @@ test('leasehold/testing can be imported where vitest is not installed, and its s
     writeFileSync(file, script)
     const printed = execFileSync(process.execPath, [file], { encoding: 'utf8' })
     expect(printed).toBe(
-      '5 function function\nUNSUPPORTED: The suites of leasehold/testing need vitest. Run: npm install --save-dev vitest\n',
+      '5 function function\nUNSUPPORTED: The suites of leasehold/testing need vitest, and to be imported by an ES module. Run: npm install --save-dev vitest\n',
     )
   } finally {
     rmSync(directory, { recursive: true })

@@ -8,19 +8,23 @@ import type { Order, WorkerSetup } from './heartbeat-thread.ts'
 import { Heartbeats } from './heartbeats.ts'
 
 const { url, clock, port, stopped } = workerData as WorkerSetup
-const driver = await driverFor(url)
-await driver.open()
-const heartbeats = new Heartbeats(driver, systemEnvironment(clock), (report) => {
-  port.postMessage('settledMs' in report ? report : { ...report, standing: sendable(report.standing) })
-})
+// What goes wrong here is told to the thread that started this one, as an error of the worker.
+void start()
 
-port.on('message', (order: Order) => {
-  if (order.type === 'watch') heartbeats.watch(order.claim)
-  else if (order.type === 'unwatch') heartbeats.unwatch(order.id)
-  else if (order.type === 'close') void heartbeats.close().then(() => port.close())
-  else void heartbeats.abandon().finally(tellStopped)
-})
-parentPort?.postMessage('ready')
+async function start(): Promise<void> {
+  const driver = await driverFor(url)
+  await driver.open()
+  const heartbeats = new Heartbeats(driver, systemEnvironment(clock), (report) => {
+    port.postMessage('settledMs' in report ? report : { ...report, standing: sendable(report.standing) })
+  })
+  port.on('message', (order: Order) => {
+    if (order.type === 'watch') heartbeats.watch(order.claim)
+    else if (order.type === 'unwatch') heartbeats.unwatch(order.id)
+    else if (order.type === 'close') void heartbeats.close().then(() => port.close())
+    else void heartbeats.abandon().finally(tellStopped)
+  })
+  parentPort?.postMessage('ready')
+}
 
 function tellStopped(): void {
   Atomics.store(stopped, 0, 1)

@@ -19,10 +19,14 @@ const family = new ProcessFamily({
 const patienceMs = 5000
 const lookEveryMs = 10
 
-const until = performance.now() + patienceMs
-for (;;) {
-  family.kill()
-  if (!family.isAlive() || performance.now() > until) break
-  await pause(lookEveryMs)
+void sweep()
+
+async function sweep(): Promise<void> {
+  const until = performance.now() + patienceMs
+  for (;;) {
+    family.kill()
+    if (!family.isAlive() || performance.now() > until) break
+    await pause(lookEveryMs)
+  }
+  while (controlGroup?.remove() === false && performance.now() < until) await pause(lookEveryMs)
 }
-while (controlGroup?.remove() === false && performance.now() < until) await pause(lookEveryMs)

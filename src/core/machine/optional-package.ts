@@ -6,6 +6,7 @@ import { readFileSync } from 'node:fs'
 import path from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { LeaseholdError } from '../errors.ts'
+import { importPackage } from './import-package.ts'
 import { ownLocation } from './own-location.ts'
 
 export interface OptionalPackage<Name extends string = string> {
@@ -45,8 +46,7 @@ async function find({ name, fits }: OptionalPackage): Promise<Found> {
   const version = installedVersion(name)
   if (version !== undefined && !fits.some((each) => isWithin(version, each))) return { unfit: `${name} ${version}` }
   try {
-    // By a variable, so that bundlers leave it to the runtime.
-    return { module: await import(/* webpackIgnore: true */ /* @vite-ignore */ name) }
+    return { module: await importPackage(name) }
   } catch (error) {
     const { code, message } = error as NodeJS.ErrnoException
     if (code !== 'ERR_MODULE_NOT_FOUND' && code !== 'MODULE_NOT_FOUND') throw error
