@@ -10,6 +10,11 @@ const shipped = new Set([...files, 'README.md', 'LICENSE', 'package.json'])
 const repositoryOnly = [
   'ARCHITECTURE.md',
   'CONTRIBUTING.md',
+  'SECURITY.md',
+  'Dockerfile',
+  'compose.yaml',
+  'deploy',
+  '.github',
   'docs/benchmarks.md',
   'docs/dashboard.png',
   'docs/decisions',
