@@ -1,8 +1,9 @@
 import { execFileSync, spawnSync } from 'node:child_process'
-import { chmodSync, chownSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { chmodSync, chownSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { homedir, tmpdir } from 'node:os'
 import path from 'node:path'
 import { CommandLine } from '../integration/cli-process.ts'
+import { needProgram } from '../support/debian.ts'
 import { eventually } from '../support/eventually.ts'
 
 /** How a process is started in a container. */
@@ -24,10 +25,17 @@ export interface Run {
 const shared = ['usr', 'etc', 'proc', 'dev', 'sys']
 const searchPath = '/opt/node/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin'
 
+/** To mount, to bring a network up, and to look into a process of another user, by their numbers in Linux. */
+const capabilities = { CAP_SYS_ADMIN: 21n, CAP_NET_ADMIN: 12n, CAP_SYS_PTRACE: 19n }
+
 /** Why containers cannot be had here, or nothing. */
 export function complaintAboutContainers(): string | undefined {
-  const tried = spawnSync('unshare', ['--mount', '--net', 'sh', '-c', 'mount -t tmpfs none /mnt && ip link set lo up'])
-  return tried.status === 0 ? undefined : 'containers need Linux, root, and leave to mount'
+  if (process.platform !== 'linux') return 'containers need Linux'
+  const [, effective = '0'] = /^CapEff:\s+(\w+)$/m.exec(readFileSync('/proc/self/status', 'utf8')) ?? []
+  const missing = Object.entries(capabilities).filter(([, bit]) => ((BigInt(`0x${effective}`) >> bit) & 1n) === 0n)
+  if (missing.length > 0) return `containers need ${missing.map(([name]) => name).join(', ')}`
+  needProgram('ip', ['iproute2'])
+  return undefined
 }
 
 /**

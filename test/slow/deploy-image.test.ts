@@ -18,36 +18,36 @@ import {
 const packages = (image: Container): string[] =>
   readdirSync(image.at('/opt/leasehold/node_modules')).filter((name) => !name.startsWith('.'))
 
-test.skipIf(complaintAboutContainers() !== undefined)(
-  'the image is built of what the Dockerfile copies, holds the wanted clients only, and serves',
-  async () => {
-    const built = new Map<string, Container>()
-    onTestFinished(async () => void (await Promise.all([...built.values()].map((each) => each.close()))))
-    const stages = stagesOf('Dockerfile')
-    for (const stage of stages) built.set(stage.name, await build(stage, built))
+test('the image is built of what the Dockerfile copies, holds the wanted clients only, and serves', async ({
+  skip,
+}) => {
+  const complaint = complaintAboutContainers()
+  skip(complaint !== undefined, complaint)
+  const built = new Map<string, Container>()
+  onTestFinished(async () => void (await Promise.all([...built.values()].map((each) => each.close()))))
+  const stages = stagesOf('Dockerfile')
+  for (const stage of stages) built.set(stage.name, await build(stage, built))
 
-    const last = stages.at(-1) as Stage
-    const image = built.get(last.name) as Container
-    expect(packages(image)).toEqual(expect.arrayContaining(['leasehold', 'pg']))
-    expect(
-      packages(image).filter((name) => !/^(leasehold|pg(-.*)?|pgpass|postgres-.*|split2|xtend)$/.test(name)),
-    ).toEqual([])
+  const last = stages.at(-1) as Stage
+  const image = built.get(last.name) as Container
+  expect(packages(image)).toEqual(expect.arrayContaining(['leasehold', 'pg']))
+  expect(
+    packages(image).filter((name) => !/^(leasehold|pg(-.*)?|pgpass|postgres-.*|split2|xtend)$/.test(name)),
+  ).toEqual([])
 
-    const user = allOf(last, 'USER')[0]?.text ?? ''
-    const directory = allOf(last, 'WORKDIR')[0]?.text ?? ''
-    const { uid, gid } = statSync(image.at(directory))
-    expect(`${uid}:${gid}`).toBe(user)
-    const tokens = [{ name: 'ci', token: 'c'.repeat(20), namespaces: '*', rights: ['lock'] }]
-    image.write('/run/secrets/tokens', JSON.stringify(tokens), 0o600, uid, gid)
-    const stores = { LEASEHOLD_STORE: 'memory:', LEASEHOLD_TOKENS: '/run/secrets/tokens' }
-    const run = { directory, user, environment: { ...environmentOf(last), ...stores }, isReadOnly: true }
-    const server = image.start({ ...run, argv: [...execForm(last, 'ENTRYPOINT'), ...execForm(last, 'CMD')] })
-    await image.healthy(server, { ...run, argv: execForm(last, 'HEALTHCHECK') })
-    server.kill('SIGTERM')
-    expect((await server.ended()).code).toBe(0)
-  },
-  600_000,
-)
+  const user = allOf(last, 'USER')[0]?.text ?? ''
+  const directory = allOf(last, 'WORKDIR')[0]?.text ?? ''
+  const { uid, gid } = statSync(image.at(directory))
+  expect(`${uid}:${gid}`).toBe(user)
+  const tokens = [{ name: 'ci', token: 'c'.repeat(20), namespaces: '*', rights: ['lock'] }]
+  image.write('/run/secrets/tokens', JSON.stringify(tokens), 0o600, uid, gid)
+  const stores = { LEASEHOLD_STORE: 'memory:', LEASEHOLD_TOKENS: '/run/secrets/tokens' }
+  const run = { directory, user, environment: { ...environmentOf(last), ...stores }, isReadOnly: true }
+  const server = image.start({ ...run, argv: [...execForm(last, 'ENTRYPOINT'), ...execForm(last, 'CMD')] })
+  await image.healthy(server, { ...run, argv: execForm(last, 'HEALTHCHECK') })
+  server.kill('SIGTERM')
+  expect((await server.ended()).code).toBe(0)
+}, 600_000)
 
 async function build(stage: Stage, built: ReadonlyMap<string, Container>): Promise<Container> {
   const container = new Container()
