@@ -6,7 +6,7 @@
 //   npm run release:check -- --root DIRECTORY    looks at another checkout
 //
 // Where GITHUB_OUTPUT names a file, `version` and `npm-tag` are added to it.
-import { execFileSync } from 'node:child_process'
+import { execFileSync, spawnSync } from 'node:child_process'
 import { appendFileSync, existsSync, readFileSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -77,8 +77,10 @@ function sectionOf(changelog, wanted) {
 }
 
 function treeProblems() {
-  const changed = execFileSync('git', ['status', '--porcelain'], { cwd: root, encoding: 'utf8' })
-  return changed.split('\n').filter((line) => line !== '')
+  // A container's root is mostly not who made the checkout; git would refuse to look at it.
+  const args = ['-c', `safe.directory=${path.resolve(root)}`, 'status', '--porcelain']
+  const { status, stdout, stderr } = spawnSync('git', args, { cwd: root, encoding: 'utf8' })
+  return (status === 0 ? stdout : `git status failed: ${stderr}`).split('\n').filter((line) => line !== '')
 }
 
 function tarballProblems() {
