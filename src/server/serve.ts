@@ -17,6 +17,7 @@ import { ServerMetrics } from './metrics.ts'
 import { Router } from './router.ts'
 import { healthzRoute } from './routes/healthz.ts'
 import { keysRoute } from './routes/keys.ts'
+import { livezRoute } from './routes/livez.ts'
 import { metricsRoute } from './routes/metrics.ts'
 import { newsRoute } from './routes/news.ts'
 import { openapiRoute } from './routes/openapi.ts'
@@ -130,6 +131,7 @@ class OpenServer implements LeaseholdServer {
       storeRoute(gate, description),
       newsRoute(sessions),
       healthzRoute(health),
+      livezRoute,
       metricsRoute(metrics, health),
       ...(typeof routes === 'function' ? routes(gate) : routes),
     ]

@@ -16,7 +16,7 @@ export interface Block {
 
 /** Every page whose code blocks must work. */
 export function pages(): string[] {
-  const top = ['README.md', 'ARCHITECTURE.md', 'CONTRIBUTING.md'].filter((file) => existsSync(file))
+  const top = ['README.md', 'ARCHITECTURE.md', 'CONTRIBUTING.md', 'SECURITY.md'].filter((file) => existsSync(file))
   const below = readdirSync('docs', { recursive: true, encoding: 'utf8' }).filter((name) => name.endsWith('.md'))
   return [...top, ...below.toSorted().map((name) => path.posix.join('docs', name.split(path.sep).join('/')))]
 }

@@ -277,6 +277,7 @@ describe('the OpenAPI document', () => {
     expect(Object.keys(document.paths).toSorted()).toEqual(
       [
         '/healthz',
+        '/livez',
         '/metrics',
         '/mine',
         '/openapi.json',
@@ -340,6 +341,7 @@ describe('the OpenAPI document', () => {
     check('/v1/requests', 'post', '200', unknown.value)
     check('/v1/store', 'get', '200', (await get(`${url}/v1/store`)).value)
     check('/healthz', 'get', '200', (await get(`${url}/healthz`)).value)
+    check('/livez', 'get', '200', (await get(`${url}/livez`)).value)
     const broken = await startServer({ driver: around(memory(), { list: () => Promise.reject(new Error('gone')) }) })
     const down = await get(`${broken.url}/healthz`)
     expect(down.status).toBe(503)
@@ -377,7 +379,7 @@ describe('operators see', () => {
     expect(samples('store_up')).toEqual([{ value: 1 }])
   })
 
-  test('503 at /healthz when the store does not answer', async () => {
+  test('503 at /healthz when the store does not answer, and 200 at /livez', async () => {
     const driver = memory()
     driver.list = () => Promise.reject(new Error('gone'))
     const { url } = await startServer({
@@ -386,6 +388,7 @@ describe('operators see', () => {
     })
     const answer = await get(`${url}/healthz`)
     expect(answer).toMatchObject({ status: 503, value: { error: { code: 'UNAVAILABLE', reason: 'store' } } })
+    expect(await get(`${url}/livez`)).toMatchObject({ status: 200, value: { status: 'ok' } })
   })
 
   test('health and counts also while as many calls are under way as may be', async () => {
@@ -394,7 +397,7 @@ describe('operators see', () => {
     const call = postRequests(url, [{ op: 'release', key, id: 'x' }])
     await eventually(() => sends.length > 0, 'the call')
     expect(await get(`${url}/v1/keys`)).toMatchObject({ status: 429 })
-    expect(await get(`${url}/healthz`)).toMatchObject({ status: 200 })
+    for (const path of ['/healthz', '/livez']) expect(await get(url + path)).toMatchObject({ status: 200 })
     expect((await get(`${url}/metrics`)).text).toContain('leasehold_server_refused_calls_total{why="limit"} 1')
     letGo()
     expect(await call).toMatchObject({ status: 200 })

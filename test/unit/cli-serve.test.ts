@@ -1,4 +1,4 @@
-import { chownSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { chmodSync, chownSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { createServer, type AddressInfo, type Socket } from 'node:net'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
@@ -50,3 +50,41 @@ test.skipIf(process.getuid?.() !== 0)('the tokens of another user are not read',
   chownSync(file, 65_534, 65_534)
   expect(() => readTokensFile(file)).toThrow(/belong to another user/)
 })
+
+// Kubernetes mounts a secret for a group (fsGroup), systemd a credential with an entry for its user, which shows as the group's.
+test.skipIf(process.getuid?.() !== 0)(
+  'tokens of root may be for the group of the server, as those of a container are',
+  () => {
+    const folder = mkdtempSync(path.join(tmpdir(), 'leasehold-tokens-'))
+    const serverId = 65_533
+    const tokens = [{ name: 'ci', token: 'c'.repeat(16), namespaces: '*', rights: ['lock'] }]
+    onTestFinished(() => {
+      process.seteuid?.(0)
+      process.setegid?.(0)
+      rmSync(folder, { recursive: true })
+    })
+    chmodSync(folder, 0o755)
+    const file = path.join(folder, 'tokens.json')
+    writeFileSync(file, JSON.stringify(tokens))
+    chownSync(file, 0, serverId)
+    const readWith = (mode: number) => () => {
+      chmodSync(file, mode)
+      process.setegid?.(serverId)
+      process.seteuid?.(serverId)
+      try {
+        return readTokensFile(file)
+      } finally {
+        process.seteuid?.(0)
+        process.setegid?.(0)
+      }
+    }
+    expect(readWith(0o440)()).toEqual(tokens)
+    expect(readWith(0o640)()).toEqual(tokens)
+    for (const mode of [0o644, 0o660, 0o604, 0o650]) expect(readWith(mode)).toThrow(`Run: chmod 640 ${file}`)
+    chownSync(file, serverId, serverId)
+    expect(readWith(0o640)).toThrow(`Run: chmod 600 ${file}`)
+    chownSync(file, 0, 0)
+    chmodSync(file, 0o640)
+    expect(() => readTokensFile(file)).toThrow(`Run: chmod 600 ${file}`)
+  },
+)

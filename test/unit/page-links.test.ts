@@ -3,20 +3,6 @@ import path from 'node:path'
 import { describe, expect, test } from 'vitest'
 import { pages } from '../docs/blocks.ts'
 
-const { files } = JSON.parse(readFileSync('package.json', 'utf8')) as { files: string[] }
-// npm ships these by itself.
-const shipped = new Set([...files, 'README.md', 'LICENSE', 'package.json'])
-/** For those who work on Leasehold, or look at it on the web: these stay in the repository (decision 005). */
-const repositoryOnly = [
-  'ARCHITECTURE.md',
-  'CONTRIBUTING.md',
-  'docs/benchmarks.md',
-  'docs/dashboard.png',
-  'docs/decisions',
-]
-const staysInRepository = (file: string): boolean =>
-  repositoryOnly.some((name) => file === name || file.startsWith(`${name}/`))
-
 /** A page without its code blocks, in which nothing is a link or a heading. */
 function proseOf(page: string): string {
   return readFileSync(page, 'utf8').replaceAll(/^ *```[^]*?^ *```/gm, '')
@@ -44,11 +30,6 @@ function headingsOf(page: string): string[] {
   )
 }
 
-test('no page is left out of the package but those that are known to stay in the repository', () => {
-  const leftOut = files.filter((name) => name.startsWith('!')).map((name) => name.slice(1))
-  expect(leftOut.filter((name) => !staysInRepository(name))).toEqual([])
-})
-
 describe.each([...pages(), 'CHANGELOG.md'])('%s', (page) => {
   const targets = targetsOf(page)
 
@@ -58,10 +39,5 @@ describe.each([...pages(), 'CHANGELOG.md'])('%s', (page) => {
       return heading !== '' && file.endsWith('.md') && !headingsOf(file).includes(heading)
     })
     expect(broken.map(({ link }) => link)).toEqual([])
-  })
-
-  test('links only to what comes with the package, or is known to stay in the repository', () => {
-    const lost = targets.filter(({ file }) => !staysInRepository(file) && !shipped.has(file.split('/')[0] ?? ''))
-    expect(lost.map(({ link }) => link)).toEqual([])
   })
 })

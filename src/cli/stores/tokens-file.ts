@@ -2,7 +2,10 @@ import { readFileSync, statSync } from 'node:fs'
 import { LeaseholdError, messageOf } from '../../core/errors.ts'
 import { checkTokens, type TokenOptions } from '../../server/tokens.ts'
 
-/** The tokens of a JSON file. A file that others can read or own is refused, as ssh does with keys. */
+/**
+ * The tokens of a JSON file. A file that others can read or own is refused, as ssh does with keys. A file of root's may be
+ * readable for a group too, as PostgreSQL allows for its keys: containers and systemd hand out secrets that way.
+ */
 export function readTokensFile(file: string): readonly TokenOptions[] {
   let text: string
   try {
@@ -11,8 +14,10 @@ export function readTokensFile(file: string): readonly TokenOptions[] {
     if (user !== undefined && uid !== user && uid !== 0) {
       throw new LeaseholdError('INVALID', `The tokens in ${file} belong to another user, who could add any to them.`)
     }
-    if (process.platform !== 'win32' && (mode & 0o077) !== 0) {
-      throw new LeaseholdError('INVALID', `Others can read the tokens in ${file}. Run: chmod 600 ${file}`)
+    const allowed = uid === 0 && user !== 0 ? 0o640 : 0o600
+    if (process.platform !== 'win32' && (mode & 0o077 & ~allowed) !== 0) {
+      const remedy = `chmod ${allowed.toString(8)} ${file}`
+      throw new LeaseholdError('INVALID', `Others can read the tokens in ${file}. Run: ${remedy}`)
     }
     text = readFileSync(file, 'utf8')
   } catch (error) {
