@@ -10,7 +10,8 @@ import { convert } from './conversion.ts'
 import { DeadlockWatch } from './parties/deadlock-watch.ts'
 import { handOff } from './hand-off.ts'
 import { LockOrder } from './parties/lock-order.ts'
-import { Locks } from './locks.ts'
+import type { Locks } from './locks.ts'
+import { LocksClient } from './locks-client.ts'
 import type { Logger } from './logger.ts'
 import { sayItInDefaults, type AcquireOptions } from './options.ts'
 
@@ -95,7 +96,7 @@ export async function openLocks(options: OpenLocksOptions): Promise<Locks> {
   client.tracesParties = options.traceParties ?? process.env['NODE_ENV'] !== 'production'
   if (options.warnLockOrder === true) client.order = new LockOrder(client.parties, (message) => client.warn(message))
   // Checks the defaults against what the store can do: before there is a thread to end.
-  const locks = new Locks(client, defaults)
+  const locks = new LocksClient(client, defaults)
   if (options.startThread !== undefined) await client.startThread(options.startThread)
   return locks
 }

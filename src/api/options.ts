@@ -75,7 +75,7 @@ export interface AcquireOptions {
 /** For how long to wait, and when to give up. */
 export type WaitOptions = Pick<AcquireOptions, 'wait' | 'signal'>
 
-/** The options of one acquisition, checked and in numbers. */
+/** The options of one acquisition, checked and in numbers. @internal */
 export interface Terms {
   readonly ttlMs: number
   /** Infinity: by hand. */
@@ -136,17 +136,17 @@ const noTimeout = { timeout: `Use 'wait' for how long to wait, 'ttl' for the lea
 const attemptsHint = `Use 'attempts', which counts the first one too.`
 const noRetries = { maxAttempts: attemptsHint, retries: attemptsHint, maxRetries: attemptsHint, limit: attemptsHint }
 
-/** For whoever was given an acquire option that is none of theirs: where to say it. */
+/** For whoever was given an acquire option that is none of theirs: where to say it. @internal */
 export const sayItInDefaults: Readonly<Record<string, string>> = Object.fromEntries(
   Object.keys(acquireNames).map((name) => [name, `Say it for all locks by defaults: { ${name}: … }.`]),
 )
 
-/** Refuses options that no acquisition has. */
+/** Refuses options that no acquisition has. @internal */
 export function checkAcquireOptions(options: AcquireOptions, whose: string): void {
   checkOptions(options, acquireNames, whose, noTimeout)
 }
 
-/** The options of one acquisition, checked by name, and for those that are absent or undefined the defaults. */
+/** The options of one acquisition, checked by name, and for those that are absent or undefined the defaults. @internal */
 export function withDefaults(defaults: AcquireOptions, options: AcquireOptions | undefined): AcquireOptions {
   if (options === undefined) return defaults
   checkAcquireOptions(options, 'acquire')
@@ -154,7 +154,7 @@ export function withDefaults(defaults: AcquireOptions, options: AcquireOptions |
   return { ...defaults, ...(Object.fromEntries(named) as AcquireOptions) }
 }
 
-/** Refuses what does not say how long to wait. */
+/** Refuses what does not say how long to wait. @internal */
 export function checkWaitOptions(options: WaitOptions, whose: string): void {
   checkOptions(options, waitNames, whose, noTimeout)
   checkSignal(options.signal)
@@ -166,7 +166,7 @@ function checkSignal(signal: unknown): void {
   throw invalid('signal is no AbortSignal. Pass the signal of an AbortController.')
 }
 
-/** Checks options against each other and against what the store can do. */
+/** Checks options against each other and against what the store can do. @internal */
 export function resolveOptions(options: AcquireOptions, supports: Supports, allowForce: boolean): Terms {
   checkAcquireOptions(options, 'acquire')
   checkSignal(options.signal)
@@ -244,12 +244,12 @@ function optionalMs(duration: Duration | undefined, option: string): number | un
   return duration === undefined ? undefined : positiveMs(duration, option)
 }
 
-/** Milliseconds to wait. For ever may be said, too: it is what `acquire` does unless told. */
+/** Milliseconds to wait. For ever may be said, too: it is what `acquire` does unless told. @internal */
 export function waitMsOf(wait: Duration): number {
   return wait === Infinity ? Infinity : durationMs(wait, 'wait')
 }
 
-/** A heartbeat that leaves no room for one failure is a mistake. */
+/** A heartbeat that leaves no room for one failure is a mistake. @internal */
 export function checkHeartbeat(heartbeatMs: number, ttlMs: number): number {
   if (heartbeatMs <= ttlMs / 2) return heartbeatMs
   throw invalid(
@@ -298,7 +298,7 @@ function invalid(message: string): LeaseholdError {
   return new LeaseholdError('INVALID', message)
 }
 
-/** For an option or call that the store's driver does not do. */
+/** For an option or call that the store's driver does not do. @internal */
 export function unsupported(what: string): LeaseholdError {
   return new LeaseholdError('UNSUPPORTED', `This store cannot do ${what}. docs/guarantees.md shows which stores can.`)
 }

@@ -64,7 +64,7 @@ interface KeyWork {
   readonly requests: { readonly request: Request; readonly place: number }[]
 }
 
-/** Carries out requests by reading, running the rule, and swapping. Rejects only if nothing was written. */
+/** Carries out requests by reading, running the rule, and swapping. Rejects only if nothing was written. @internal */
 export async function sendBySwapping<Revision>(
   store: DocumentSwapper<Revision>,
   requests: readonly Request[],

@@ -3,7 +3,7 @@ import { checkFence, superseded } from './superseded.ts'
 /** The request header that carries a fence. */
 export const fenceHeader = 'If-Fence'
 
-/** The response header that tells a refusal by a guard from a 412 for another reason. */
+/** The response header that tells a refusal by a guard from a 412 for another reason. @internal */
 export const refusedHeader = 'Fence-Refused'
 
 /** The part of a lease that a request needs. */
@@ -29,7 +29,7 @@ export async function fencedFetch(lease: Fenced, input: string | URL, init: Requ
   throw superseded(String(input), lease.fence)
 }
 
-/** The fence of a request header; undefined if it is missing or no fence. */
+/** The fence of a request header; undefined if it is missing or no fence. @internal */
 export function readFence(header: string | readonly string[] | undefined): number | undefined {
   if (typeof header !== 'string' || !/^[1-9]\d{0,15}$/.test(header)) return undefined
   const fence = Number(header)

@@ -25,7 +25,22 @@ export interface RedisGuardOptions {
 const redisNames: OptionNames<RedisGuardOptions> = { fenceKey: true }
 
 /** Keeps stale holders out of Redis keys: one script checks the fence and runs the command, nothing can come in between. */
-export class RedisGuard {
+export interface RedisGuard {
+  /**
+   * Raises the fence of a key before a read whose result is to be written back: no earlier holder can write it any more.
+   * Throws LOST (`superseded`) if a later holder has been here.
+   */
+  raise(key: string, fence: number): Promise<void>
+  /** SET, unless a later holder has been here. Throws LOST (`superseded`). */
+  set(key: string, value: string, fence: number): Promise<void>
+  /**
+   * Any command on this one key: `['HSET', key, 'total', '5']`, or `['GET', key]` to raise the fence and read in one step.
+   * Resolves to its reply as a script sees it. Throws LOST (`superseded`) if a later holder has been here.
+   */
+  command(key: string, command: readonly [string, ...string[]], fence: number): Promise<unknown>
+}
+
+class RedisFences implements RedisGuard {
   readonly #evaluate: (keys: string[], values: string[]) => Promise<unknown>
   readonly #fenceKey: (key: string) => string
 
@@ -38,23 +53,14 @@ export class RedisGuard {
     this.#fenceKey = options.fenceKey ?? fenceKeyOf
   }
 
-  /**
-   * Raises the fence of a key before a read whose result is to be written back: no earlier holder can write it any more.
-   * Throws LOST (`superseded`) if a later holder has been here.
-   */
   async raise(key: string, fence: number): Promise<void> {
     await this.#run(key, [], fence)
   }
 
-  /** SET, unless a later holder has been here. Throws LOST (`superseded`). */
   async set(key: string, value: string, fence: number): Promise<void> {
     await this.command(key, ['SET', key, value], fence)
   }
 
-  /**
-   * Any command on this one key: `['HSET', key, 'total', '5']`, or `['GET', key]` to raise the fence and read in one step.
-   * Resolves to its reply as a script sees it. Throws LOST (`superseded`) if a later holder has been here.
-   */
   async command(key: string, command: readonly [string, ...string[]], fence: number): Promise<unknown> {
     return this.#run(key, command, fence)
   }
@@ -71,7 +77,7 @@ export class RedisGuard {
 
 /** A guard for keys of Redis, over an ioredis or a node-redis client. */
 export function redisGuard(client: IoredisClient | NodeRedisClient, options?: RedisGuardOptions): RedisGuard {
-  return new RedisGuard(client, options)
+  return new RedisFences(client, options)
 }
 
 /** A key with a hash tag shares its slot with all keys of that tag; one without is made the tag. */

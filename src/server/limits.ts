@@ -41,7 +41,7 @@ const defaults: Limits = {
   drainWithinMs: 10_000,
 }
 
-/** The limits with defaults filled in. */
+/** The limits with defaults filled in. @internal */
 export function resolveLimits(given: Partial<Limits> = {}): Limits {
   checkOptions(given, defaults, 'limits')
   for (const [name, value] of Object.entries(given)) {

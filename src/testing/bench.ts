@@ -32,13 +32,14 @@ export interface Harness {
   readonly except?: readonly string[]
 }
 
-/** The harness with its defaults filled in. */
+/** The harness with its defaults filled in. @internal */
 export interface Terms {
   readonly tickMs: number
   readonly toleranceMs: number
   readonly newsWithinMs: number
 }
 
+/** @internal */
 export function termsOf(harness: Harness): Terms {
   return {
     tickMs: harness.tickMs ?? 1000,

@@ -5,7 +5,7 @@ import type { Environment } from '../core/time/environment.ts'
 import type { Locks } from '../api/locks.ts'
 import { checkHistory, type HistoryReport } from './history.ts'
 import type { HistoryEvent } from './history/event.ts'
-import { Line } from './simulation/line.ts'
+import { SimulatedLine, type Line } from './simulation/line.ts'
 import { SimulatedProcess } from './simulation/simulated-process.ts'
 import { simulatedThread } from './simulation/simulated-thread.ts'
 import { afflict, weatherOf } from './simulation/storm.ts'
@@ -89,7 +89,7 @@ export async function simulate(options: SimulationOptions): Promise<SimulationRe
   const live = async (name: string): Promise<void> => {
     const process = new SimulatedProcess(world, world.clockRate())
     const { environment } = process
-    const lineOf = (of: SimulatedProcess): Line => new Line(world, of, weatherOf(world, storms))
+    const lineOf = (of: SimulatedProcess): Line => new SimulatedLine(world, of, weatherOf(world, storms))
     const driver = store.driver(lineOf(process), environment)
     const thread = options.threads === true ? new SimulatedProcess(world, process.rate) : undefined
     const threadDriver = thread && store.driver(lineOf(thread), thread.environment)

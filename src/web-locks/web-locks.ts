@@ -3,6 +3,7 @@ import type { Client } from '../api/client.ts'
 import { eachLock, type ClaimInfo, type LockInfo as ListedLock } from '../api/operators/inspection.ts'
 import type { Lease } from '../api/lease.ts'
 import type { Locks } from '../api/locks.ts'
+import { internalsOf, type LocksInternals } from '../api/locks-internals.ts'
 import type { Terms } from '../api/options.ts'
 import { refusal } from '../api/refusal.ts'
 import { LeaseholdError } from '../core/errors.ts'
@@ -24,13 +25,13 @@ export function webLocks(locks: Locks): WebLockManager {
 }
 
 class LeaseholdLockManager implements WebLockManager {
-  readonly #locks: Locks
+  readonly #inner: LocksInternals
   readonly #client: Client
   readonly #unsettled: UnsettledKeys
 
   constructor(locks: Locks) {
-    this.#locks = locks
-    this.#client = locks.client
+    this.#inner = internalsOf(locks, 'webLocks')
+    this.#client = this.#inner.client
     this.#unsettled = new UnsettledKeys(this.#client.office.batcher)
   }
 
@@ -102,7 +103,7 @@ class LeaseholdLockManager implements WebLockManager {
 
   #terms({ steal, signal }: LockRequest, metadata: Readonly<Record<string, string>> | undefined): Terms {
     const terms = inOurWords(() =>
-      this.#locks.terms({
+      this.#inner.terms({
         onConflict: steal ? 'force' : 'wait',
         ...(signal !== undefined && { signal }),
         ...(metadata !== undefined && { metadata }),

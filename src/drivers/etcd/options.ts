@@ -35,10 +35,10 @@ const tlsNames: OptionNames<NonNullable<EtcdOptions['tls']>> = {
   servername: true,
 }
 
-/** What holds unless told. */
+/** What holds unless told. @internal */
 export const defaults = { prefix: 'leasehold/', timeout: 5000 } as const
 
-/** Refuses options that are misspelt. */
+/** Refuses options that are misspelt. @internal */
 export function checkEtcdOptions(options: EtcdOptions): void {
   checkOptions(options, etcdNames, 'etcd')
   checkOptions(options.tls, tlsNames, 'tls')

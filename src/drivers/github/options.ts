@@ -58,7 +58,7 @@ const githubNames: OptionNames<GithubOptions> = {
 }
 const pollNames: OptionNames<NonNullable<GithubOptions['poll']>> = { min: true, max: true }
 
-/** Throws if an option is none of ours. */
+/** Throws if an option is none of ours. @internal */
 export function checkGithubOptions(options: GithubOptions): void {
   checkOptions(options, githubNames, 'github')
   checkOptions(options.poll, pollNames, 'poll')

@@ -13,7 +13,7 @@ export interface PostgresOptions extends SchemaOptions {
   readonly patienceMs?: number
 }
 
-/** Every option by its name. */
+/** Every option by its name. @internal */
 export const postgresNames: OptionNames<PostgresOptions> = {
   schema: true,
   unlogged: true,
@@ -22,7 +22,7 @@ export const postgresNames: OptionNames<PostgresOptions> = {
   patienceMs: true,
 }
 
-/** What a URL says, `?schema=locks&poolSize=2&unlogged=true`, and the URL for the client, without that. */
+/** What a URL says, `?schema=locks&poolSize=2&unlogged=true`, and the URL for the client, without that. @internal */
 export function optionsInUrl(source: string): { readonly url: string; readonly options: PostgresOptions } {
   const { url, options } = urlOptions(source, ['schema', 'poolSize', 'unlogged'])
   const [schema, poolSize, unlogged] = [options.get('schema'), options.get('poolSize'), options.get('unlogged')]

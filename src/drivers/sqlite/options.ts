@@ -18,7 +18,7 @@ export interface SqliteOptions {
   readonly surroundings?: Partial<SqliteSurroundings>
 }
 
-/** Every option, so that a misspelt one is refused. */
+/** Every option, so that a misspelt one is refused. @internal */
 export const sqliteNames: OptionNames<SqliteOptions> = {
   file: true,
   networkFileSystem: true,
@@ -27,5 +27,5 @@ export const sqliteNames: OptionNames<SqliteOptions> = {
   surroundings: true,
 }
 
-/** See {@link SqliteOptions.patienceMs}. */
+/** See {@link SqliteOptions.patienceMs}. @internal */
 export const patienceDefaultMs = 5000
