@@ -18,9 +18,8 @@ export type ScopeLike = string | Scope
 const nameBytesMax = 512
 /** What a namespace of 64 leaves of the longest key. */
 const scopeKeyBytesMax = requestBounds.keyBytesMax - 65
-/** What no name and no line of text may have: it would end the line, or say something to a terminal. */
+/** What no name and no line of text may have: it would end the line, or say something to a terminal. @internal */
 // oxlint-disable-next-line no-control-regex -- control characters are what it looks for
-/** @internal */
 export const controlCharacters = /[\u0000-\u001f\u007f-\u009f\u2028\u2029]/
 const namespaceForm = /^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/
 

@@ -9,8 +9,13 @@ import { faultOf } from '../drivers/sqlite/faults.ts'
 import { persist } from '../drivers/sqlite/patience.ts'
 import { checkFence, superseded } from './superseded.ts'
 
+/** The options of `fileGuard`. */
 export interface FileGuardOptions {
-  /** How long to wait for another process that is just writing the file. Default 5 s, then UNAVAILABLE (`busy`). */
+  /**
+   * How long to wait for another process that is just writing the file, before UNAVAILABLE (`busy`).
+   *
+   * @default '5s'
+   */
   readonly patience?: Duration
 }
 
@@ -78,7 +83,17 @@ class FileFences implements FileGuard {
   }
 }
 
-/** A guard for one file. */
+/**
+ * A guard for one file.
+ *
+ * @example
+ * ```ts
+ * import { fileGuard } from 'leasehold/guards'
+ *
+ * const guard = fileGuard('/var/lib/shop/report.json')
+ * await locks.run('report', (lease) => guard.write('{}', lease.fence))
+ * ```
+ */
 export function fileGuard(file: string, options?: FileGuardOptions): FileGuard {
   return new FileFences(file, options)
 }

@@ -14,9 +14,16 @@ export interface Fenced {
 }
 
 /**
- * `fetch` for the holder of a lease: adds its fence, and gives up when the lease is lost. A GET raises the fence before it
+ *  * `fetch` for the holder of a lease: adds its fence, and gives up when the lease is lost. A GET raises the fence before it
  * reads. Rejects with LOST (`superseded`)
  * if the server has seen a later holder; every other answer is the caller's to judge.
+ *
+ * @example
+ * ```ts
+ * import { fencedFetch } from 'leasehold/guards'
+ *
+ * await locks.run('orders/42', (lease) => fencedFetch(lease, 'http://127.0.0.1:8080/orders/42', { method: 'PUT' }))
+ * ```
  */
 export async function fencedFetch(lease: Fenced, input: string | URL, init: RequestInit = {}): Promise<Response> {
   const headers = new Headers(init.headers)

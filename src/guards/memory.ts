@@ -58,7 +58,17 @@ class MemoryFences implements MemoryGuard {
   }
 }
 
-/** A guard for things in this process. */
+/**
+ * A guard for things in this process.
+ *
+ * @example
+ * ```ts
+ * import { memoryGuard } from 'leasehold/guards'
+ *
+ * const guard = memoryGuard()
+ * await locks.run('orders/42', (lease) => guard.write('orders/42', lease.fence, async () => console.log('written')))
+ * ```
+ */
 export function memoryGuard(): MemoryGuard {
   return new MemoryFences()
 }

@@ -2,8 +2,13 @@ import { LeaseholdError } from '../core/errors.ts'
 import { checkOptions, type OptionNames } from '../core/option-names.ts'
 import { checkFence, superseded } from './superseded.ts'
 
+/** The options of `mongoGuard`. */
 export interface MongoGuardOptions {
-  /** The field that keeps the fence; a dotted path if it lies deeper. */
+  /**
+   * The field that keeps the fence; a dotted path if it lies deeper.
+   *
+   * @default 'fence'
+   */
   readonly field?: string
 }
 
@@ -69,7 +74,22 @@ class MongoFences implements MongoGuard {
   }
 }
 
-/** A guard for the documents of MongoDB. */
+/**
+ * A guard for the documents of MongoDB.
+ *
+ * @example
+ * ```ts
+ * import { mongoGuard } from 'leasehold/guards'
+ * import { MongoClient } from 'mongodb'
+ *
+ * const guard = mongoGuard()
+ * const orders = new MongoClient('mongodb://127.0.0.1:27017').db('shop').collection('orders')
+ * await locks.run('orders/42', async ({ fence }) => {
+ *   const update = guard.update({ $set: { state: 'paid' } }, fence)
+ *   guard.check(await orders.updateOne(guard.filter({ number: 42 }, fence), update), 'orders/42', fence)
+ * })
+ * ```
+ */
 export function mongoGuard(options?: MongoGuardOptions): MongoGuard {
   return new MongoFences(options)
 }

@@ -59,7 +59,19 @@ class RangeFences implements RangeGuard {
   }
 }
 
-/** A guard for byte ranges of things in this process. */
+/**
+ * A guard for byte ranges of things in this process.
+ *
+ * @example
+ * ```ts
+ * import { byteRange } from 'leasehold'
+ * import { rangeGuard } from 'leasehold/guards'
+ *
+ * const guard = rangeGuard()
+ * await using lease = await locks.acquire(byteRange(7, 0, 4096))
+ * guard.check('inode 7', { start: 0, end: 4096 }, lease.fence)
+ * ```
+ */
 export function rangeGuard(): RangeGuard {
   return new RangeFences()
 }

@@ -14,10 +14,12 @@ export interface NodeRedisClient {
   eval(script: string, options: { keys: string[]; arguments: string[] }): Promise<unknown>
 }
 
+/** The options of `redisGuard`. */
 export interface RedisGuardOptions {
   /**
-   * Where the fence of a key is kept. Unless told: `{key}:fence`, in the same slot of a cluster. It must never expire
-   * while a stale holder may be about.
+   * Where the fence of a key is kept. It must never expire while a stale holder may be about.
+   *
+   * @default `{key}:fence`, in the same slot of a cluster
    */
   readonly fenceKey?: (key: string) => string
 }
@@ -75,7 +77,18 @@ class RedisFences implements RedisGuard {
   }
 }
 
-/** A guard for keys of Redis, over an ioredis or a node-redis client. */
+/**
+ * A guard for keys of Redis, over an ioredis or a node-redis client.
+ *
+ * @example
+ * ```ts
+ * import { redisGuard } from 'leasehold/guards'
+ * import { Redis } from 'ioredis'
+ *
+ * const guard = redisGuard(new Redis())
+ * await locks.run('orders/42', (lease) => guard.set('order:42', 'paid', lease.fence))
+ * ```
+ */
 export function redisGuard(client: IoredisClient | NodeRedisClient, options?: RedisGuardOptions): RedisGuard {
   return new RedisFences(client, options)
 }

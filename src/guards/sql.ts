@@ -6,8 +6,13 @@ import { checkFence, superseded } from './superseded.ts'
 /** How a database quotes names and marks the place of a value. */
 export type SqlDialect = 'postgres' | 'sqlite' | 'mysql'
 
+/** The options of `sqlGuard`. */
 export interface SqlGuardOptions {
-  /** The column that keeps the fence, a 64-bit integer (`bigint`). NULL means: not written under a fence yet. */
+  /**
+   * The column that keeps the fence, a 64-bit integer (`bigint`). NULL means: not written under a fence yet.
+   *
+   * @default 'fence'
+   */
   readonly column?: string
 }
 
@@ -121,7 +126,22 @@ class SqlStatements implements SqlGuard {
   }
 }
 
-/** A guard for the rows of a database. */
+/**
+ * A guard for the rows of a database.
+ *
+ * @example
+ * ```ts
+ * import { sqlGuard } from 'leasehold/guards'
+ * import { Pool } from 'pg'
+ *
+ * const guard = sqlGuard('postgres')
+ * const pool = new Pool()
+ * await locks.run('orders/42', async ({ fence }) => {
+ *   const { sql, values } = guard.update({ table: 'orders', set: { state: 'paid' }, where: { id: 42 }, fence })
+ *   guard.check(await pool.query(sql, values), 'orders/42', fence)
+ * })
+ * ```
+ */
 export function sqlGuard(dialect: SqlDialect, options?: SqlGuardOptions): SqlGuard {
   return new SqlStatements(dialect, options)
 }

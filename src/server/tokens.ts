@@ -13,6 +13,7 @@ export interface TokenOptions {
   readonly sha256?: string
   /** Which namespaces it is good for; `*`: all. */
   readonly namespaces: readonly string[] | '*'
+  /** What it may do. */
   readonly rights: readonly Right[]
 }
 

@@ -37,7 +37,23 @@ export interface Prometheus extends Disposable {
   families(): Promise<Family[]>
 }
 
-/** Listens to `locks`, which stay yours to close, and counts from now on until it is disposed of. */
+/**
+ * Listens to `locks`, which stay yours to close, and counts from now on until it is disposed of.
+ *
+ * @example
+ * ```ts
+ * import { createServer } from 'node:http'
+ * import { connect } from 'leasehold'
+ * import { prometheus } from 'leasehold/prometheus'
+ *
+ * const locks = await connect('memory:')
+ * const metrics = prometheus(locks, { labels: ({ scope }) => ({ kind: scope.split('/')[0] ?? '' }) })
+ * createServer(async (_request, response) => {
+ *   response.setHeader('content-type', metrics.contentType)
+ *   response.end(await metrics.text())
+ * }).listen(9464)
+ * ```
+ */
 export function prometheus(locks: Locks, options: PrometheusOptions = {}): Prometheus {
   checkOptions(options, prometheusNames, 'prometheus')
   checkOptions(options.buckets, bucketNames, 'buckets')

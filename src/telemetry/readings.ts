@@ -37,10 +37,16 @@ export function readClient({ leases, office }: Client): ClientReading {
 export interface StoreOptions {
   /**
    * Whether the store is listed each time somebody looks, for the number of locks and whether it can be reached. Costs a
-   * request for every thousand locks of the namespace. Default true.
+   * request for every thousand locks of the namespace.
+   *
+   * @default true
    */
   readonly store?: boolean
-  /** How long the store may take for that before it counts as down. Default 5 s. */
+  /**
+   * How long the store may take for that before it counts as down.
+   *
+   * @default '5s'
+   */
   readonly storeWithin?: Duration
 }
 

@@ -17,8 +17,18 @@ import { nameOf, scopeOf } from './lock-name.ts'
 import { UnsettledKeys } from './unsettled-keys.ts'
 
 /**
- * `navigator.locks`, as the W3C Web Locks specification has it, over any store: among processes and machines instead of
+ *  * `navigator.locks`, as the W3C Web Locks specification has it, over any store: among processes and machines instead of
  * the tabs of a browser. Ttl and the like are the `defaults` of `locks`, which stays yours to close.
+ *
+ * @example
+ * ```ts
+ * import { connect } from 'leasehold'
+ * import { webLocks } from 'leasehold/web-locks'
+ *
+ * await using locks = await connect('memory:')
+ * const manager = webLocks(locks)
+ * await manager.request('reports', { mode: 'shared' }, async (lock) => console.log(lock?.name, lock?.fence))
+ * ```
  */
 export function webLocks(locks: Locks): WebLockManager {
   return new LeaseholdLockManager(locks)

@@ -43,17 +43,32 @@ export interface LockInfo {
   readonly waiters: readonly ClaimInfo[]
 }
 
+/** A page of `locks.list`. */
 export interface LockPage {
   readonly locks: readonly LockInfo[]
   /** Pass as `after` for the next page. */
   readonly next?: string
 }
 
+/** Which locks `locks.list` shows. */
 export interface ListOptions {
-  /** Only names that begin with this. */
+  /**
+   * Only names that begin with this.
+   *
+   * @default ''
+   */
   readonly prefix?: string | undefined
+  /**
+   * The `next` of the page before.
+   *
+   * @default the first page
+   */
   readonly after?: string | undefined
-  /** Locks a page, at least 1. 100 unless told, 1000 at most. */
+  /**
+   * Locks a page, 1 to 1000.
+   *
+   * @default 100
+   */
   readonly limit?: number | undefined
 }
 

@@ -12,8 +12,13 @@ import { couldNotBeAsked } from '../refusal.ts'
 
 /** Whom to evict, and what to tell them. */
 export interface EvictOptions {
+  /** Why. The holder is told, and so is the audit of a server. */
   readonly reason: string
-  /** Absent: everybody who holds something that touches the scope. */
+  /**
+   * Whom: the holder with this fence.
+   *
+   * @default every holder of something that touches the scope
+   */
   readonly fence?: number | undefined
 }
 

@@ -12,10 +12,15 @@ import { refusal } from '../refusal.ts'
 import type { Body } from '../lock.ts'
 import type { Taker } from '../taker.ts'
 
+/** The options of `locks.once`. */
 export interface OnceOptions extends Pick<AcquireOptions, 'metadata'> {
   /** The longest a run can take. Then its signal fires and another machine may run, also after a crash. */
   readonly atMost: Duration
-  /** Nobody else runs for this long after a run began, however short it was: more than the clocks may differ. */
+  /**
+   * Nobody else runs for this long after a run began, however short it was: more than the clocks may differ.
+   *
+   * @default 0
+   */
   readonly atLeast?: Duration | undefined
 }
 

@@ -7,6 +7,7 @@ import type { Taker } from '../taker.ts'
 
 /** A lock that up to `permits` may hold at once. Each permit has a lease and a fence of its own. */
 export interface Semaphore extends Lock {
+  /** How many may hold it at once. */
   readonly permits: number
 }
 

@@ -32,7 +32,12 @@ export function durationMs(duration: Duration, name: string): number {
  * for what is no duration, and for a missing one.
  *
  * @example
- * const locks = await connect(url, { defaults: { ttl: parseDuration(process.env.LOCK_TTL ?? '30s') } })
+ * ```ts
+ * import { connect, parseDuration } from 'leasehold'
+ *
+ * const ttl = parseDuration(process.env['LOCK_TTL'] ?? '30s')
+ * await using locks = await connect('memory:', { defaults: { ttl } })
+ * ```
  */
 export function parseDuration(text: string | undefined, name = 'The duration'): number {
   return durationMs(text as Duration, name)

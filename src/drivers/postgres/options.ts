@@ -5,11 +5,23 @@ import { urlOptions } from './url.ts'
 
 /** What the PostgreSQL store may be told. */
 export interface PostgresOptions extends SchemaOptions {
-  /** With a URL: connections for requests, beside the one that listens. Default 4. */
+  /**
+   * With a URL: connections for requests, beside the one that listens.
+   *
+   * @default 4
+   */
   readonly poolSize?: number
-  /** False: ask instead of listening, and spare the connection. Default true. */
+  /**
+   * False: ask instead of listening, and spare the connection.
+   *
+   * @default true
+   */
   readonly listen?: boolean
-  /** How long one `send` may take, retries included. Default 5 s; where short leases are renewed, a third of their ttl. */
+  /**
+   * How long one `send` may take, retries included; where short leases are renewed, a third of their ttl at most.
+   *
+   * @default 5000
+   */
   readonly patienceMs?: number
 }
 

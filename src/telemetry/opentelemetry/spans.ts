@@ -17,8 +17,9 @@ interface OpenHold {
 /** How spans are told to a tracer. */
 export interface SpansOptions<Context> {
   /**
-   * The context that a span belongs to. Unless told, or if undefined: none, since a grant is heard of in whatever context
-   * the store's answer was read in.
+   * The context that a span belongs to, since a grant is heard of in whatever context the store's answer was read in.
+   *
+   * @default none
    */
   readonly parent?: (event: LockEvent) => Context | undefined
 }
