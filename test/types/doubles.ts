@@ -111,12 +111,12 @@ const lock: Lock = {
 const semaphore: Semaphore = { ...lock, permits: 5 }
 const readWrite: ReadWriteLock = {
   scope,
-  read: lock.acquire,
-  tryRead: lock.tryAcquire,
-  runRead: lock.run,
-  write: lock.acquire,
-  tryWrite: lock.tryAcquire,
-  runWrite: lock.run,
+  read: async () => lease,
+  tryRead: async () => null,
+  runRead: async <Result>(...rest: RunArguments<Result>) => bodyOf(rest)(lease),
+  write: async () => lease,
+  tryWrite: async () => null,
+  runWrite: async <Result>(...rest: RunArguments<Result>) => bodyOf(rest)(lease),
 }
 
 const election: Election = {
@@ -199,7 +199,7 @@ export async function used(given: Pick<Locks, 'acquire' | 'tryAcquire' | 'run'>)
   if (maybe === null) return held.fence
   return given.run('c', { ttl: '5s' }, ({ fence }) => fence)
 }
-export const uses = [used(locks), used({ ...locks, ...new Contended() })]
+export const uses = [used(locks), used({ ...locks, tryAcquire: async () => lease })]
 
 function bodyOf<Result>(rest: RunArguments<Result>): Body<Result> {
   return rest.length === 1 ? rest[0] : rest[1]

@@ -38,9 +38,9 @@ export const drivers: readonly LockDriver[] = [
 ]
 
 export async function observed(locks: Locks): Promise<WebLockManager> {
-  using _metrics = prometheus(locks)
-  using _telemetry = openTelemetry(locks, { meter })
-  return webLocks(locks)
+  using metrics = prometheus(locks)
+  using telemetry = openTelemetry(locks, { meter })
+  return metrics === telemetry ? Promise.reject(new Error('One is not the other.')) : webLocks(locks)
 }
 
 export async function served(): Promise<LeaseholdServer> {
