@@ -74,7 +74,7 @@ describe('an example of the published declarations', () => {
   const examples = files.flatMap(examplesOf)
   let complaints: Map<Block, string[]>
   beforeAll(async () => {
-    complaints = await compile([inHand, ...examples], path.resolve('.build/examples'))
+    complaints = await compile([inHand, ...examples], path.resolve('.build/declaration-examples'))
   })
 
   test.each(examples.map((block) => [`${block.file}:${block.line}`, block] as const))('%s compiles', (_, block) => {
