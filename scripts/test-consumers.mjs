@@ -13,12 +13,13 @@ import { rows as commonjs } from './consumers/commonjs.mjs'
 import { rows as next } from './consumers/next.mjs'
 import { npm, Project } from './consumers/project.mjs'
 import { rows as singleFiles } from './consumers/single-files.mjs'
+import { rows as types } from './consumers/types.mjs'
 import { packedBytesMax, unpackedBytesMax } from './tarball-bounds.mjs'
 
 const root = fileURLToPath(new URL('..', import.meta.url))
 
 /** Each row is a name and what is to hold in a project of its own; it may return a promise. */
-const rows = new Map([bundlers, commonjs, singleFiles, next].flatMap((table) => [...table]))
+const rows = new Map([bundlers, commonjs, types, singleFiles, next].flatMap((table) => [...table]))
 
 /** The tarball, out of what is built. It carries no maps, and stays small. */
 function pack(folder) {

@@ -4,34 +4,30 @@ import { isContention } from '../core/waiter.ts'
 import { covers, describeScope, toScope, type Scope, type ScopeLike } from '../core/scope.ts'
 import { attempt, exclusively, refuseUnsupported, type Acquired, type Missed } from './acquisition.ts'
 import type { Client } from './client.ts'
-import type { Lease } from './lease.ts'
+import type { LeaseHandle } from './lease-handle.ts'
+import type { LeaseSet } from './lease-set.ts'
 import type { ReleaseResult } from './release-result.ts'
 import type { Terms } from './options.ts'
 import { refusal } from './refusal.ts'
 
-/** Several locks, held together. */
-export class LeaseSet implements AsyncDisposable {
-  /** In the canonical order of their keys. */
-  readonly leases: readonly Lease[]
+/** The leases of one `acquireAll`. */
+class HeldLeases implements LeaseSet {
+  readonly leases: readonly LeaseHandle[]
   #signal: AbortSignal | undefined
 
-  /** @internal */
-  constructor(leases: readonly Lease[]) {
+  constructor(leases: readonly LeaseHandle[]) {
     this.leases = leases
   }
 
-  /** Aborts as soon as one of the leases is lost. */
   get signal(): AbortSignal {
     this.#signal ??= AbortSignal.any(this.leases.map((lease) => lease.signal))
     return this.#signal
   }
 
-  /** Whether every one of them can still be trusted. */
   get held(): boolean {
     return this.leases.every((lease) => lease.held)
   }
 
-  /** Lets all of them go, in one batch. */
   release(): Promise<readonly ReleaseResult[]> {
     return Promise.all(this.leases.map((lease) => lease.release()))
   }
@@ -58,12 +54,12 @@ export async function takeAll(
   const until = since + waitMs
   const { retry, queueMs } = terms.patience
   let queuedMs = 0
-  const held: Lease[] = []
+  const held: LeaseHandle[] = []
   for (;;) {
     // One that was lost meanwhile is had again first, without those after it.
     const lostAt = held.findIndex((lease) => !lease.held)
     if (lostAt >= 0) await Promise.all(held.splice(lostAt).map((lease) => lease.release()))
-    if (held.length === wanted.length) return new LeaseSet(held)
+    if (held.length === wanted.length) return new HeldLeases(held)
     // All that is left, at once and without waiting: this is the round trip that mostly suffices.
     const rest = wanted.slice(held.length)
     const tries = await Promise.all(rest.map((scope) => attempt(client, scope, exclusively, terms, 0)))
@@ -102,7 +98,7 @@ function outOfTime(missed: Missed): Missed {
     : missed
 }
 
-function leasesIn(tries: readonly Acquired[]): Lease[] {
+function leasesIn(tries: readonly Acquired[]): LeaseHandle[] {
   return tries.flatMap((acquired) => ('lease' in acquired ? [acquired.lease] : []))
 }
 

@@ -6,7 +6,7 @@ import { storeKey, type Scope } from '../core/scope.ts'
 import type { Tenure } from '../core/tenure.ts'
 import { Waiter, type Grant, type Miss } from '../core/waiter.ts'
 import type { Client } from './client.ts'
-import { Lease } from './lease.ts'
+import { LeaseHandle } from './lease-handle.ts'
 import { unsupported, type Terms } from './options.ts'
 
 /** How a scope is shared. */
@@ -27,7 +27,7 @@ export interface Missed {
 }
 
 /** A lease, or why there is none. */
-export type Acquired = { readonly lease: Lease } | Missed
+export type Acquired = { readonly lease: LeaseHandle } | Missed
 
 /** Claims a scope and follows the claim until it is held or given up. Rejects only if nothing was asked. */
 export function attempt(
@@ -47,7 +47,7 @@ export function pursue(
   sharing: Sharing,
   terms: Terms,
   waitMs: number,
-  acquired: (lease: Lease) => void,
+  acquired: (lease: LeaseHandle) => void,
   missed: (missed: Missed) => void,
 ): void {
   // Whoever asks for one lock after another may have been overtaken by the client's end.
@@ -72,7 +72,7 @@ class Acquisition extends Waiter {
   readonly #sharing: Sharing
   readonly #terms: Terms
   readonly #mayQueue: boolean
-  readonly #acquired: (lease: Lease) => void
+  readonly #acquired: (lease: LeaseHandle) => void
   readonly #missed: (missed: Missed) => void
   readonly #key: string
   readonly #runner: Runner
@@ -84,7 +84,7 @@ class Acquisition extends Waiter {
     sharing: Sharing,
     terms: Terms,
     waitMs: number,
-    acquired: (lease: Lease) => void,
+    acquired: (lease: LeaseHandle) => void,
     missed: (missed: Missed) => void,
   ) {
     super(client.office, waitMs === terms.patience.waitMs ? terms.patience : { ...terms.patience, waitMs })
@@ -161,7 +161,7 @@ class Acquisition extends Waiter {
     const scope = this.#scope
     const key = this.#key
     client.deadlocks?.unwatch(this)
-    const lease = new Lease(client, tenure, this.#terms, fence, at)
+    const lease = new LeaseHandle(client, tenure, this.#terms, fence, at)
     client.order?.taken(lease)
     const waitMs = Math.round(at - this.since)
     if (client.isHeard('acquired')) client.emit('acquired', scope, { key, fence, waitMs, attempts: this.attempts })

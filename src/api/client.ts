@@ -12,7 +12,7 @@ import { checkedNews } from '../core/standing-check.ts'
 import type { HeldName } from '../core/machine/runner-name.ts'
 import type { HeartbeatThread, Office } from '../core/tenure.ts'
 import type { Report } from './heartbeat/heartbeats.ts'
-import type { Lease } from './lease.ts'
+import type { LeaseHandle } from './lease-handle.ts'
 import type { LockOrder } from './parties/lock-order.ts'
 import { quietLogger, type Logger } from './logger.ts'
 import type { DeadlockWatch } from './parties/deadlock-watch.ts'
@@ -26,8 +26,8 @@ const closeMs = 5000
 
 /** What becomes of a lease beyond being kept and let go. Set by whoever makes the client: these make leases themselves. */
 export interface LeaseWays {
-  convert(client: Client, lease: Lease, mode: Mode, options?: WaitOptions): Promise<Lease>
-  handOff(client: Client, lease: Lease, ttlMs: number): Promise<LeaseProof>
+  convert(client: Client, lease: LeaseHandle, mode: Mode, options?: WaitOptions): Promise<LeaseHandle>
+  handOff(client: Client, lease: LeaseHandle, ttlMs: number): Promise<LeaseProof>
 }
 
 /** Starts what renews from elsewhere, and has it report. */
@@ -43,7 +43,7 @@ export class Client {
   readonly runner: Runner
   readonly namespace: string
   readonly allowForce: boolean
-  readonly leases = new Roster<Lease>()
+  readonly leases = new Roster<LeaseHandle>()
   readonly parties = new PartyBook()
   /** The ids of claims that are being taken over from other processes. */
   readonly resuming = new Set<string>()
@@ -138,7 +138,7 @@ export class Client {
   /** Counts, logs and emits what happened to a lease. */
   tell<Name extends EventName>(
     name: Name,
-    lease: Lease,
+    lease: LeaseHandle,
     details: Omit<LockEvents[Name], 'scope' | 'key' | 'fence'>,
   ): void {
     const { key, fence } = lease
@@ -148,7 +148,7 @@ export class Client {
   }
 
   /** The same for what happens to most leases: no event is made that nobody hears. */
-  tellReleased(lease: Lease, heldMs: number): void {
+  tellReleased(lease: LeaseHandle, heldMs: number): void {
     if (this.isHeard('released')) this.tell('released', lease, { heldMs })
     else this.counters.countRelease(lease.key, heldMs)
   }

@@ -10,19 +10,36 @@ import { startHeartbeatThread } from './heartbeat/heartbeat-thread.ts'
 import type { Locks } from './locks.ts'
 import { sayItInDefaults } from './options.ts'
 
+/** The options of `connect`. */
 export interface ConnectOptions extends LocksOptions {
   /**
    * A stable name for this process. Its runner id is kept in the user's state directory, so that after a restart
    * `onConflict: 'reclaim'` takes its own locks back at once. A name has one live process: a second one is refused.
+   *
+   * @default an id of this process alone
    */
   readonly runner?: string | undefined
-  /** Renews from a thread of its own, over a second connection: leases survive a blocked event loop. */
+  /**
+   * Renews from a thread of its own, over a second connection: leases survive a blocked event loop.
+   *
+   * @default false
+   */
   readonly heartbeatThread?: boolean | undefined
 }
 
 const connectNames: OptionNames<ConnectOptions> = { ...locksNames, runner: true, heartbeatThread: true }
 
-/** Connects to the store a URL names, `memory:`, `memory:NAME`, `sqlite:FILE` …, and opens its locks. */
+/**
+ * Connects to the store a URL names, `memory:`, `memory:NAME`, `sqlite:FILE` …, and opens its locks.
+ *
+ * @example
+ * ```ts
+ * import { connect } from 'leasehold'
+ *
+ * await using locks = await connect('redis://127.0.0.1:6379', { namespace: 'shop' })
+ * await locks.run('orders/42', { wait: '5s' }, (lease) => console.log(lease.fence))
+ * ```
+ */
 export async function connect(url: string, options: ConnectOptions = {}): Promise<Locks> {
   checkOptions(options, connectNames, 'connect', sayItInDefaults)
   const { runner, heartbeatThread = false, ...rest } = options

@@ -3,13 +3,18 @@ import { LeaseholdError } from '../core/errors.ts'
 import { describeScope } from '../core/scope.ts'
 import { pursue, type Missed, type Sharing } from './acquisition.ts'
 import type { Client } from './client.ts'
-import type { Lease } from './lease.ts'
+import type { LeaseHandle } from './lease-handle.ts'
 import { beingPassedOn } from './lease-errors.ts'
 import { checkWaitOptions, unsupported, waitMsOf, type WaitOptions, type Terms } from './options.ts'
 import { refusal } from './refusal.ts'
 
 /** Turns a lease into one of another mode, without letting go in between. */
-export async function convert(client: Client, lease: Lease, mode: Mode, options: WaitOptions = {}): Promise<Lease> {
+export async function convert(
+  client: Client,
+  lease: LeaseHandle,
+  mode: Mode,
+  options: WaitOptions = {},
+): Promise<LeaseHandle> {
   checkWaitOptions(options, 'upgrade')
   client.refuseIfClosed()
   lease.refuseUnlessHeld()
@@ -25,11 +30,11 @@ export async function convert(client: Client, lease: Lease, mode: Mode, options:
 /** Puts a new claim in the place of a held one. The old lease is over then; refused, it stays as it was. */
 export function replaceLease(
   client: Client,
-  lease: Lease,
+  lease: LeaseHandle,
   sharing: Sharing,
   changes: Partial<Terms> & { readonly signal?: AbortSignal | undefined },
   waitMs: number,
-): Promise<Lease> {
+): Promise<LeaseHandle> {
   const { signal, ...changed } = changes
   const { holdUntil } = lease
   const terms: Terms = {
@@ -75,7 +80,12 @@ export function replaceLease(
 /** Reasons that say: what was to be converted is no more. */
 const endings: ReadonlySet<AbsentReason> = new Set(['unknown', 'expired', 'max-hold', 'evicted'])
 
-async function conversionRefusal(client: Client, lease: Lease, missed: Missed, terms: Terms): Promise<LeaseholdError> {
+async function conversionRefusal(
+  client: Client,
+  lease: LeaseHandle,
+  missed: Missed,
+  terms: Terms,
+): Promise<LeaseholdError> {
   const { miss } = missed
   if (miss.type !== 'refused' || !endings.has(miss.standing.reason)) return refusal(client, lease.scope, missed, terms)
   const name = JSON.stringify(describeScope(lease.scope))
@@ -87,6 +97,6 @@ async function conversionRefusal(client: Client, lease: Lease, missed: Missed, t
   })
 }
 
-function invalid(lease: Lease, why: string): LeaseholdError {
+function invalid(lease: LeaseHandle, why: string): LeaseholdError {
   return new LeaseholdError('INVALID', `${JSON.stringify(describeScope(lease.scope))} ${why}.`)
 }

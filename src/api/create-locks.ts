@@ -10,37 +10,70 @@ import { convert } from './conversion.ts'
 import { DeadlockWatch } from './parties/deadlock-watch.ts'
 import { handOff } from './hand-off.ts'
 import { LockOrder } from './parties/lock-order.ts'
-import { Locks } from './locks.ts'
+import type { Locks } from './locks.ts'
+import { LocksClient } from './locks-client.ts'
 import type { Logger } from './logger.ts'
 import { sayItInDefaults, type AcquireOptions } from './options.ts'
 
+/** The options of all locks of one client. */
 export interface LocksOptions {
-  /** Keeps the locks of one application apart from those of others in the same store. Default `default`. */
+  /**
+   * Keeps the locks of one application apart from those of others in the same store.
+   *
+   * @default 'default'
+   */
   readonly namespace?: string | undefined
   /** For operators: stored with every claim. JSON. */
   readonly metadata?: Readonly<Record<string, unknown>> | undefined
+  /**
+   * Where the client writes what it does. `console` fits.
+   *
+   * @default nowhere
+   */
   readonly logger?: Logger | undefined
-  /** Options of every acquisition, unless it names its own. */
+  /**
+   * Options of every acquisition that does not name its own.
+   *
+   * @default {}
+   */
   readonly defaults?: AcquireOptions | undefined
-  /** Lets this client take locks from live holders: `onConflict: 'force'` and `evict`. */
+  /**
+   * Lets this client take locks from live holders: `onConflict: 'force'` and `evict`.
+   *
+   * @default false
+   */
   readonly allowForce?: boolean | undefined
   /**
-   * Looks for parties that wait for each other, in any process, and gives one of them DEADLOCK. Concerns claims made in
-   * a `run` body or with the `party` option. Default true, where the store keeps a queue.
+   * Looks for parties that wait for each other, in any process, and gives one of them DEADLOCK. Concerns claims made in a
+   * `run` body or with the `party` option.
+   *
+   * @default true, where the store keeps a queue
    */
   readonly deadlockDetection?: boolean | undefined
   /**
    * Remembers where a party acquired each lock, for the error it gets should it wait for itself. Costs some ten
-   * microseconds an acquisition. Default: unless NODE_ENV is `production`.
+   * microseconds an acquisition.
+   *
+   * @default true, but where NODE_ENV is `production`
    */
   readonly traceParties?: boolean | undefined
-  /** For development: warns when a party takes locks in an order that another took the other way round. */
+  /**
+   * For development: warns when a party takes locks in an order that another took the other way round.
+   *
+   * @default false
+   */
   readonly warnLockOrder?: boolean | undefined
 }
 
+/** The options of `createLocks`. */
 export interface CreateLocksOptions extends LocksOptions {
+  /** The store, by its driver: `memory()`, `redis(…)`, `postgres(…)` … */
   readonly driver: LockDriver
-  /** Time, timers and chance, for simulators and tests. */
+  /**
+   * Time, timers and chance, for simulators and tests.
+   *
+   * @default this machine's
+   */
   readonly environment?: Environment | undefined
 }
 
@@ -59,7 +92,18 @@ const createNames: OptionNames<CreateLocksOptions> = { driver: true, environment
 const ofConnect = 'Only connect, which opens the store by its URL, has that.'
 const createHints = { ...sayItInDefaults, runner: ofConnect, heartbeatThread: ofConnect }
 
-/** Locks over a driver you made yourself. Closing them closes the driver. */
+/**
+ * Locks over a driver you made yourself. Closing them closes the driver.
+ *
+ * @example
+ * ```ts
+ * import { createLocks } from 'leasehold'
+ * import { memory } from 'leasehold/memory'
+ *
+ * await using locks = await createLocks({ driver: memory(), namespace: 'shop', defaults: { ttl: '10s' } })
+ * await locks.run('orders/42', (lease) => console.log(lease.fence))
+ * ```
+ */
 export async function createLocks(options: CreateLocksOptions): Promise<Locks> {
   checkOptions(options, createNames, 'createLocks', createHints)
   return openLocks({ ...options, runnerName: undefined, startThread: undefined })
@@ -95,7 +139,7 @@ export async function openLocks(options: OpenLocksOptions): Promise<Locks> {
   client.tracesParties = options.traceParties ?? process.env['NODE_ENV'] !== 'production'
   if (options.warnLockOrder === true) client.order = new LockOrder(client.parties, (message) => client.warn(message))
   // Checks the defaults against what the store can do: before there is a thread to end.
-  const locks = new Locks(client, defaults)
+  const locks = new LocksClient(client, defaults)
   if (options.startThread !== undefined) await client.startThread(options.startThread)
   return locks
 }

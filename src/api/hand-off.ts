@@ -5,7 +5,7 @@ import { claimant } from '../core/runner.ts'
 import { splitStoreKey } from '../core/scope.ts'
 import { Tenure } from '../core/tenure.ts'
 import type { Client } from './client.ts'
-import { Lease } from './lease.ts'
+import { LeaseHandle } from './lease-handle.ts'
 import { askedToLeave, beingPassedOn } from './lease-errors.ts'
 import { checkTtl } from './lease-limits.ts'
 import { unsupported, type Terms } from './options.ts'
@@ -13,7 +13,7 @@ import { checkProof, type LeaseProof } from './proof.ts'
 import { unanswered } from './refusal.ts'
 
 /** Detaches a lease from its process and stops caring for it. It ends `ttlMs` from now unless somebody resumes it. */
-export function handOff(client: Client, lease: Lease, ttlMs: number): Promise<LeaseProof> {
+export function handOff(client: Client, lease: LeaseHandle, ttlMs: number): Promise<LeaseProof> {
   return new Promise((resolve, reject) => {
     client.refuseIfClosed()
     refuseWhereClaimsEndWithUs(client)
@@ -53,7 +53,7 @@ export function handOff(client: Client, lease: Lease, ttlMs: number): Promise<Le
 }
 
 /** A renewal that was sent since may arrive after one of whoever resumes the lease: what it asks for is not answered yet. */
-function proofAfter(lease: Lease, ttlMs: number, isRenewing: boolean): LeaseProof {
+function proofAfter(lease: LeaseHandle, ttlMs: number, isRenewing: boolean): LeaseProof {
   const proof = { ...lease.toJSON(), ttlMs }
   return isRenewing ? { ...proof, doubtMs: Math.min(proof.doubtMs ?? Infinity, lease.tenure.life.ttlMs) } : proof
 }
@@ -63,7 +63,7 @@ function refuseWhereClaimsEndWithUs({ driver }: Client): void {
 }
 
 /** Takes a lease over that another process handed off. It is renewed by this one from now on. */
-export function resume(client: Client, proof: LeaseProof, terms: Terms): Promise<Lease> {
+export function resume(client: Client, proof: LeaseProof, terms: Terms): Promise<LeaseHandle> {
   return new Promise((resolve, reject) => {
     checkProof(proof)
     refuseWhereClaimsEndWithUs(client)
@@ -97,7 +97,7 @@ export function resume(client: Client, proof: LeaseProof, terms: Terms): Promise
       }
       const tenure = Tenure.resume(client.office, claim, lifeTerms, standing, sentAt, at)
       if (tenure === undefined) return reject(notHeld(proof))
-      const lease = new Lease(client, tenure, { ...terms, graceMs: graceOf(proof, terms) }, standing.fence, at)
+      const lease = new LeaseHandle(client, tenure, { ...terms, graceMs: graceOf(proof, terms) }, standing.fence, at)
       client.tell('acquired', lease, { waitMs: Math.round(at - sentAt), attempts: 1 })
       const { leaving } = standing
       if (leaving !== undefined) client.tell('leaving', lease, { reason: leaving, remainingMs: lease.remainingMs })

@@ -1,343 +1,89 @@
-import type { Claim, Runner, Standing } from '../core/driver.ts'
-import { positiveMs, type Duration } from '../core/time/duration.ts'
+import type { Runner } from '../core/driver.ts'
 import type { LeaseholdError } from '../core/errors.ts'
-import type { Effect } from '../core/life.ts'
-import type { RosterMember } from '../core/roster.ts'
-import { scopeOf, type Scope } from '../core/scope.ts'
-import type { Observer, Tenure } from '../core/tenure.ts'
-import { AwaitedRenewals } from './awaited-renewals.ts'
-import type { Client } from './client.ts'
-import { askedToLeave, beingPassedOn, lost, notHeld, notRenewed } from './lease-errors.ts'
-import { renewalMs } from './lease-limits.ts'
-import { checkHeartbeat, type WaitOptions, type Terms } from './options.ts'
-import { Progress } from './progress.ts'
-import { proofOf, type LeaseProof } from './proof.ts'
-import { alreadyReleased, releaseResult, stillEntered, type ReleaseResult } from './release-result.ts'
+import type { Scope } from '../core/scope.ts'
+import type { Duration } from '../core/time/duration.ts'
+import type { WaitOptions } from './options.ts'
+import type { LeaseProof } from './proof.ts'
+import type { ReleaseResult } from './release-result.ts'
 
 /**
  * A lock in hand. Pass `fence` with every write, stop when `signal` fires, and release it: `await using` does.
+ *
+ * @example
+ * ```ts
+ * import { connect } from 'leasehold'
+ *
+ * await using locks = await connect('memory:')
+ * await using lease = await locks.acquire('orders/42', { ttl: '30s' })
+ * console.log(lease.fence, lease.held, lease.remainingMs)
+ * lease.signal.addEventListener('abort', () => console.log(lease.loss?.reason))
+ * ```
  */
-export class Lease implements AsyncDisposable, Observer, RosterMember {
-  /** Grows with every grant of this lock: a resource that has seen a higher one must refuse this one. */
+export interface Lease extends AsyncDisposable {
+  /** Grows with every grant of this lock: a resource that has seen a higher fence must refuse this one. */
   readonly fence: number
-  /** @internal */
-  rosterSlot = -1
-  readonly #client: Client
-  /** @internal */
-  readonly tenure: Tenure
-  /** @internal */
-  readonly terms: Terms
-  readonly #heldSince: number
-  #heartbeatMs: number
-  #abort: AbortController | undefined
-  #loss: LeaseholdError | undefined
-  #renewals = 0
-  /** How often the lease has been entered and not yet left; see `reentrant`. @internal */
-  entries = 1
-  /** Only with the `progress` option. */
-  #progress: Progress | undefined
-  #released: Promise<ReleaseResult> | undefined
-  /** Set when the lock lives on without this lease. */
-  #passedOn: 'converted' | 'handed-off' | undefined
-  #successor: Lease | undefined
-  /** What is under way that ends this lease and not its lock: a claim that is to take its place, or a hand-off. @internal */
-  passing: 'converted' | 'handed-off' | undefined
-  #tellReleased: ((result: ReleaseResult) => void) | undefined
-  #renewing: AwaitedRenewals | undefined
-
-  /** @internal */
-  constructor(client: Client, tenure: Tenure, terms: Terms, fence: number, heldSince: number) {
-    this.#client = client
-    this.tenure = tenure
-    this.terms = terms
-    this.fence = fence
-    // A whole number: a fraction would be an object of its own.
-    this.#heldSince = Math.ceil(heldSince)
-    if (terms.progressMs !== undefined) this.#progress = new Progress(terms.progressMs, heldSince)
-    this.#heartbeatMs = terms.heartbeatMs
-    tenure.observer = this
-    client.leases.add(this)
-    client.parties.add(this)
-    if (terms.heartbeatMs !== Infinity) tenure.renewElsewhere(terms.heartbeatMs)
-  }
-
   /** What is locked. */
-  get scope(): Scope {
-    return scopeOf(this.tenure.life.claim)
-  }
-
+  readonly scope: Scope
   /** The key the store knows this lock by. */
-  get key(): string {
-    return this.tenure.life.claim.key
-  }
-
-  /** Who holds it: this process, and what it says of itself. */
-  get runner(): Runner {
-    return this.tenure.life.claim.runner
-  }
-
+  readonly key: string
+  /** Who holds the lock: this process, and what it says of itself. */
+  readonly runner: Runner
   /** When the lock was granted, as far as this process can tell. */
-  get acquiredAt(): Date {
-    return new Date(this.#client.environment.wall() - this.heldMs)
-  }
-
-  /** Aborts when the lease is lost, with a LOST error that says why. Not on release. */
-  get signal(): AbortSignal {
-    if (this.#abort === undefined) {
-      this.#abort = new AbortController()
-      if (this.#loss !== undefined) this.#abort.abort(this.#loss)
-    }
-    this.#look()
-    return this.#abort.signal
-  }
-
+  readonly acquiredAt: Date
+  /** Aborts when the lease is lost, with a LOST error that says why. A release does not abort it. */
+  readonly signal: AbortSignal
   /** Whether the lease can still be trusted, by the clock now. */
-  get held(): boolean {
-    this.#look()
-    return this.#released === undefined && this.#loss === undefined && this.#passedOn === undefined
-  }
-
+  readonly held: boolean
   /** How long the lease can still be trusted if it is not renewed. */
-  get remainingMs(): number {
-    return this.held ? this.#trustedMs() : 0
-  }
-
+  readonly remainingMs: number
   /** When the lease can no longer be trusted if it is not renewed. */
-  get expiresAt(): Date {
-    return new Date(this.#client.environment.wall() + this.remainingMs)
-  }
-
+  readonly expiresAt: Date
   /** How long the lock has been held. */
-  get heldMs(): number {
-    return Math.max(0, Math.floor(this.#client.environment.now()) - this.#heldSince)
-  }
-
+  readonly heldMs: number
   /** Whether renewals go out by themselves. */
-  get heartbeating(): boolean {
-    const { phase, heartbeatMs } = this.tenure.life
-    return phase === 'held' && heartbeatMs !== Infinity
-  }
-
-  /** The error this lease was lost with, if it was. */
-  get loss(): LeaseholdError | undefined {
-    return this.#loss
-  }
-
+  readonly heartbeating: boolean
+  /** The error this lease was lost with; undefined if it was not lost. */
+  readonly loss: LeaseholdError | undefined
   /**
    * Sets the end of the lease to now plus `ttl`, which stays in force. Rejects with NOT_HELD once the lease is over, or has
    * been asked to leave.
+   *
+   * @param ttl How long the lease lasts from now on. Default: as long as before.
    */
-  async renew(ttl?: Duration): Promise<void> {
-    const ttlMs = renewalMs(ttl, this.tenure.life, this.#client.driver.supports)
-    this.refuseUnlessHeld()
-    const { leaving, inFlight } = this.tenure.life
-    if (leaving !== undefined) throw askedToLeave(this, leaving)
-    // Whoever resumes the lease must not be shortened by a renewal that arrives after its own.
-    if (this.passing === 'handed-off') throw beingPassedOn(this, this.passing)
-    this.#renewing ??= new AwaitedRenewals()
-    const renewed = this.#renewing.next(inFlight)
-    const changed = ttlMs !== this.tenure.life.ttlMs
-    this.tenure.renew(ttlMs)
-    if (changed && this.heartbeating) this.tenure.renewElsewhere(this.#heartbeatMs)
-    await renewed
-  }
-
-  /** Renews by itself from now on. Without a duration: at the rate it was acquired with, else a third of the ttl. */
-  startHeartbeat(every?: Duration): void {
-    const { ttlMs } = this.tenure.life
-    if (every !== undefined) this.#heartbeatMs = checkHeartbeat(positiveMs(every, 'heartbeat'), ttlMs)
-    else if (this.#heartbeatMs === Infinity) this.#heartbeatMs = ttlMs / 3
-    this.refuseUnlessHeld()
-    if (this.#progress !== undefined) this.#progress.stalled = false
-    this.tenure.setHeartbeat(this.#client.ownHeartbeatMs(this.#heartbeatMs, ttlMs))
-    this.tenure.renewElsewhere(this.#heartbeatMs)
-  }
-
-  /** Renews no more by itself. The lease runs out unless `renew` is called. */
-  stopHeartbeat(): void {
-    if (this.#progress !== undefined) this.#progress.stalled = false
-    this.tenure.setHeartbeat(Infinity)
-    this.tenure.stopElsewhere()
-  }
-
-  /** Says that the work is getting on; with the `progress` option the lease is renewed only while this is called. */
-  progress(): void {
-    this.#progress?.made(this.#client.environment.now())
-    if (this.#progress?.stalled === true && this.held) this.startHeartbeat()
-  }
-
-  /** Takes the lock once more for the same party. It is let go with the last of as many releases. @internal */
-  enter(): this {
-    this.entries += 1
-    return this
-  }
-
-  /** Lets the lock go. Quiet when there is nothing to let go: the result says so. */
-  release(): Promise<ReleaseResult> {
-    if (this.#released !== undefined) return this.#released.then(() => alreadyReleased)
-    if (this.#passedOn !== undefined) return Promise.resolve({ released: false, reason: this.#passedOn })
-    this.entries -= 1
-    if (this.entries > 0) return Promise.resolve(stillEntered)
-    const now = this.tenure.check()
-    this.#released = new Promise((resolve) => {
-      this.#tellReleased = resolve
-    })
-    this.#leaveClient()
-    this.tenure.release(now)
-    // A lost lease is only tidied up after: there is nothing to wait for.
-    if (this.#loss !== undefined) this.#tellReleased?.({ released: false, reason: 'lost' })
-    return this.#released
-  }
-
-  async [Symbol.asyncDispose](): Promise<void> {
-    await this.release()
-  }
-
+  renew(ttl?: Duration): Promise<void>
   /**
-   * Makes a read lease the only one, ahead of everybody who waits. This lease stays as it is until then, and for good if
+   * Renews by itself from now on.
+   *
+   * @param every How often. Default: as often as it was acquired with, else every third of the ttl.
+   */
+  startHeartbeat(every?: Duration): void
+  /** Stops renewing by itself. The lease runs out unless `renew` is called. */
+  stopHeartbeat(): void
+  /** Says that the work is getting on: with the `progress` option the lease is renewed only while this is called. */
+  progress(): void
+  /** Lets the lock go. Never rejects: where there is nothing to let go, the result says why. */
+  release(): Promise<ReleaseResult>
+  /**
+   * Makes a read lease the only one, ahead of every waiting claim. This lease stays as it is until then, and for good if
    * the upgrade is refused, aborted or not granted in time. A second holder that wants to upgrade gets DEADLOCK: one of
    * the two must let go. The lease that comes of it is a new one with a new fence; this one is over. It comes also if the
    * wait is given up when the store has granted it already.
    */
-  upgrade(options?: WaitOptions): Promise<Lease> {
-    return this.#client.ways.convert(this.#client, this, 'exclusive', options)
-  }
-
+  upgrade(options?: WaitOptions): Promise<Lease>
   /** Lets readers in, those that wait at once. The lease that comes of it is a new one; this one is over. */
-  downgrade(): Promise<Lease> {
-    return this.#client.ways.convert(this.#client, this, 'shared')
-  }
-
+  downgrade(): Promise<Lease>
   /**
-   * Gives the lease to another process without letting go: what this resolves with goes to its `locks.resume`. From then
-   * on it lives by its ttl, whatever becomes of this process.
+   * Gives the lease to another process without letting go: pass what this resolves with to `locks.resume` there. From then
+   * on the lease lives by its ttl, whatever becomes of this process.
+   *
+   * @example
+   * ```ts
+   * const proof = JSON.stringify(await lease.handOff())
+   * // In another process, whose own renewals keep it from here:
+   * await using resumed = await locks.resume(JSON.parse(proof))
+   * ```
    */
-  handOff(): Promise<LeaseProof> {
-    return this.#client.ways.handOff(this.#client, this, this.tenure.life.ttlMs)
-  }
-
-  toJSON(): LeaseProof {
-    return proofOf(this.tenure.life, this.fence)
-  }
-
-  /** The claim as it was asked for. @internal */
-  get claim(): Claim {
-    return this.tenure.life.claim
-  }
-
-  /** How it is renewed now, whatever was asked for at first. @internal */
-  get renewal(): { readonly ttlMs: number; readonly heartbeatMs: number } {
-    const beats = this.heartbeating || this.#progress?.stalled === true
-    return { ttlMs: this.tenure.life.ttlMs, heartbeatMs: beats ? this.#heartbeatMs : Infinity }
-  }
-
-  /** The lease that came of this one by conversion, or this one. @internal */
-  get latest(): Lease {
-    return this.#successor?.latest ?? this
-  }
-
-  /**
-   * When the longest hold that was asked for is over, by this client's clock: it counts from the first grant, however often
-   * the lease is converted, and however long a conversion waits. @internal
-   */
-  get holdUntil(): number | undefined {
-    const { holdUntil, maxHoldMs } = this.terms
-    return holdUntil ?? (maxHoldMs === undefined ? undefined : this.#heldSince + maxHoldMs)
-  }
-
-  /** A claim of this ttl, which is to take this lease's place, is about to be sent; undefined: it has come to nothing. @internal */
-  converting(ttlMs: number | undefined): void {
-    this.passing = ttlMs === undefined ? undefined : 'converted'
-    this.tenure.converting(ttlMs)
-  }
-
-  /** @internal */
-  refuseUnlessHeld(): void {
-    if (!this.held) throw this.#notHeld()
-  }
-
-  /** Ends this lease, and not the claim: its place is another's now, or its care. @internal */
-  passOn(how: 'converted' | 'handed-off', successor?: Lease): void {
-    this.#passedOn = how
-    this.#successor = successor
-    this.#leaveClient()
-    if (this.tenure.life.phase === 'held') this.#client.tell('passed-on', this, { how, heldMs: this.heldMs })
-    this.tenure.passOn()
-    this.#renewing?.failed(() => this.#notHeld())
-  }
-
-  #leaveClient(): void {
-    this.#client.leases.delete(this)
-    this.#client.parties.delete(this)
-    this.tenure.stopElsewhere()
-  }
-
-  /** Looks at the clock: a blocked event loop must not make a lease look longer than it is. */
-  #look(): void {
-    if (this.#loss === undefined && this.#released === undefined && this.#passedOn === undefined) this.tenure.check()
-  }
-
-  /** @internal */
-  observe(effect: Exclude<Effect, { type: 'send' }>): void {
-    switch (effect.type) {
-      case 'renewed':
-        if (effect.own) this.#renewing?.answered()
-        return this.#onRenewed()
-      case 'answered-late':
-        return this.#renewing?.answered(notRenewed(this))
-      case 'renewal-failed':
-        if (effect.own) this.#renewing?.answered(effect.error ?? notRenewed(this))
-        return this.#client.tell('renewal-failed', this, { error: effect.error, remainingMs: this.#trustedMs() })
-      case 'jeopardy':
-        return this.#client.tell('jeopardy', this, { reason: this.#why(effect.reason), remainingMs: effect.leftMs })
-      case 'leaving':
-        this.#renewing?.failed(() => askedToLeave(this, effect.reason))
-        return this.#client.tell('leaving', this, { reason: effect.reason, remainingMs: effect.leftMs })
-      case 'lost':
-        return this.#onLost(this.#why(effect.reason), effect.detail)
-      case 'released':
-        return this.#onReleased(effect.standing, effect.at)
-      default:
-        return
-    }
-  }
-
-  #onRenewed(): void {
-    this.#renewals += 1
-    const client = this.#client
-    const progress = this.#progress
-    if (progress?.isWanting(client.environment.now()) === true && this.heartbeating) {
-      this.stopHeartbeat()
-      progress.stalled = true
-    }
-    if (!client.isHeard('renewed')) return client.counters.countRenewal()
-    client.tell('renewed', this, { renewals: this.#renewals, remainingMs: this.#trustedMs() })
-  }
-
-  #why(reason: string): string {
-    return this.#progress?.why(reason) ?? reason
-  }
-
-  #onLost(reason: string, detail: string | undefined): void {
-    this.#loss = lost(this, reason, detail, this.tenure.life.ttlMs)
-    this.#leaveClient()
-    this.#renewing?.failed(() => this.#notHeld())
-    this.#tellReleased?.({ released: false, reason: 'lost' })
-    this.#client.tell('lost', this, { reason: this.#loss.reason ?? reason, heldMs: this.heldMs })
-    this.#abort?.abort(this.#loss)
-  }
-
-  #onReleased(standing: Standing, at: number): void {
-    this.#renewing?.failed(() => this.#notHeld())
-    this.#tellReleased?.(releaseResult(standing))
-    if (this.#loss === undefined) this.#client.tellReleased(this, Math.max(0, Math.floor(at) - this.#heldSince))
-  }
-
-  #trustedMs(): number {
-    return Math.max(0, Math.floor(this.tenure.life.deadline - this.#client.environment.now()))
-  }
-
-  #notHeld(): LeaseholdError {
-    return notHeld(this, this.#passedOn ?? (this.#loss === undefined ? 'released' : 'lost'), this.#loss)
-  }
+  handOff(): Promise<LeaseProof>
+  /** What proves this lease to a server: see `locks.verify`. The id in it is a secret. */
+  toJSON(): LeaseProof
 }

@@ -7,7 +7,7 @@ export interface Logger {
   warn(message: string, details?: object): void
 }
 
-/** The same logger, whose errors reach nobody: a broken logger must not break a lock. */
+/** The same logger, whose errors reach nobody: a broken logger must not break a lock. @internal */
 export function quietLogger(logger: Logger): Logger {
   const write =
     (level: keyof Logger) =>

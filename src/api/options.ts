@@ -22,60 +22,139 @@ export const leasePresets = {
   github: { ttlMs: 300_000, heartbeatMs: 30_000 },
 } as const
 
+/** The name of a pair of ttl and heartbeat: see `leasePresets`. */
 export type LeasePreset = keyof typeof leasePresets
 
 /** What to do when somebody else holds the lock. */
 export type ConflictStrategy = 'wait' | 'fail' | 'steal-stale' | 'preempt' | 'reclaim' | 'force'
 
+/** How often to ask, and with which pauses in between. */
 export interface RetryOptions {
-  /** In all, the first one too; absent: no limit. */
+  /**
+   * Attempts in all, the first one too.
+   *
+   * @default Infinity
+   */
   readonly attempts?: number | undefined
+  /**
+   * The first pause.
+   *
+   * @default '100ms'
+   */
   readonly min?: Duration | undefined
+  /**
+   * The longest pause.
+   *
+   * @default '5s'
+   */
   readonly max?: Duration | undefined
+  /**
+   * By how much each pause is longer than the one before.
+   *
+   * @default 2
+   */
   readonly factor?: number | undefined
-  /** 0 to 1. */
+  /**
+   * How much of a pause is left to chance, 0 to 1.
+   *
+   * @default 0.2
+   */
   readonly jitter?: number | undefined
 }
 
+/** The options of one acquisition. */
 export interface AcquireOptions {
-  /** How long the lease lasts unless renewed. Default 30 s, or the driver's own. */
+  /**
+   * How long the lease lasts unless it is renewed.
+   *
+   * @default '30s', or the store's own
+   */
   readonly ttl?: Duration | undefined
-  /** A named ttl and heartbeat. `ttl` and `heartbeat` override its parts. */
+  /**
+   * A named ttl and heartbeat. `ttl` and `heartbeat` override its parts.
+   *
+   * @default 'standard', or the store's own
+   */
   readonly lease?: LeasePreset | undefined
-  /** How long to wait for the lock. Unless told, `acquire` waits as long as it takes (Infinity), `tryAcquire` not at all. */
+  /**
+   * How long to wait for the lock.
+   *
+   * @default Infinity for `acquire`, 0 for `tryAcquire`
+   */
   readonly wait?: Duration | undefined
   /** Gives up waiting when it fires. */
   readonly signal?: AbortSignal | undefined
-  /** `auto`: a third of the ttl. `manual`: only when `renew` is called. A duration: at most half the ttl. */
+  /**
+   * How often to renew. `auto`: every third of the ttl. `manual`: only when `renew` is called. A duration: at most half
+   * the ttl.
+   *
+   * @default 'auto'
+   */
   readonly heartbeat?: 'auto' | 'manual' | Duration | undefined
-  /** Higher goes first; low, normal, high are -10, 0, 10. */
+  /**
+   * Higher goes first; low, normal, high are -10, 0, 10.
+   *
+   * @default 'normal'
+   */
   readonly priority?: number | 'low' | 'normal' | 'high' | undefined
-  /** The longest the lock may be held, renewed or not. */
+  /**
+   * The longest the lock may be held, renewed or not.
+   *
+   * @default no limit
+   */
   readonly maxHold?: Duration | undefined
-  /** After an unclean end, how long others must still wait. */
+  /**
+   * How long others must still wait after a lease ended without a release.
+   *
+   * @default 0
+   */
   readonly grace?: Duration | undefined
-  /** Renew only while `lease.progress()` is called at least this often. */
+  /**
+   * Renew only while `lease.progress()` is called at least this often.
+   *
+   * @default renew in any case
+   */
   readonly progress?: Duration | undefined
+  /**
+   * What to do when somebody else holds the lock.
+   *
+   * @default 'wait'
+   */
   readonly onConflict?: ConflictStrategy | undefined
-  /** With `steal-stale`: how long the holder must have been silent. Default two and a half heartbeats, or the driver's own. */
+  /**
+   * With `steal-stale`: how long the holder must have been silent.
+   *
+   * @default two and a half heartbeats, or the store's own
+   */
   readonly staleAfter?: Duration | undefined
   /**
-   * How often to ask, and with which pauses: a store that cannot queue, or cannot be reached. In a queue nobody stays longer
-   * than those pauses take together: `none` does not wait, `standard` waits about 21 s. Then TIMEOUT, if not before by `wait`.
+   * How often to ask, and with which pauses: of a store that cannot queue, or cannot be reached. In a queue a claim stays
+   * no longer than those pauses take together: `none` does not wait, `standard` waits about 21 s. Then TIMEOUT, if not
+   * before by `wait`.
+   *
+   * @default as often as `wait` allows
    */
   readonly retry?: keyof typeof retryPresets | RetryOptions | undefined
-  /** The same party may take a lock it holds once more: counted, same fence. */
+  /**
+   * The same party may take a lock that it holds once more: counted, same fence.
+   *
+   * @default false
+   */
   readonly reentrant?: boolean | undefined
   /** For operators: stored with the claim. JSON. */
   readonly metadata?: Readonly<Record<string, unknown>> | undefined
-  /** Who is asking, by a name of your own: somebody who does one thing at a time. A `run` body is a party by itself. */
+  /**
+   * Who is asking, by a name of your own: somebody who does one thing at a time.
+   *
+   * @default the `run` body in which the lock is asked for, if any
+   */
   readonly party?: string | undefined
 }
 
 /** For how long to wait, and when to give up. */
 export type WaitOptions = Pick<AcquireOptions, 'wait' | 'signal'>
 
-/** The options of one acquisition, checked and in numbers. */
+/** The options of one acquisition, checked and in numbers. @internal */
 export interface Terms {
   readonly ttlMs: number
   /** Infinity: by hand. */
@@ -136,17 +215,17 @@ const noTimeout = { timeout: `Use 'wait' for how long to wait, 'ttl' for the lea
 const attemptsHint = `Use 'attempts', which counts the first one too.`
 const noRetries = { maxAttempts: attemptsHint, retries: attemptsHint, maxRetries: attemptsHint, limit: attemptsHint }
 
-/** For whoever was given an acquire option that is none of theirs: where to say it. */
+/** For whoever was given an acquire option that is none of theirs: where to say it. @internal */
 export const sayItInDefaults: Readonly<Record<string, string>> = Object.fromEntries(
   Object.keys(acquireNames).map((name) => [name, `Say it for all locks by defaults: { ${name}: … }.`]),
 )
 
-/** Refuses options that no acquisition has. */
+/** Refuses options that no acquisition has. @internal */
 export function checkAcquireOptions(options: AcquireOptions, whose: string): void {
   checkOptions(options, acquireNames, whose, noTimeout)
 }
 
-/** The options of one acquisition, checked by name, and for those that are absent or undefined the defaults. */
+/** The options of one acquisition, checked by name, and for those that are absent or undefined the defaults. @internal */
 export function withDefaults(defaults: AcquireOptions, options: AcquireOptions | undefined): AcquireOptions {
   if (options === undefined) return defaults
   checkAcquireOptions(options, 'acquire')
@@ -154,7 +233,7 @@ export function withDefaults(defaults: AcquireOptions, options: AcquireOptions |
   return { ...defaults, ...(Object.fromEntries(named) as AcquireOptions) }
 }
 
-/** Refuses what does not say how long to wait. */
+/** Refuses what does not say how long to wait. @internal */
 export function checkWaitOptions(options: WaitOptions, whose: string): void {
   checkOptions(options, waitNames, whose, noTimeout)
   checkSignal(options.signal)
@@ -166,7 +245,7 @@ function checkSignal(signal: unknown): void {
   throw invalid('signal is no AbortSignal. Pass the signal of an AbortController.')
 }
 
-/** Checks options against each other and against what the store can do. */
+/** Checks options against each other and against what the store can do. @internal */
 export function resolveOptions(options: AcquireOptions, supports: Supports, allowForce: boolean): Terms {
   checkAcquireOptions(options, 'acquire')
   checkSignal(options.signal)
@@ -244,12 +323,12 @@ function optionalMs(duration: Duration | undefined, option: string): number | un
   return duration === undefined ? undefined : positiveMs(duration, option)
 }
 
-/** Milliseconds to wait. For ever may be said, too: it is what `acquire` does unless told. */
+/** Milliseconds to wait. For ever may be said, too: it is what `acquire` does unless told. @internal */
 export function waitMsOf(wait: Duration): number {
   return wait === Infinity ? Infinity : durationMs(wait, 'wait')
 }
 
-/** A heartbeat that leaves no room for one failure is a mistake. */
+/** A heartbeat that leaves no room for one failure is a mistake. @internal */
 export function checkHeartbeat(heartbeatMs: number, ttlMs: number): number {
   if (heartbeatMs <= ttlMs / 2) return heartbeatMs
   throw invalid(
@@ -298,7 +377,7 @@ function invalid(message: string): LeaseholdError {
   return new LeaseholdError('INVALID', message)
 }
 
-/** For an option or call that the store's driver does not do. */
+/** For an option or call that the store's driver does not do. @internal */
 export function unsupported(what: string): LeaseholdError {
   return new LeaseholdError('UNSUPPORTED', `This store cannot do ${what}. docs/guarantees.md shows which stores can.`)
 }

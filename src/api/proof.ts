@@ -22,7 +22,7 @@ export interface LeaseProof {
   readonly doubtMs?: number
 }
 
-/** What proves that a claim was granted with this fence. */
+/** What proves that a claim was granted with this fence. @internal */
 export function proofOf(
   { claim, ttlMs, ...bounds }: Pick<Life, 'claim' | 'ttlMs' | 'doubtMs' | 'elsewhereMs'>,
   fence: number,
@@ -43,7 +43,7 @@ export function proofOf(
   }
 }
 
-/** A proof comes from outside: look at it before use. */
+/** A proof comes from outside: look at it before use. @internal */
 export function checkProof(proof: LeaseProof): void {
   const fine =
     typeof proof === 'object' &&

@@ -21,12 +21,14 @@ export interface ReleaseResult {
     | 'unknown'
 }
 
+/** @internal */
 export const alreadyReleased: ReleaseResult = { released: false, reason: 'already-released' }
+/** @internal */
 export const stillEntered: ReleaseResult = { released: false, reason: 'entered-again' }
 
 const done: ReleaseResult = { released: true }
 
-/** What the store's answer to a release means to its caller. */
+/** What the store's answer to a release means to its caller. @internal */
 export function releaseResult(standing: Standing): ReleaseResult {
   if (standing.state !== 'absent') return { released: false, reason: 'unavailable' }
   switch (standing.reason) {

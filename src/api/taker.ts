@@ -1,32 +1,16 @@
 import { LeaseholdError } from '../core/errors.ts'
 import { isContention } from '../core/waiter.ts'
 import { toScope, type Scope, type ScopeLike } from '../core/scope.ts'
-import { takeAll, type LeaseSet } from './acquire-all.ts'
+import { takeAll } from './acquire-all.ts'
 import { attempt, exclusively, pursue, type Sharing } from './acquisition.ts'
 import type { Client } from './client.ts'
-import type { Lease } from './lease.ts'
+import type { LeaseHandle } from './lease-handle.ts'
+import type { LeaseSet } from './lease-set.ts'
+import type { Lock, RunArguments } from './lock.ts'
 import { checkAcquireOptions, resolveOptions, type AcquireOptions, type Terms, withDefaults } from './options.ts'
 import { enterAgain, ownDeadlock, partyTerms } from './parties/own-party.ts'
 import { asParty, bodyParty, claimingParty } from './parties/party.ts'
 import { refusal } from './refusal.ts'
-
-/** What runs while a lock is held. */
-export type Body<Result> = (lease: Lease) => Result | Promise<Result>
-
-/** The arguments of `run` after the scope: the options may be left out. */
-export type RunArguments<Result> = [Body<Result>] | [AcquireOptions, Body<Result>]
-
-/** A lock to be taken again and again with the same options. */
-export interface Lock {
-  readonly scope: Scope
-  /** Waits for the lock. Rejects on timeout or abort, leaving no claim behind. */
-  acquire(options?: AcquireOptions): Promise<Lease>
-  /** The lock if it can be had at once, else null. Waits only if `wait` says so. */
-  tryAcquire(options?: AcquireOptions): Promise<Lease | null>
-  /** Runs `body` while the lock is held, and lets go whatever happens. */
-  run<Result>(body: Body<Result>): Promise<Result>
-  run<Result>(options: AcquireOptions, body: Body<Result>): Promise<Result>
-}
 
 /** The ways of taking a lock, however it is shared, by one client and its defaults. */
 export class Taker {
@@ -61,7 +45,7 @@ export class Taker {
     return terms
   }
 
-  acquire(of: ScopeLike, sharing: Sharing, options: AcquireOptions | undefined, party?: string): Promise<Lease> {
+  acquire(of: ScopeLike, sharing: Sharing, options: AcquireOptions | undefined, party?: string): Promise<LeaseHandle> {
     // One promise from here to the lease: this is the call that is made most. What throws in here rejects it.
     return new Promise((resolve, reject) => {
       const { client } = this
@@ -77,7 +61,7 @@ export class Taker {
     })
   }
 
-  async tryAcquire(of: ScopeLike, sharing: Sharing, options: AcquireOptions | undefined): Promise<Lease | null> {
+  async tryAcquire(of: ScopeLike, sharing: Sharing, options: AcquireOptions | undefined): Promise<LeaseHandle | null> {
     const { client } = this
     const scope = toScope(of)
     const terms = this.terms(options)

@@ -13,6 +13,7 @@ export interface Verified {
 /**
  * Asks the store whether a proof, `lease.toJSON()`, stands for a lease on `scope` now. Checks in this order: found
  * (NOT_HELD), unexpired (LOST), scope covered (SCOPE_MISMATCH; a range inside the held range passes).
+ * @internal
  */
 export async function verifyProof(client: Client, proof: LeaseProof, scope: Scope): Promise<Verified> {
   checkProof(proof)

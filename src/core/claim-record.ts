@@ -26,7 +26,7 @@ export interface ClaimRecord {
   readonly died?: boolean | undefined
 }
 
-/** A copy to change before anybody sees it. Written out: Node 20 takes many times as long to spread a record. */
+/** A copy to change before anybody sees it. Written out: Node 20 takes many times as long to spread a record. @internal */
 export function copyOf(record: ClaimRecord): { -readonly [Field in keyof ClaimRecord]: ClaimRecord[Field] } {
   return {
     claim: record.claim,
@@ -58,7 +58,7 @@ export interface Ended {
   readonly told: boolean
 }
 
-/** Why a claim that ended this way is absent, in its owner's words: a process does not see itself die. */
+/** Why a claim that ended this way is absent, in its owner's words: a process does not see itself die. @internal */
 export function absentReason(how: Succession['how']): AbsentReason {
   return how === 'died' ? 'expired' : how
 }
@@ -66,13 +66,14 @@ export function absentReason(how: Succession['how']): AbsentReason {
 /**
  * The order in which waiters are promoted: conversions, whose owners hold already, then higher priority, then arrival.
  * Negative: `one` goes first.
+ * @internal
  */
 export function compareRank(one: ClaimRecord, other: ClaimRecord): number {
   const converting = Number(other.claim.replaces !== undefined) - Number(one.claim.replaces !== undefined)
   return converting || other.claim.priority - one.claim.priority || one.order - other.order
 }
 
-/** The record as `list` shows it. */
+/** The record as `list` shows it. @internal */
 export function listed(record: ClaimRecord): ListedClaim {
   const { claim } = record
   return {

@@ -35,7 +35,18 @@ export interface DocumentStore<Revision> extends DocumentSwapper<Revision> {
 
 const nothingToDispose: Disposable = { [Symbol.dispose]() {} }
 
-/** The driver over a document store. */
+/**
+ * The driver over a document store.
+ *
+ * @example
+ * ```ts
+ * import { createLocks } from 'leasehold'
+ * import { documentDriver, type DocumentStore } from 'leasehold/document'
+ *
+ * declare const store: DocumentStore<string> // Yours: see docs/stores/document.md.
+ * await using locks = await createLocks({ driver: documentDriver(store) })
+ * ```
+ */
 export function documentDriver<Revision>(
   store: DocumentStore<Revision>,
   environment: Environment = systemEnvironment(),

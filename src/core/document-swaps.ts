@@ -2,7 +2,8 @@
  * One `send` over documents that can be compared and swapped: the rule is run on what was read, and what comes of it is
  * written back if nobody else wrote meanwhile.
  */
-import { admit, type Change, type News } from './admission.ts'
+import { admit } from './admission.ts'
+import type { Change, News } from './admission/view.ts'
 import { pauseMs, type Backoff } from './time/backoff.ts'
 import { keyOf } from './batcher.ts'
 import type { Request, Standing } from './driver.ts'
@@ -64,7 +65,7 @@ interface KeyWork {
   readonly requests: { readonly request: Request; readonly place: number }[]
 }
 
-/** Carries out requests by reading, running the rule, and swapping. Rejects only if nothing was written. */
+/** Carries out requests by reading, running the rule, and swapping. Rejects only if nothing was written. @internal */
 export async function sendBySwapping<Revision>(
   store: DocumentSwapper<Revision>,
   requests: readonly Request[],

@@ -80,7 +80,7 @@ export class LeaseholdError extends Error {
   }
 }
 
-/** For whoever asks something of a client that has gone. */
+/** For whoever asks something of a client that has gone. @internal */
 export function clientClosed(): LeaseholdError {
   return new LeaseholdError('CLOSED', 'This client has been closed. Connect again.')
 }
@@ -98,18 +98,18 @@ const permanent = new Set([
   'configuration',
 ])
 
-/** Whether the same call may succeed a little later. */
+/** Whether the same call may succeed a little later. @internal */
 export function worthRetrying(error: unknown): boolean {
   if (!(error instanceof LeaseholdError)) return true
   return error.code === 'UNAVAILABLE' && !permanent.has(error.reason ?? '')
 }
 
-/** A message for people out of anything that was thrown. */
+/** A message for people out of anything that was thrown. @internal */
 export function messageOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error)
 }
 
-/** The same without the code: for people, or inside another message. */
+/** The same without the code: for people, or inside another message. @internal */
 export function plainMessageOf(error: unknown): string {
   const message = messageOf(error)
   return error instanceof LeaseholdError ? message.slice(error.code.length + 2) : message

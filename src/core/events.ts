@@ -60,7 +60,7 @@ const eventNames: OptionNames<LockEvents> = {
   failed: true,
 }
 
-/** Who listens to what. A listener that throws harms nobody else. */
+/** Who listens to what. A listener that throws harms nobody else. @internal */
 export class Events {
   readonly #listeners = new Map<EventName, Set<(event: never) => void>>()
   readonly #complain: (message: string) => void

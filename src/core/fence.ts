@@ -6,6 +6,7 @@ const forgetAfterMicroseconds = 3_600_000_000
 /**
  * The next fence of a key: above the last, and at least `floor`, the store's wall clock in microseconds. A store that is new,
  * was emptied, or was restored from an older copy does not know the last fence; the clock is past every fence minted before.
+ * @internal
  */
 export function nextFence(last: number, floor: number): number {
   const fence = Math.max(last + 1, floor)
@@ -18,7 +19,7 @@ export function nextFence(last: number, floor: number): number {
   return fence
 }
 
-/** The least the next fence may be, from the store's wall clock in milliseconds. */
+/** The least the next fence may be, from the store's wall clock in milliseconds. @internal */
 export function fenceFloor(wallMs: number): number {
   return Math.floor(wallMs * 1000)
 }

@@ -17,7 +17,7 @@ export interface KeyDocument {
   readonly nonce?: string | undefined
 }
 
-/** The document of a key, to be stored. */
+/** The document of a key, to be stored. @internal */
 export function encodeKey(state: KeyState): KeyDocument {
   return {
     version: formatVersion,
@@ -27,7 +27,7 @@ export function encodeKey(state: KeyState): KeyDocument {
   }
 }
 
-/** A key out of its document; a fresh one if there is none. Checks what it must rely on. */
+/** A key out of its document; a fresh one if there is none. Checks what it must rely on. @internal */
 export function decodeKey(key: string, document: KeyDocument | undefined): KeyState {
   if (document === undefined) return new KeyState()
   const { version, lastFence, ended, claims } = document
@@ -51,7 +51,7 @@ export function decodeKey(key: string, document: KeyDocument | undefined): KeySt
   return state
 }
 
-/** The claims of a key for `list`. Undefined: the document cannot be read, which is an error only if the key was asked for. */
+/** The claims of a key for `list`. Undefined: the document cannot be read, which is an error only if the key was asked for. @internal */
 export function listedKey(key: string, document: KeyDocument | undefined, query: ListQuery): ListedKey | undefined {
   try {
     const state = decodeKey(key, document)

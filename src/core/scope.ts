@@ -18,7 +18,7 @@ export type ScopeLike = string | Scope
 const nameBytesMax = 512
 /** What a namespace of 64 leaves of the longest key. */
 const scopeKeyBytesMax = requestBounds.keyBytesMax - 65
-/** What no name and no line of text may have: it would end the line, or say something to a terminal. */
+/** What no name and no line of text may have: it would end the line, or say something to a terminal. @internal */
 // oxlint-disable-next-line no-control-regex -- control characters are what it looks for
 export const controlCharacters = /[\u0000-\u001f\u007f-\u009f\u2028\u2029]/
 const namespaceForm = /^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/
@@ -61,7 +61,7 @@ export function issue(number: number): Scope {
   return { kind: 'issue', key: `issue:${wholeNumber(number, 'An issue', 1)}` }
 }
 
-/** The scope a caller means. */
+/** The scope a caller means. @internal */
 export function toScope(scope: ScopeLike): Scope {
   if (typeof scope === 'string') return named(scope)
   if (typeof scope?.key === 'string' && typeof scope.kind === 'string') return checkScope(scope)
@@ -77,7 +77,7 @@ function checkScope(scope: Scope): Scope {
   return scope
 }
 
-/** How people write the scope: what {@link named} was given, else `inode 7`, `inode 7 [0, 4096)`, `path /a`, `issue 5`. */
+/** How people write the scope: what {@link named} was given, else `inode 7`, `inode 7 [0, 4096)`, `path /a`, `issue 5`. @internal */
 export function describeScope(scope: { readonly key: string; readonly range?: Range | undefined }): string {
   const split = scope.key.indexOf(':')
   const kind = scope.key.slice(0, split)
@@ -86,7 +86,7 @@ export function describeScope(scope: { readonly key: string; readonly range?: Ra
   return scope.range === undefined ? text : `${text} [${scope.range.start}, ${scope.range.end})`
 }
 
-/** Whether a lease on `held` protects `wanted`: the same thing, or a range inside it. */
+/** Whether a lease on `held` protects `wanted`: the same thing, or a range inside it. @internal */
 export function covers(held: Pick<Scope, 'key' | 'range'>, wanted: Pick<Scope, 'key' | 'range'>): boolean {
   if (held.key !== wanted.key) return false
   if (held.range === undefined) return true
@@ -94,25 +94,26 @@ export function covers(held: Pick<Scope, 'key' | 'range'>, wanted: Pick<Scope, '
   return held.range.start <= wanted.range.start && wanted.range.end <= held.range.end
 }
 
-/** The key a store sees: the scope's own, inside a namespace. */
+/** The key a store sees: the scope's own, inside a namespace. @internal */
 export function storeKey(namespace: string, scopeKey: string): string {
   return `${namespace}/${scopeKey}`
 }
 
-/** The inverse of {@link storeKey}; undefined for a key that no namespace of ours made. */
+/** The inverse of {@link storeKey}; undefined for a key that no namespace of ours made. @internal */
 export function splitStoreKey(key: string): { readonly namespace: string; readonly scopeKey: string } | undefined {
   const split = key.indexOf('/')
   if (split < 1) return undefined
   return { namespace: key.slice(0, split), scopeKey: key.slice(split + 1) }
 }
 
-/** The scope that a claim is on, out of what the store knows of it. */
+/** The scope that a claim is on, out of what the store knows of it. @internal */
 export function scopeOf({ key, range }: { readonly key: string; readonly range?: Range | undefined }): Scope {
   const scopeKey = splitStoreKey(key)?.scopeKey ?? key
   if (range !== undefined) return { kind: 'byteRange', key: scopeKey, range }
   return { kind: scopeKey.slice(0, scopeKey.indexOf(':')) as Scope['kind'], key: scopeKey }
 }
 
+/** @internal */
 export function checkNamespace(namespace: string): string {
   if (typeof namespace === 'string' && namespaceForm.test(namespace)) return namespace
   throw new LeaseholdError(

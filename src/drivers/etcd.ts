@@ -42,7 +42,17 @@ import { sweep } from './etcd/sweep.ts'
 export type { KnownTimes, LeasesForTests } from './etcd/leases-for-tests.ts'
 export type { EtcdOptions } from './etcd/options.ts'
 
-/** A lock store in etcd: `etcd://[user:password@]host[:2379][,host…][/PREFIX]`, or `etcds://…` for TLS. */
+/**
+ * A lock store in etcd: `etcd://[user:password@]host[:2379][,host…][/PREFIX]`, or `etcds://…` for TLS.
+ *
+ * @example
+ * ```ts
+ * import { createLocks } from 'leasehold'
+ * import { etcd } from 'leasehold/etcd'
+ *
+ * await using locks = await createLocks({ driver: etcd('etcd://127.0.0.1:2379/shop/') })
+ * ```
+ */
 export function etcd(url: string, options: EtcdOptions = {}): LockDriver {
   checkEtcdOptions(options)
   return new EtcdDriver(url, options)

@@ -56,7 +56,18 @@ const settleDefaultMs = 5000
 const readWithinMs = 30_000
 const closeWithinMs = 2000
 
-/** Locks in the issues of `owner/repo`. */
+/**
+ * Locks in the issues of `owner/repo`.
+ *
+ * @example
+ * ```ts
+ * import { createLocks, issue } from 'leasehold'
+ * import { github } from 'leasehold/github'
+ *
+ * await using locks = await createLocks({ driver: github('octo-org/shop', { workerId: 'deploy-bot' }) })
+ * await locks.run(issue(42), () => console.log('The issue is ours.'))
+ * ```
+ */
 export function github(repository: string, options: GithubOptions = {}): GithubDriver {
   return new IssuesDriver(repository, options)
 }

@@ -26,16 +26,26 @@ import { Line, type CallOptions } from './http/line.ts'
 import { NewsStream } from './http/news-stream.ts'
 import { pageIn, standingsIn, storeIn, type StoreDescription } from './http/replies.ts'
 
+/** The options of `http`. */
 export interface HttpOptions {
   /** `http(s)://[TOKEN@]HOST[:PORT][/PATH]` */
   readonly url: string
-  /** What the server knows us by. Absent: the one in the URL, else the variable LEASEHOLD_TOKEN. */
-  readonly token?: string
-  /** Whom to trust for the server's certificate, as PEM, instead of those whom Node trusts. */
-  readonly ca?: string | Buffer
   /**
-   * The longest to wait for an answer before its outcome counts as unknown. 5 s unless told, longer where the store
-   * behind the server is slow, and a third of a ttl at most.
+   * What the server knows us by.
+   *
+   * @default the one in the URL, else the variable LEASEHOLD_TOKEN
+   */
+  readonly token?: string
+  /**
+   * Whom to trust for the server's certificate, as PEM.
+   *
+   * @default those whom Node trusts
+   */
+  readonly ca?: string | Uint8Array
+  /**
+   * The longest to wait for an answer before its outcome counts as unknown; a third of a ttl at most.
+   *
+   * @default 5000, longer where the store behind the server is slow
    */
   readonly answerWithinMs?: number
 }
@@ -47,7 +57,17 @@ const answerWithinDefaultMs = 5000
 const answerWithinMostMs = 120_000
 const idLengthMax = 1024
 
-/** The lock store behind a Leasehold server, out of a URL or options. */
+/**
+ * The lock store behind a Leasehold server, out of a URL or options.
+ *
+ * @example
+ * ```ts
+ * import { createLocks } from 'leasehold'
+ * import { http } from 'leasehold/http'
+ *
+ * await using locks = await createLocks({ driver: http('https://locks.example.com') })
+ * ```
+ */
 export function http(from: string | HttpOptions): LockDriver {
   if (typeof from === 'string') return new HttpDriver({ url: from })
   checkOptions(from, httpNames, 'http')

@@ -24,10 +24,19 @@ export interface MemoryClock {
   wall(): number
 }
 
+/** The options of `memory`. */
 export interface MemoryOptions {
-  /** Drivers of the same name share one store. Absent: a store of its own. */
+  /**
+   * Drivers of the same name share one store.
+   *
+   * @default a store of its own
+   */
   readonly name?: string
-  /** Absent: the machine's. With a name, the clock of whoever came first counts. */
+  /**
+   * The time of the store. With a name, the clock of the driver that was made first counts.
+   *
+   * @default this machine's
+   */
   readonly clock?: MemoryClock
 }
 
@@ -42,7 +51,17 @@ const systemClock: MemoryClock = { now: monotonicMs, wall: () => Date.now() }
 
 const storesByName = new Map<string, MemoryStore>()
 
-/** A lock store in this process. */
+/**
+ * A lock store in this process.
+ *
+ * @example
+ * ```ts
+ * import { createLocks } from 'leasehold'
+ * import { memory } from 'leasehold/memory'
+ *
+ * await using locks = await createLocks({ driver: memory({ name: 'shared' }) })
+ * ```
+ */
 export function memory(options: MemoryOptions = {}): LockDriver {
   checkOptions(options, memoryNames, 'memory')
   const { name, clock = systemClock } = options

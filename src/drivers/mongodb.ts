@@ -35,26 +35,67 @@ import { urlOptions } from './mongodb/url.ts'
 export type { MongoClientLike, MongoDatabase, MongoSource } from './mongodb/client.ts'
 export type { ReadConcern } from './mongodb/concerns.ts'
 
+/** The options of `mongodb`. */
 export interface MongodbOptions {
-  /** The collection of the locks. `DistributedLocks` unless told; in a URL: `?collection=NAME`. */
+  /**
+   * The collection of the locks; in a URL: `?collection=NAME`.
+   *
+   * @default 'DistributedLocks'
+   */
   readonly collection?: string
-  /** With a client or URL: the database, if not the one the URL names. */
+  /**
+   * With a client or URL: the database.
+   *
+   * @default the one that the URL names
+   */
   readonly database?: string
-  /** How long a lease lasts where the caller names no ttl. 30 s unless told. */
+  /**
+   * How long a lease lasts where the caller names no ttl.
+   *
+   * @default '30s'
+   */
   readonly ttl?: Duration
-  /** How often such a lease is renewed. A third of `ttl` unless told. */
+  /**
+   * How often such a lease is renewed.
+   *
+   * @default a third of `ttl`
+   */
   readonly heartbeat?: Duration
-  /** The least pause between two looks at a key that is waited for, where changes cannot be watched. 10 ms unless told. */
+  /**
+   * The least pause between two looks at a key that is waited for, where changes cannot be watched.
+   *
+   * @default '10ms'
+   */
   readonly waitMin?: Duration
-  /** The longest such pause. 800 ms unless told. */
+  /**
+   * The longest such pause.
+   *
+   * @default '800ms'
+   */
   readonly waitMax?: Duration
-  /** False: pauses are anything between the two, by chance, instead of growing from the least. Default true. */
+  /**
+   * False: pauses are anything between the two, by chance, instead of growing from the least.
+   *
+   * @default true
+   */
   readonly adaptive?: boolean
-  /** False: look instead of watching changes, and spare the connection. Default true. */
+  /**
+   * False: look instead of watching changes, and spare the connection.
+   *
+   * @default true
+   */
   readonly changeStream?: boolean
-  /** `linearizable` unless told; a server alone has only `majority`. Weaker ones are refused. */
+  /**
+   * Weaker concerns are refused.
+   *
+   * @default 'linearizable', or 'majority' of a server without a replica set
+   */
   readonly readConcern?: ReadConcern
-  /** How long one `send` may take, retries included. Default 5 s; where short leases are renewed, a third of their ttl. */
+  /**
+   * How long one `send` may take, retries included; where short leases are renewed, a third of their ttl at most.
+   *
+   * @default '5s'
+   */
   readonly timeout?: Duration
   /** The store's time in milliseconds, for tests that move it. All drivers of one store must share it. */
   readonly clockForTests?: () => number
@@ -80,7 +121,19 @@ const routedClocks =
 
 const defaults = { collection: 'DistributedLocks', waitMin: 10, waitMax: 800, timeout: 5000 } as const
 
-/** A lock store in MongoDB: a URL, a `MongoClient` or a `Db` of the mongodb package. */
+/**
+ * A lock store in MongoDB: a URL, a `MongoClient` or a `Db` of the mongodb package.
+ *
+ * @example
+ * ```ts
+ * import { createLocks } from 'leasehold'
+ * import { mongodb } from 'leasehold/mongodb'
+ * import { MongoClient } from 'mongodb'
+ *
+ * const client = new MongoClient('mongodb://127.0.0.1:27017/shop')
+ * await using locks = await createLocks({ driver: mongodb(client, { collection: 'locks' }) })
+ * ```
+ */
 export function mongodb(source: MongoSource, options: MongodbOptions = {}): LockDriver {
   checkOptions(options, mongodbNames, 'mongodb')
   return new MongodbDriver(source, options)

@@ -30,12 +30,25 @@ import { urlOptions } from './postgres/url.ts'
 export { postgresAdvisorySchema } from './postgres/schema.ts'
 export type { PostgresSource } from './postgres/connections.ts'
 
+/** The options of `postgresAdvisory`. */
 export interface PostgresAdvisoryOptions {
-  /** A set of locks of its own: where fences are counted and names are noted. Default `leasehold`. */
+  /**
+   * A set of locks of its own: where fences are counted and names are noted.
+   *
+   * @default 'leasehold'
+   */
   readonly schema?: string
-  /** The longest lease, and how long the server bears with a silent session. 30 s unless told. */
+  /**
+   * The longest lease, and how long the server bears with a silent session.
+   *
+   * @default 30_000
+   */
   readonly ttlMs?: number
-  /** How long one statement may take. 5 s unless told. */
+  /**
+   * How long one statement may take.
+   *
+   * @default 5000
+   */
   readonly patienceMs?: number
 }
 
@@ -45,7 +58,17 @@ const advisoryHints = { ttl: "It is 'ttlMs' here, in milliseconds." }
 const ttlDefaultMs = 30_000
 const patienceDefaultMs = 5000
 
-/** Session advisory locks of a PostgreSQL database: a URL, a Pool of `pg`, or an instance of `postgres`. */
+/**
+ * Session advisory locks of a PostgreSQL database: a URL, a Pool of `pg`, or an instance of `postgres`.
+ *
+ * @example
+ * ```ts
+ * import { createLocks } from 'leasehold'
+ * import { postgresAdvisory } from 'leasehold/postgres-advisory'
+ *
+ * await using locks = await createLocks({ driver: postgresAdvisory('postgres://127.0.0.1/shop') })
+ * ```
+ */
 export function postgresAdvisory(source: PostgresSource, options: PostgresAdvisoryOptions = {}): LockDriver {
   checkOptions(options, advisoryNames, 'postgresAdvisory', advisoryHints)
   return new PostgresAdvisoryDriver(source, options)

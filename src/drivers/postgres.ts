@@ -51,7 +51,19 @@ const keysPerTidying = 10_000
 /** How long to send no notifications once the server has had no room for them. */
 const mutedMs = 10_000
 
-/** A lock store in a PostgreSQL database: a URL, a Pool or Client of `pg`, or an instance of `postgres`. */
+/**
+ * A lock store in a PostgreSQL database: a URL, a Pool or Client of `pg`, or an instance of `postgres`.
+ *
+ * @example
+ * ```ts
+ * import { createLocks } from 'leasehold'
+ * import { postgres } from 'leasehold/postgres'
+ * import { Pool } from 'pg'
+ *
+ * const pool = new Pool({ connectionString: process.env['DATABASE_URL'] })
+ * await using locks = await createLocks({ driver: postgres(pool) })
+ * ```
+ */
 export function postgres(source: PostgresSource, options: PostgresOptions = {}): LockDriver {
   checkOptions(options, postgresNames, 'postgres')
   return new PostgresDriver(source, options)

@@ -20,6 +20,7 @@ import { releaseOn } from './quorum/releasing.ts'
 import { renewOn } from './quorum/renewing.ts'
 import { supportsOf, unsupported } from './quorum/supports.ts'
 
+/** The options of `quorum`. */
 export interface QuorumOptions {
   /**
    * A node votes once it has kept its data for this long, and no ttl may be longer: a node that came back empty must not
@@ -30,13 +31,15 @@ export interface QuorumOptions {
    */
   readonly votesAfter?: Duration
   /**
-   * How long a node may take to answer before the others decide alone. Default a tenth of the ttl, 50 ms to 1 s; half
-   * the ttl at most.
+   * How long a node may take to answer before the others decide alone; half the ttl at most.
+   *
+   * @default a tenth of the ttl, 50 ms to 1 s
    */
   readonly answerWithin?: Duration
   /**
    * By how much the clocks of nodes and clients may run at different rates, 0 to 0.5, beside the client's own 5 %.
-   * Default 0.01.
+   *
+   * @default 0.01
    */
   readonly drift?: number
   /** Time, timers and chance, for simulators and tests. */
@@ -56,7 +59,19 @@ const listWithinMs = 5000
 const closeWithinMs = 1000
 const looksMax = 3
 
-/** Locks held on a majority of an odd number of stores, three or more. Closing it closes them. */
+/**
+ * Locks held on a majority of an odd number of stores, three or more. Closing it closes them.
+ *
+ * @example
+ * ```ts
+ * import { createLocks } from 'leasehold'
+ * import { quorum } from 'leasehold/quorum'
+ * import { redis } from 'leasehold/redis'
+ *
+ * const nodes = ['redis://10.0.0.1', 'redis://10.0.0.2', 'redis://10.0.0.3'].map((url) => redis(url))
+ * await using locks = await createLocks({ driver: quorum(nodes) })
+ * ```
+ */
 export function quorum(drivers: readonly LockDriver[], options: QuorumOptions = {}): LockDriver {
   checkOptions(options, quorumNames, 'quorum')
   return new QuorumDriver(drivers, options)

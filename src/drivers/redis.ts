@@ -39,17 +39,27 @@ export type { NodeRedisClient, NodeRedisCluster } from './redis/node-redis.ts'
 /** A client you made: of ioredis (`Redis` or `Cluster`) or of node-redis (`createClient` or `createCluster`). */
 export type RedisClient = IoredisClient | NodeRedisClient | NodeRedisCluster
 
+/** The options of `redis`. */
 export interface RedisOptions {
   /**
    * `redis://user:password@host:6379/0`, `rediss://…`, `redis+unix:///path` or `redis-cluster://host:6379,host:6379`.
-   * Absent: Redis on this machine.
+   *
+   * @default 'redis://127.0.0.1'
    */
   readonly url?: string
   /** A client to use instead of a URL. It stays yours: closing the driver leaves it open. */
   readonly client?: RedisClient
-  /** Begins every name in Redis. `leasehold:` unless told. */
+  /**
+   * Begins every name in Redis.
+   *
+   * @default 'leasehold:'
+   */
   readonly prefix?: string
-  /** The longest to wait for a reply before its outcome counts as unknown. 5 s unless told, and a third of a ttl at most. */
+  /**
+   * The longest to wait for a reply before its outcome counts as unknown; a third of a ttl at most.
+   *
+   * @default 5000
+   */
   readonly commandTimeoutMs?: number
   /** The store's time in milliseconds, for tests that move it. All drivers of one store must share it. */
   readonly clockForTests?: () => number
@@ -65,7 +75,19 @@ const redisNames: OptionNames<RedisOptions> = {
 
 const commandTimeoutDefaultMs = 5000
 
-/** A lock store in Redis, out of a URL, a client, or options. */
+/**
+ * A lock store in Redis, out of a URL, a client, or options.
+ *
+ * @example
+ * ```ts
+ * import { createLocks } from 'leasehold'
+ * import { redis } from 'leasehold/redis'
+ * import { Redis } from 'ioredis'
+ *
+ * const client = new Redis()
+ * await using locks = await createLocks({ driver: redis(client) })
+ * ```
+ */
 export function redis(from: string | RedisClient | RedisOptions = {}): LockDriver {
   if (typeof from === 'string') return new RedisDriver({ url: from })
   if ('call' in from || 'sendCommand' in from) return new RedisDriver({ client: from })

@@ -46,7 +46,17 @@ const identityEveryMs = 50
 /** How often to let go of what nobody asks for any more. */
 const tidyEveryMs = 60_000
 
-/** A lock store in a file. */
+/**
+ * A lock store in a file.
+ *
+ * @example
+ * ```ts
+ * import { createLocks } from 'leasehold'
+ * import { sqlite } from 'leasehold/sqlite'
+ *
+ * await using locks = await createLocks({ driver: sqlite({ file: '/var/lib/shop/locks.sqlite' }) })
+ * ```
+ */
 export function sqlite(options: SqliteOptions = {}): LockDriver {
   checkOptions(options, sqliteNames, 'sqlite')
   return new SqliteDriver(options)

@@ -9,8 +9,13 @@ import { faultOf } from '../drivers/sqlite/faults.ts'
 import { persist } from '../drivers/sqlite/patience.ts'
 import { checkFence, superseded } from './superseded.ts'
 
+/** The options of `fileGuard`. */
 export interface FileGuardOptions {
-  /** How long to wait for another process that is just writing the file. Default 5 s, then UNAVAILABLE (`busy`). */
+  /**
+   * How long to wait for another process that is just writing the file, before UNAVAILABLE (`busy`).
+   *
+   * @default '5s'
+   */
   readonly patience?: Duration
 }
 
@@ -21,7 +26,17 @@ const fileNames: OptionNames<FileGuardOptions> = { patience: true }
  * Its fence lies beside it in `FILE.fence`, a small SQLite file: a file system cannot compare before it renames, but
  * SQLite's lock on that file, which the system takes back from a process that dies, makes the two one step.
  */
-export class FileGuard {
+export interface FileGuard {
+  /**
+   * Raises the fence before a read whose result is to be written back, on disk when it resolves: no earlier holder can
+   * replace the file any more. Throws LOST (`superseded`) if a later holder has been here.
+   */
+  raise(fence: number): Promise<void>
+  /** Replaces the content, on disk when it resolves. Throws LOST (`superseded`) if a later holder has written. */
+  write(content: string | Uint8Array, fence: number): Promise<void>
+}
+
+class FileFences implements FileGuard {
   readonly #file: string
   readonly #patienceMs: number
 
@@ -31,16 +46,11 @@ export class FileGuard {
     this.#patienceMs = options.patience === undefined ? 5000 : durationMs(options.patience, 'patience')
   }
 
-  /**
-   * Raises the fence before a read whose result is to be written back, on disk when it resolves: no earlier holder can
-   * replace the file any more. Throws LOST (`superseded`) if a later holder has been here.
-   */
   async raise(fence: number): Promise<void> {
     checkFence(fence)
     await this.#withFences((fences) => this.#persist(() => raise(fences, this.#file, fence)))
   }
 
-  /** Replaces the content, on disk when it resolves. Throws LOST (`superseded`) if a later holder has written. */
   async write(content: string | Uint8Array, fence: number): Promise<void> {
     checkFence(fence)
     const draft = `${this.#file}.${randomUUID()}.draft`
@@ -73,9 +83,19 @@ export class FileGuard {
   }
 }
 
-/** A guard for one file. */
+/**
+ * A guard for one file.
+ *
+ * @example
+ * ```ts
+ * import { fileGuard } from 'leasehold/guards'
+ *
+ * const guard = fileGuard('/var/lib/shop/report.json')
+ * await locks.run('report', (lease) => guard.write('{}', lease.fence))
+ * ```
+ */
 export function fileGuard(file: string, options?: FileGuardOptions): FileGuard {
-  return new FileGuard(file, options)
+  return new FileFences(file, options)
 }
 
 /** Who may read and write the file now; undefined if there is none. */

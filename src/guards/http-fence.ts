@@ -3,7 +3,7 @@ import { checkFence, superseded } from './superseded.ts'
 /** The request header that carries a fence. */
 export const fenceHeader = 'If-Fence'
 
-/** The response header that tells a refusal by a guard from a 412 for another reason. */
+/** The response header that tells a refusal by a guard from a 412 for another reason. @internal */
 export const refusedHeader = 'Fence-Refused'
 
 /** The part of a lease that a request needs. */
@@ -14,9 +14,16 @@ export interface Fenced {
 }
 
 /**
- * `fetch` for the holder of a lease: adds its fence, and gives up when the lease is lost. A GET raises the fence before it
+ *  * `fetch` for the holder of a lease: adds its fence, and gives up when the lease is lost. A GET raises the fence before it
  * reads. Rejects with LOST (`superseded`)
  * if the server has seen a later holder; every other answer is the caller's to judge.
+ *
+ * @example
+ * ```ts
+ * import { fencedFetch } from 'leasehold/guards'
+ *
+ * await locks.run('orders/42', (lease) => fencedFetch(lease, 'http://127.0.0.1:8080/orders/42', { method: 'PUT' }))
+ * ```
  */
 export async function fencedFetch(lease: Fenced, input: string | URL, init: RequestInit = {}): Promise<Response> {
   const headers = new Headers(init.headers)
@@ -29,7 +36,7 @@ export async function fencedFetch(lease: Fenced, input: string | URL, init: Requ
   throw superseded(String(input), lease.fence)
 }
 
-/** The fence of a request header; undefined if it is missing or no fence. */
+/** The fence of a request header; undefined if it is missing or no fence. @internal */
 export function readFence(header: string | readonly string[] | undefined): number | undefined {
   if (typeof header !== 'string' || !/^[1-9]\d{0,15}$/.test(header)) return undefined
   const fence = Number(header)

@@ -5,12 +5,25 @@ import { fenceHeader, readFence, refusedHeader } from './http-fence.ts'
 import { memoryGuard, type MemoryGuard } from './memory.ts'
 import { isSuperseded } from './superseded.ts'
 
+/** The options of `httpGuard`. */
 export interface HttpGuardOptions<Request extends IncomingMessage = IncomingMessage> {
-  /** What a request writes; one fence is kept for each. Unless told: the path of its URL. */
+  /**
+   * What a request writes; one fence is kept for each.
+   *
+   * @default the path of its URL
+   */
   readonly resource?: (request: Request) => string
-  /** Unless told: a new one, which forgets with the process. */
+  /**
+   * What keeps the fences.
+   *
+   * @default a new one, which forgets with the process
+   */
   readonly guard?: MemoryGuard
-  /** Lets requests without a fence through, unguarded. Unless told they are refused with 428. */
+  /**
+   * True: lets requests without a fence through, unguarded. False: refuses them with 428.
+   *
+   * @default false
+   */
   readonly optional?: boolean
 }
 
@@ -27,11 +40,20 @@ export type Middleware<Request extends IncomingMessage = IncomingMessage> = (
 const safeMethods = new Set(['GET', 'HEAD', 'OPTIONS', 'TRACE'])
 
 /**
- * Refuses writes of stale holders. A request carries its fence as `If-Fence: 118`. Answers 412 (Precondition Failed) if a
+ *  * Refuses writes of stale holders. A request carries its fence as `If-Fence: 118`. Answers 412 (Precondition Failed) if a
  * higher fence has been seen, 428 (Precondition Required) if there is none, 400 if it is no number. A read that carries one
  * raises it: no earlier holder can write any more what has been read. Requests for one
  * resource run one after another, each until its response is closed and the promise of `next`, if it gives one, has
  * settled: none is overtaken on the way.
+ *
+ * @example
+ * ```ts
+ * import { createServer } from 'node:http'
+ * import { httpGuard } from 'leasehold/guards'
+ *
+ * const guard = httpGuard()
+ * createServer((request, response) => guard(request, response, () => response.end('written'))).listen(8080)
+ * ```
  */
 export function httpGuard<Request extends IncomingMessage = IncomingMessage>(
   options: HttpGuardOptions<Request> = {},

@@ -2,16 +2,16 @@
  * Fence guards: for the thing a lock protects, so that a write of a holder that has been replaced is refused. An equal
  * fence passes, a lower one is refused with LOST and reason `superseded`.
  */
-export { memoryGuard, MemoryGuard } from './memory.ts'
-export { rangeGuard, RangeGuard } from './range.ts'
-export { sqlGuard, SqlGuard } from './sql.ts'
+export { memoryGuard, type MemoryGuard } from './memory.ts'
+export { rangeGuard, type RangeGuard } from './range.ts'
+export { sqlGuard, type SqlGuard } from './sql.ts'
 export type { SqlDialect, SqlGuardOptions, SqlPiece, SqlRow, SqlUpdate } from './sql.ts'
 export type { WriteResult } from './affected-rows.ts'
-export { redisGuard, RedisGuard } from './redis.ts'
+export { redisGuard, type RedisGuard } from './redis.ts'
 export type { IoredisClient, NodeRedisClient, RedisGuardOptions } from './redis.ts'
-export { mongoGuard, MongoGuard } from './mongo.ts'
+export { mongoGuard, type MongoGuard } from './mongo.ts'
 export type { MongoGuardOptions, MongoResult, MongoUpdate } from './mongo.ts'
-export { fileGuard, FileGuard, type FileGuardOptions } from './file.ts'
+export { fileGuard, type FileGuard, type FileGuardOptions } from './file.ts'
 export { httpGuard, type HttpGuardOptions, type Middleware } from './http-guard.ts'
 export { fencedFetch, fenceHeader, type Fenced } from './http-fence.ts'
 export { isSuperseded } from './superseded.ts'

@@ -4,33 +4,41 @@ import { checkFence, superseded } from './superseded.ts'
  * Keeps stale holders out of things in this process. It remembers one number a resource, and only as long as the process
  * lives: what outlives the process needs a guard that does too.
  */
-export class MemoryGuard {
-  readonly #seen = new Map<string, number>()
-  /** The end of the last write of each resource that has one under way. */
-  readonly #turns = new Map<string, Promise<void>>()
-
+export interface MemoryGuard {
   /**
    * Throws LOST (`superseded`) if a higher fence has been seen. What it lets in must be written before anything else can
    * run: in the same synchronous step. For a write that takes longer use {@link write}.
    */
+  check(resource: string, fence: number): void
+  /**
+   * Raises the fence before a read whose result is to be written back: once it resolves, no earlier holder can write any
+   * more, and none is writing. Rejects with LOST (`superseded`) if a higher fence has been seen.
+   */
+  raise(resource: string, fence: number): Promise<void>
+  /**
+   * Runs a write that takes time. Writes of one resource run one after another, and each fence is checked when its turn
+   * comes: a newer holder's write can so never be overtaken by one that had been let in before it.
+   */
+  write<Result>(resource: string, fence: number, write: () => Result | Promise<Result>): Promise<Result>
+  /** For a resource that is gone for good: from now on every fence passes. */
+  forget(resource: string): void
+}
+
+class MemoryFences implements MemoryGuard {
+  readonly #seen = new Map<string, number>()
+  /** The end of the last write of each resource that has one under way. */
+  readonly #turns = new Map<string, Promise<void>>()
+
   check(resource: string, fence: number): void {
     const seen = this.#seen.get(resource) ?? 0
     if (checkFence(fence) < seen) throw superseded(resource, fence, seen)
     this.#seen.set(resource, fence)
   }
 
-  /**
-   * Raises the fence before a read whose result is to be written back: once it resolves, no earlier holder can write any
-   * more, and none is writing. Rejects with LOST (`superseded`) if a higher fence has been seen.
-   */
   async raise(resource: string, fence: number): Promise<void> {
     await this.write(resource, fence, () => {})
   }
 
-  /**
-   * Runs a write that takes time. Writes of one resource run one after another, and each fence is checked when its turn
-   * comes: a newer holder's write can so never be overtaken by one that had been let in before it.
-   */
   async write<Result>(resource: string, fence: number, write: () => Result | Promise<Result>): Promise<Result> {
     const before = this.#turns.get(resource)
     const { promise: turn, resolve: endTurn } = deferred()
@@ -45,15 +53,24 @@ export class MemoryGuard {
     }
   }
 
-  /** For a resource that is gone for good: from now on every fence passes. */
   forget(resource: string): void {
     this.#seen.delete(resource)
   }
 }
 
-/** A guard for things in this process. */
+/**
+ * A guard for things in this process.
+ *
+ * @example
+ * ```ts
+ * import { memoryGuard } from 'leasehold/guards'
+ *
+ * const guard = memoryGuard()
+ * await locks.run('orders/42', (lease) => guard.write('orders/42', lease.fence, async () => console.log('written')))
+ * ```
+ */
 export function memoryGuard(): MemoryGuard {
-  return new MemoryGuard()
+  return new MemoryFences()
 }
 
 function deferred(): { readonly promise: Promise<void>; readonly resolve: () => void } {

@@ -2,8 +2,13 @@ import { LeaseholdError } from '../core/errors.ts'
 import { checkOptions, type OptionNames } from '../core/option-names.ts'
 import { checkFence, superseded } from './superseded.ts'
 
+/** The options of `mongoGuard`. */
 export interface MongoGuardOptions {
-  /** The field that keeps the fence; a dotted path if it lies deeper. */
+  /**
+   * The field that keeps the fence; a dotted path if it lies deeper.
+   *
+   * @default 'fence'
+   */
   readonly field?: string
 }
 
@@ -23,7 +28,21 @@ export type MongoUpdate = Readonly<Record<`$${string}`, Readonly<Record<string, 
  * Keeps stale holders out of documents. The fence lies in a field of the document itself, so that one update checks it,
  * raises it and writes: nothing can come in between.
  */
-export class MongoGuard {
+export interface MongoGuard {
+  /** Your filter, and that no later holder has written. A document without a fence passes. */
+  filter<Filter extends object>(filter: Filter, fence: number): { $and: [Filter, Record<string, unknown>] }
+  /** Your update, and the fence in its `$set`. */
+  update<Update extends MongoUpdate>(update: Update, fence: number): Update & { $set: Record<string, unknown> }
+  /**
+   * An update that raises the fence and writes nothing else. With `findOneAndUpdate` it reads in the same step: no earlier
+   * holder can write the document any more. Pass what that gives to {@link check}.
+   */
+  raise(fence: number): { $set: Record<string, unknown> }
+  /** Throws LOST (`superseded`) if nothing was written: a later holder has, or the document is not there. */
+  check(result: MongoResult, resource: string, fence: number): void
+}
+
+class MongoFences implements MongoGuard {
   readonly #field: string
 
   constructor(options: MongoGuardOptions = {}) {
@@ -35,12 +54,10 @@ export class MongoGuard {
     this.#field = field
   }
 
-  /** Your filter, and that no later holder has written. A document without a fence passes. */
   filter<Filter extends object>(filter: Filter, fence: number): { $and: [Filter, Record<string, unknown>] } {
     return { $and: [filter, { [this.#field]: { $not: { $gt: checkFence(fence) } } }] }
   }
 
-  /** Your update, and the fence in its `$set`. */
   update<Update extends MongoUpdate>(update: Update, fence: number): Update & { $set: Record<string, unknown> } {
     if (Array.isArray(update)) {
       throw new LeaseholdError('INVALID', 'A pipeline cannot be added to. Give an update with operators.')
@@ -48,23 +65,33 @@ export class MongoGuard {
     return { ...update, $set: { ...update['$set'], [this.#field]: checkFence(fence) } }
   }
 
-  /**
-   * An update that raises the fence and writes nothing else. With `findOneAndUpdate` it reads in the same step: no earlier
-   * holder can write the document any more. Pass what that gives to {@link check}.
-   */
   raise(fence: number): { $set: Record<string, unknown> } {
     return this.update({}, fence)
   }
 
-  /** Throws LOST (`superseded`) if nothing was written: a later holder has, or the document is not there. */
   check(result: MongoResult, resource: string, fence: number): void {
     if (written(result) === 0) throw superseded(resource, fence)
   }
 }
 
-/** A guard for the documents of MongoDB. */
+/**
+ * A guard for the documents of MongoDB.
+ *
+ * @example
+ * ```ts
+ * import { mongoGuard } from 'leasehold/guards'
+ * import { MongoClient } from 'mongodb'
+ *
+ * const guard = mongoGuard()
+ * const orders = new MongoClient('mongodb://127.0.0.1:27017').db('shop').collection('orders')
+ * await locks.run('orders/42', async ({ fence }) => {
+ *   const update = guard.update({ $set: { state: 'paid' } }, fence)
+ *   guard.check(await orders.updateOne(guard.filter({ number: 42 }, fence), update), 'orders/42', fence)
+ * })
+ * ```
+ */
 export function mongoGuard(options?: MongoGuardOptions): MongoGuard {
-  return new MongoGuard(options)
+  return new MongoFences(options)
 }
 
 function written(result: MongoResult): number {

@@ -11,19 +11,26 @@ interface Stretch extends Range {
  * Keeps stale holders of byte ranges out of things in this process. Leases on ranges that do not overlap are held at
  * once and share one count of fences, so one number for all would refuse writes that harm nobody: each byte has its own.
  */
-export class RangeGuard {
-  /** In the order of their bytes. Those that touch have different fences: a file written piece by piece is one stretch. */
-  readonly #written = new Map<string, Stretch[]>()
-
+export interface RangeGuard {
   /**
    * Raises the fence of a range before a read whose result is to be written back: no earlier holder can write any byte of it
    * any more. Throws LOST (`superseded`) if a higher fence has been seen on one.
    */
+  raise(resource: string, range: Range, fence: number): void
+  /** Throws LOST (`superseded`) if a higher fence has been seen on any byte of the range. See `MemoryGuard.check`. */
+  check(resource: string, range: Range, fence: number): void
+  /** For a resource that is gone for good: from now on every fence passes. */
+  forget(resource: string): void
+}
+
+class RangeFences implements RangeGuard {
+  /** In the order of their bytes. Those that touch have different fences: a file written piece by piece is one stretch. */
+  readonly #written = new Map<string, Stretch[]>()
+
   raise(resource: string, range: Range, fence: number): void {
     this.check(resource, range, fence)
   }
 
-  /** Throws LOST (`superseded`) if a higher fence has been seen on any byte of the range. See `MemoryGuard.check`. */
   check(resource: string, range: Range, fence: number): void {
     const { start, end } = range
     if (!(Number.isSafeInteger(start) && Number.isSafeInteger(end) && 0 <= start && start < end)) {
@@ -47,15 +54,26 @@ export class RangeGuard {
     this.#written.set(resource, stretches)
   }
 
-  /** For a resource that is gone for good: from now on every fence passes. */
   forget(resource: string): void {
     this.#written.delete(resource)
   }
 }
 
-/** A guard for byte ranges of things in this process. */
+/**
+ * A guard for byte ranges of things in this process.
+ *
+ * @example
+ * ```ts
+ * import { byteRange } from 'leasehold'
+ * import { rangeGuard } from 'leasehold/guards'
+ *
+ * const guard = rangeGuard()
+ * await using lease = await locks.acquire(byteRange(7, 0, 4096))
+ * guard.check('inode 7', { start: 0, end: 4096 }, lease.fence)
+ * ```
+ */
 export function rangeGuard(): RangeGuard {
-  return new RangeGuard()
+  return new RangeFences()
 }
 
 /** The place of the first stretch that ends at this byte or after it. */

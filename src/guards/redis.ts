@@ -14,10 +14,12 @@ export interface NodeRedisClient {
   eval(script: string, options: { keys: string[]; arguments: string[] }): Promise<unknown>
 }
 
+/** The options of `redisGuard`. */
 export interface RedisGuardOptions {
   /**
-   * Where the fence of a key is kept. Unless told: `{key}:fence`, in the same slot of a cluster. It must never expire
-   * while a stale holder may be about.
+   * Where the fence of a key is kept. It must never expire while a stale holder may be about.
+   *
+   * @default `{key}:fence`, in the same slot of a cluster
    */
   readonly fenceKey?: (key: string) => string
 }
@@ -25,7 +27,22 @@ export interface RedisGuardOptions {
 const redisNames: OptionNames<RedisGuardOptions> = { fenceKey: true }
 
 /** Keeps stale holders out of Redis keys: one script checks the fence and runs the command, nothing can come in between. */
-export class RedisGuard {
+export interface RedisGuard {
+  /**
+   * Raises the fence of a key before a read whose result is to be written back: no earlier holder can write it any more.
+   * Throws LOST (`superseded`) if a later holder has been here.
+   */
+  raise(key: string, fence: number): Promise<void>
+  /** SET, unless a later holder has been here. Throws LOST (`superseded`). */
+  set(key: string, value: string, fence: number): Promise<void>
+  /**
+   * Any command on this one key: `['HSET', key, 'total', '5']`, or `['GET', key]` to raise the fence and read in one step.
+   * Resolves to its reply as a script sees it. Throws LOST (`superseded`) if a later holder has been here.
+   */
+  command(key: string, command: readonly [string, ...string[]], fence: number): Promise<unknown>
+}
+
+class RedisFences implements RedisGuard {
   readonly #evaluate: (keys: string[], values: string[]) => Promise<unknown>
   readonly #fenceKey: (key: string) => string
 
@@ -38,23 +55,14 @@ export class RedisGuard {
     this.#fenceKey = options.fenceKey ?? fenceKeyOf
   }
 
-  /**
-   * Raises the fence of a key before a read whose result is to be written back: no earlier holder can write it any more.
-   * Throws LOST (`superseded`) if a later holder has been here.
-   */
   async raise(key: string, fence: number): Promise<void> {
     await this.#run(key, [], fence)
   }
 
-  /** SET, unless a later holder has been here. Throws LOST (`superseded`). */
   async set(key: string, value: string, fence: number): Promise<void> {
     await this.command(key, ['SET', key, value], fence)
   }
 
-  /**
-   * Any command on this one key: `['HSET', key, 'total', '5']`, or `['GET', key]` to raise the fence and read in one step.
-   * Resolves to its reply as a script sees it. Throws LOST (`superseded`) if a later holder has been here.
-   */
   async command(key: string, command: readonly [string, ...string[]], fence: number): Promise<unknown> {
     return this.#run(key, command, fence)
   }
@@ -69,9 +77,20 @@ export class RedisGuard {
   }
 }
 
-/** A guard for keys of Redis, over an ioredis or a node-redis client. */
+/**
+ * A guard for keys of Redis, over an ioredis or a node-redis client.
+ *
+ * @example
+ * ```ts
+ * import { redisGuard } from 'leasehold/guards'
+ * import { Redis } from 'ioredis'
+ *
+ * const guard = redisGuard(new Redis())
+ * await locks.run('orders/42', (lease) => guard.set('order:42', 'paid', lease.fence))
+ * ```
+ */
 export function redisGuard(client: IoredisClient | NodeRedisClient, options?: RedisGuardOptions): RedisGuard {
-  return new RedisGuard(client, options)
+  return new RedisFences(client, options)
 }
 
 /** A key with a hash tag shares its slot with all keys of that tag; one without is made the tag. */

@@ -6,8 +6,13 @@ import { checkFence, superseded } from './superseded.ts'
 /** How a database quotes names and marks the place of a value. */
 export type SqlDialect = 'postgres' | 'sqlite' | 'mysql'
 
+/** The options of `sqlGuard`. */
 export interface SqlGuardOptions {
-  /** The column that keeps the fence, a 64-bit integer (`bigint`). NULL means: not written under a fence yet. */
+  /**
+   * The column that keeps the fence, a 64-bit integer (`bigint`). NULL means: not written under a fence yet.
+   *
+   * @default 'fence'
+   */
   readonly column?: string
 }
 
@@ -36,7 +41,28 @@ export interface SqlUpdate extends SqlRow {
  * Keeps stale holders out of rows. The fence lies in a column of the row itself, so that one UPDATE checks it, raises it
  * and writes: nothing can come in between.
  */
-export class SqlGuard {
+export interface SqlGuard {
+  /**
+   * An UPDATE that raises the fence of one row and writes nothing else. Run it before a read whose result is to be written
+   * back, and pass what it gives to {@link check}: no earlier holder can write the row any more.
+   */
+  raise(row: SqlRow): SqlPiece
+  /** A whole UPDATE of one row. Pass what running it gives to {@link check}. */
+  update(update: SqlUpdate): SqlPiece
+  /** For an UPDATE of your own: `fence = $2`, where 2 is the `position` of its value among all values. */
+  set(fence: number, position: number): SqlPiece
+  /** For an UPDATE or DELETE of your own: the condition under which this fence may write the row. */
+  where(fence: number, position: number): SqlPiece
+  /**
+   * Throws LOST (`superseded`) if the statement wrote no row: a later holder has, or the row is not there. `result` is what
+   * your client gave, or the number of rows.
+   */
+  check(result: WriteResult, resource: string, fence: number): void
+  /** A name as this database reads it, whatever is in it. */
+  quote(name: string): string
+}
+
+class SqlStatements implements SqlGuard {
   readonly #dialect: SqlDialect
   readonly #column: string
 
@@ -49,15 +75,10 @@ export class SqlGuard {
     this.#column = this.quote(options.column ?? 'fence')
   }
 
-  /**
-   * An UPDATE that raises the fence of one row and writes nothing else. Run it before a read whose result is to be written
-   * back, and pass what it gives to {@link check}: no earlier holder can write the row any more.
-   */
   raise(row: SqlRow): SqlPiece {
     return this.update({ ...row, set: {} })
   }
 
-  /** A whole UPDATE of one row. Pass what running it gives to {@link check}. */
   update({ table, set, where, fence }: SqlUpdate): SqlPiece {
     const rows = Object.entries(where)
     if (rows.length === 0) throw new LeaseholdError('INVALID', 'A guarded UPDATE must name its row. Give a where.')
@@ -72,26 +93,19 @@ export class SqlGuard {
     return { sql: `update ${name} set ${assignments.join(', ')} where ${conditions.join(' and ')}`, values }
   }
 
-  /** For an UPDATE of your own: `fence = $2`, where 2 is the `position` of its value among all values. */
   set(fence: number, position: number): SqlPiece {
     return { sql: `${this.#column} = ${this.#placeholder(position)}`, values: [checkFence(fence)] }
   }
 
-  /** For an UPDATE or DELETE of your own: the condition under which this fence may write the row. */
   where(fence: number, position: number): SqlPiece {
     const condition = `(${this.#column} is null or ${this.#column} <= ${this.#placeholder(position)})`
     return { sql: condition, values: [checkFence(fence)] }
   }
 
-  /**
-   * Throws LOST (`superseded`) if the statement wrote no row: a later holder has, or the row is not there. `result` is what
-   * your client gave, or the number of rows.
-   */
   check(result: WriteResult, resource: string, fence: number): void {
     if (affectedRows(result) === 0) throw superseded(resource, fence)
   }
 
-  /** A name as this database reads it, whatever is in it. */
   quote(name: string): string {
     if (typeof name !== 'string' || name === '' || name.includes('\0')) {
       throw new LeaseholdError('INVALID', `${JSON.stringify(name)} is no name of a table or column.`)
@@ -112,9 +126,24 @@ export class SqlGuard {
   }
 }
 
-/** A guard for the rows of a database. */
+/**
+ * A guard for the rows of a database.
+ *
+ * @example
+ * ```ts
+ * import { sqlGuard } from 'leasehold/guards'
+ * import { Pool } from 'pg'
+ *
+ * const guard = sqlGuard('postgres')
+ * const pool = new Pool()
+ * await locks.run('orders/42', async ({ fence }) => {
+ *   const { sql, values } = guard.update({ table: 'orders', set: { state: 'paid' }, where: { id: 42 }, fence })
+ *   guard.check(await pool.query(sql, values), 'orders/42', fence)
+ * })
+ * ```
+ */
 export function sqlGuard(dialect: SqlDialect, options?: SqlGuardOptions): SqlGuard {
-  return new SqlGuard(dialect, options)
+  return new SqlStatements(dialect, options)
 }
 
 const quotes: Readonly<Record<SqlDialect, string>> = { postgres: '"', sqlite: '"', mysql: '`' }

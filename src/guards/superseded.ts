@@ -3,6 +3,7 @@ import { LeaseholdError } from '../core/errors.ts'
 /**
  * The error of every refused write: code LOST, reason `superseded`. Whoever gets it has been replaced; it must stop, and
  * must not try again with the same fence.
+ * @internal
  */
 export function superseded(resource: string, fence: number, seen?: number): LeaseholdError {
   const why = seen === undefined ? 'a later holder has written, or it is not there' : `fence ${seen} has been seen`
@@ -18,7 +19,7 @@ export function isSuperseded(error: unknown): error is LeaseholdError {
   return error instanceof LeaseholdError && error.code === 'LOST' && error.reason === 'superseded'
 }
 
-/** A fence that came from outside. Numbers beyond 2^53 are not told apart, so they are refused. */
+/** A fence that came from outside. Numbers beyond 2^53 are not told apart, so they are refused. @internal */
 export function checkFence(fence: number): number {
   if (Number.isSafeInteger(fence) && fence > 0) return fence
   throw new LeaseholdError('INVALID', `A fence is a whole number from 1 to 2^53, not ${String(fence)}.`)

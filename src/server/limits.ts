@@ -3,27 +3,71 @@ import { checkOptions } from '../core/option-names.ts'
 
 /** The most that a server takes on, from anybody and from all together. */
 export interface Limits {
-  /** Bytes of a POST's body. 1 MiB unless told. */
+  /**
+   * Bytes of a POST's body.
+   *
+   * @default 1_048_576
+   */
   readonly bodyBytesMax: number
-  /** Requests of one call. 1000 unless told. */
+  /**
+   * Requests of one call.
+   *
+   * @default 1000
+   */
   readonly requestsPerCallMax: number
-  /** Calls under way at once, streams not counted. 1000 unless told. */
+  /**
+   * Calls under way at once, streams not counted.
+   *
+   * @default 1000
+   */
   readonly callsMax: number
-  /** Streams of news at once. 10 000 unless told. */
+  /**
+   * Streams of news at once.
+   *
+   * @default 10_000
+   */
   readonly streamsMax: number
-  /** Connections at once. 20 000 unless told. */
+  /**
+   * Connections at once.
+   *
+   * @default 20_000
+   */
   readonly connectionsMax: number
-  /** Claims whose session is remembered, for news; the oldest are forgotten first. 100 000 unless told. */
+  /**
+   * Claims whose session is remembered, for news; the oldest are forgotten first.
+   *
+   * @default 100_000
+   */
   readonly claimsMax: number
-  /** Characters of a URL. 8192 unless told. */
+  /**
+   * Characters of a URL.
+   *
+   * @default 8192
+   */
   readonly urlLengthMax: number
-  /** How long the head of a request may take to arrive. 10 s unless told. */
+  /**
+   * How long the head of a request may take to arrive.
+   *
+   * @default 10_000
+   */
   readonly headersWithinMs: number
-  /** How long its body may take. 10 s unless told. */
+  /**
+   * How long its body may take.
+   *
+   * @default 10_000
+   */
   readonly bodyWithinMs: number
-  /** How long a caller may leave off reading its answer. 30 s unless told. */
+  /**
+   * How long a caller may leave off reading its answer.
+   *
+   * @default 30_000
+   */
   readonly readWithinMs: number
-  /** How long calls under way may take to finish when the server closes. 10 s unless told. */
+  /**
+   * How long calls under way may take to finish when the server closes.
+   *
+   * @default 10_000
+   */
   readonly drainWithinMs: number
 }
 
@@ -41,7 +85,7 @@ const defaults: Limits = {
   drainWithinMs: 10_000,
 }
 
-/** The limits with defaults filled in. */
+/** The limits with defaults filled in. @internal */
 export function resolveLimits(given: Partial<Limits> = {}): Limits {
   checkOptions(given, defaults, 'limits')
   for (const [name, value] of Object.entries(given)) {

@@ -24,7 +24,7 @@ const headBytesMax = 16_384
 /** How long the last answers may take to be read. */
 const lastBytesWithinMs = 100
 
-/** The sockets: takes calls in, has them answered, and drains. */
+/** The sockets: takes calls in, has them answered, and drains. @internal */
 export class Listener {
   /** May be replaced while calls come in. */
   door: Door

@@ -14,8 +14,13 @@ import { checkNames, lockQuery, namespaceParameter } from './operators/query.ts'
 import * as schemas from './operators/schemas.ts'
 import type { StoreAccess } from './store-gate.ts'
 
+/** The options of `dashboard`. */
 export interface DashboardOptions {
-  /** Told of every eviction. */
+  /**
+   * Told of every eviction.
+   *
+   * @default nobody is told
+   */
   readonly logger?: Logger
   /** Time, for simulators and tests. */
   readonly environment?: Environment
@@ -27,7 +32,17 @@ const refreshDefaultMs = 5000
 const noParameters: ReadonlySet<string> = new Set()
 const namespaceOnly: ReadonlySet<string> = new Set(['namespace'])
 
-/** The routes for people who look after locks, and the page that shows them: pass it to `serve` as `routes`. */
+/**
+ * The routes for people who look after locks, and the page that shows them: pass it to `serve` as `routes`.
+ *
+ * @example
+ * ```ts
+ * import { dashboard } from 'leasehold/dashboard'
+ * import { serve } from 'leasehold/server'
+ *
+ * await serve({ store: 'sqlite:/var/lib/shop/locks.sqlite', routes: dashboard({ logger: console }) })
+ * ```
+ */
 export function dashboard(options: DashboardOptions = {}): (store: StoreAccess) => readonly Route[] {
   checkOptions(options, dashboardNames, 'dashboard')
   const { logger, environment = systemEnvironment() } = options

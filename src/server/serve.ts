@@ -28,21 +28,49 @@ import { StoreDescription } from './store-description.ts'
 import { composition, StoreGate, type StoreAccess } from './store-gate.ts'
 import { TokenBook, type TokenOptions } from './tokens.ts'
 
+/** The options of `serve`: a `store` or a `driver`, and what else there is to say. */
 export interface ServeOptions {
   /** The URL of the store to serve, as of `connect`. */
   readonly store?: string
   /** A driver to serve instead of a URL. Closing the server closes it. */
   readonly driver?: LockDriver
-  /** Where to listen. `127.0.0.1` unless told; other machines are answered only with tokens. */
+  /**
+   * Where to listen. Other machines are answered only with tokens.
+   *
+   * @default '127.0.0.1'
+   */
   readonly host?: string
-  /** 7411 unless told; 0: any that is free. */
+  /**
+   * The port to listen on; 0: any that is free.
+   *
+   * @default 7411
+   */
   readonly port?: number
-  /** Who may do what. Absent: whoever is on this machine may do everything. */
+  /**
+   * Who may do what.
+   *
+   * @default whoever is on this machine may do everything
+   */
   readonly tokens?: readonly TokenOptions[]
+  /**
+   * Serve https instead of http.
+   *
+   * @default http
+   */
   readonly tls?: TlsOptions
+  /** The most that the server takes on. */
   readonly limits?: Partial<Limits>
+  /**
+   * Where the server writes what it does.
+   *
+   * @default nowhere
+   */
   readonly logger?: Logger
-  /** More that the server can be asked for, beside its own. */
+  /**
+   * More that the server can be asked for, beside its own: a `dashboard`, say.
+   *
+   * @default []
+   */
   readonly routes?: readonly Route[] | ((store: StoreAccess) => readonly Route[])
   /** Time and chance, for simulators and tests. */
   readonly environment?: Environment
@@ -74,7 +102,18 @@ export interface LeaseholdServer {
 
 const portDefault = 7411
 
-/** Serves a store over HTTP. Resolves when it listens. */
+/**
+ * Serves a store over HTTP. Resolves when it listens.
+ *
+ * @example
+ * ```ts
+ * import { serve } from 'leasehold/server'
+ *
+ * const server = await serve({ store: 'sqlite:/var/lib/shop/locks.sqlite', port: 7411 })
+ * console.log(server.url)
+ * await server.close()
+ * ```
+ */
 export async function serve(options: ServeOptions): Promise<LeaseholdServer> {
   // Tokens that are called otherwise would leave the door open.
   checkOptions(options, serveNames, 'serve')

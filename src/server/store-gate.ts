@@ -8,7 +8,7 @@ import type { FaultLog } from './fault-log.ts'
 import type { ServerMetrics } from './metrics.ts'
 import type { Sessions } from './sessions.ts'
 
-/** What a server is called where a store is refused. */
+/** What a server is called where a store is refused. @internal */
 export const composition = 'A server'
 
 /** The store as routes see it. */
@@ -30,14 +30,14 @@ export interface SeenEviction {
   readonly standing: Standing
 }
 
-/** Who takes part in what passes the gate. */
+/** Who takes part in what passes the gate. @internal */
 export interface GateKeepers {
   readonly sessions: Sessions
   readonly metrics: ServerMetrics
   readonly faults: FaultLog
 }
 
-/** The one way from routes to the store: everything passes here, is counted, and told to the log when it fails. */
+/** The one way from routes to the store: everything passes here, is counted, and told to the log when it fails. @internal */
 export class StoreGate implements StoreAccess {
   readonly #driver: LockDriver
   readonly #batcher: Batcher

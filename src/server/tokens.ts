@@ -13,6 +13,7 @@ export interface TokenOptions {
   readonly sha256?: string
   /** Which namespaces it is good for; `*`: all. */
   readonly namespaces: readonly string[] | '*'
+  /** What it may do. */
   readonly rights: readonly Right[]
 }
 
@@ -21,13 +22,13 @@ const fieldsKnown: ReadonlySet<string> = new Set(['name', 'token', 'sha256', 'na
 const nameForm = /^[A-Za-z0-9][A-Za-z0-9._@-]{0,63}$/
 const tokenForm = /^[\x21-\x7e]{16,512}$/
 
-/** What whoever calls without a token may do where none are asked for. */
+/** What whoever calls without a token may do where none are asked for. @internal */
 export const everything: Grant = { name: 'anybody', rights: new Set(rightsKnown), covers: () => true }
 
-/** For routes that ask for no token. */
+/** For routes that ask for no token. @internal */
 export const nothing: Grant = { name: 'nobody', rights: new Set(), covers: () => false }
 
-/** Knows tokens by their hashes. */
+/** Knows tokens by their hashes. @internal */
 export class TokenBook {
   readonly #entries: readonly { readonly digest: Buffer; readonly grant: Grant }[]
 
@@ -47,7 +48,7 @@ export class TokenBook {
   }
 }
 
-/** Checks what came out of a file, say. Says which token is wrong, and never what it is. */
+/** Checks what came out of a file, say. Says which token is wrong, and never what it is. @internal */
 export function checkTokens(tokens: unknown): readonly TokenOptions[] {
   if (!Array.isArray(tokens)) throw invalid('Tokens are a list: [{ name, token, namespaces, rights }, …].')
   if (tokens.length === 0) throw invalid('The list of tokens is empty: nobody could call the server.')

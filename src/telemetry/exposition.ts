@@ -51,7 +51,7 @@ export function exposition(families: Iterable<Family>): string {
   return [...groups.values()].map(groupText).join('')
 }
 
-/** Throws INVALID unless Prometheus takes the names, and the values are text. */
+/** Throws INVALID unless Prometheus takes the names, and the values are text. @internal */
 export function checkLabels(labels: Labels): Labels {
   for (const [name, value] of Object.entries(labels)) {
     if (!labelForm.test(name))

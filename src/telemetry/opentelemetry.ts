@@ -28,8 +28,21 @@ const openTelemetryNames: OptionNames<OpenTelemetryOptions> = {
 }
 
 /**
- * Tells OpenTelemetry what `locks`, which stay yours to close, do from now on until it is disposed of. What a meter or a
+ *  * Tells OpenTelemetry what `locks`, which stay yours to close, do from now on until it is disposed of. What a meter or a
  * tracer throws meanwhile goes to the logger of `locks` and reaches no lock.
+ *
+ * @example
+ * ```ts
+ * import { metrics, trace } from '@opentelemetry/api'
+ * import { connect } from 'leasehold'
+ * import { openTelemetry } from 'leasehold/opentelemetry'
+ *
+ * await using locks = await connect('memory:')
+ * using telemetry = openTelemetry(locks, {
+ *   meter: metrics.getMeter('leasehold'),
+ *   tracer: trace.getTracer('leasehold'),
+ * })
+ * ```
  */
 export function openTelemetry<Context = unknown>(locks: Locks, options: OpenTelemetryOptions<Context>): Disposable {
   checkOptions(options, openTelemetryNames, 'openTelemetry')

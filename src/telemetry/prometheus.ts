@@ -1,4 +1,6 @@
+import type { Client } from '../api/client.ts'
 import type { Locks } from '../api/locks.ts'
+import { internalsOf } from '../api/locks-internals.ts'
 import { checkOptions, type OptionNames } from '../core/option-names.ts'
 import { contentType, exposition, type Family, type Labels } from './exposition.ts'
 import { gauges, type Measure } from './measures.ts'
@@ -35,7 +37,23 @@ export interface Prometheus extends Disposable {
   families(): Promise<Family[]>
 }
 
-/** Listens to `locks`, which stay yours to close, and counts from now on until it is disposed of. */
+/**
+ * Listens to `locks`, which stay yours to close, and counts from now on until it is disposed of.
+ *
+ * @example
+ * ```ts
+ * import { createServer } from 'node:http'
+ * import { connect } from 'leasehold'
+ * import { prometheus } from 'leasehold/prometheus'
+ *
+ * const locks = await connect('memory:')
+ * const metrics = prometheus(locks, { labels: ({ scope }) => ({ kind: scope.split('/')[0] ?? '' }) })
+ * createServer(async (_request, response) => {
+ *   response.setHeader('content-type', metrics.contentType)
+ *   response.end(await metrics.text())
+ * }).listen(9464)
+ * ```
+ */
 export function prometheus(locks: Locks, options: PrometheusOptions = {}): Prometheus {
   checkOptions(options, prometheusNames, 'prometheus')
   checkOptions(options.buckets, bucketNames, 'buckets')
@@ -44,13 +62,13 @@ export function prometheus(locks: Locks, options: PrometheusOptions = {}): Prome
 
 class Metrics implements Prometheus {
   readonly contentType = contentType
-  readonly #locks: Locks
+  readonly #client: Client
   readonly #common: Labels
   readonly #store: StoreReader | undefined
   readonly #tallies: Tallies
 
   constructor(locks: Locks, options: PrometheusOptions) {
-    this.#locks = locks
+    this.#client = internalsOf(locks, 'prometheus').client
     this.#common = { namespace: locks.namespace, ...givenLabels(options.commonLabels ?? {}, ownLabels) }
     this.#store = options.store === false ? undefined : new StoreReader(locks, options.storeWithin)
     this.#tallies = new Tallies(locks, this.#common, options)
@@ -72,7 +90,7 @@ class Metrics implements Prometheus {
   }
 
   #readClient(): Family[] {
-    const { leasesHeld, heartbeats, pending, remainingSeconds } = readClient(this.#locks.client)
+    const { leasesHeld, heartbeats, pending, remainingSeconds } = readClient(this.#client)
     return [
       this.#gauge(gauges.leasesHeld, [{ value: leasesHeld }]),
       this.#gauge(gauges.heartbeats, [{ value: heartbeats }]),

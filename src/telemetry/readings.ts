@@ -1,10 +1,12 @@
 import type { Client } from '../api/client.ts'
 import type { Locks } from '../api/locks.ts'
+import { internalsOf } from '../api/locks-internals.ts'
+import type { Environment } from '../core/time/environment.ts'
 import type { Statistics } from '../api/operators/statistics.ts'
 import { within } from '../core/time/bounded.ts'
 import { positiveMs, type Duration } from '../core/time/duration.ts'
 
-/** What a client has in hand now. */
+/** What a client has in hand now. @internal */
 export interface ClientReading {
   readonly leasesHeld: number
   readonly heartbeats: number
@@ -13,7 +15,7 @@ export interface ClientReading {
   readonly remainingSeconds: number | undefined
 }
 
-/** Asks nobody: this can be had also while the store is away. */
+/** Asks nobody: this can be had also while the store is away. @internal */
 export function readClient({ leases, office }: Client): ClientReading {
   let heartbeats = 0
   let remainingMs = Infinity
@@ -35,21 +37,29 @@ export function readClient({ leases, office }: Client): ClientReading {
 export interface StoreOptions {
   /**
    * Whether the store is listed each time somebody looks, for the number of locks and whether it can be reached. Costs a
-   * request for every thousand locks of the namespace. Default true.
+   * request for every thousand locks of the namespace.
+   *
+   * @default true
    */
   readonly store?: boolean
-  /** How long the store may take for that before it counts as down. Default 5 s. */
+  /**
+   * How long the store may take for that before it counts as down.
+   *
+   * @default '5s'
+   */
   readonly storeWithin?: Duration
 }
 
-/** Lists the store, once at a time however many ask. */
+/** Lists the store, once at a time however many ask. @internal */
 export class StoreReader {
   readonly #locks: Locks
+  readonly #environment: Environment
   readonly #withinMs: number
   #underWay: Promise<Statistics | undefined> | undefined
 
   constructor(locks: Locks, storeWithin: Duration = '5s') {
     this.#locks = locks
+    this.#environment = internalsOf(locks, 'store').client.environment
     this.#withinMs = positiveMs(storeWithin, 'storeWithin')
   }
 
@@ -57,7 +67,7 @@ export class StoreReader {
   read(): Promise<Statistics | undefined> {
     // One that hangs is not asked again: whoever comes meanwhile waits for the same answer, as long as it may take.
     this.#underWay ??= this.#list().finally(() => (this.#underWay = undefined))
-    return within(this.#locks.client.environment, this.#withinMs, this.#underWay)
+    return within(this.#environment, this.#withinMs, this.#underWay)
   }
 
   async #list(): Promise<Statistics | undefined> {

@@ -18,27 +18,46 @@ export interface Bench {
 export interface Harness {
   open(): Promise<Bench>
   /**
-   * The step in which the tests count time. A store that waits instead of moving its clock wants it short, yet well
-   * above the time a request takes. No ttl is shorter than this. Default: 1000.
+   * The step in which the tests count time. A store that waits instead of moving its clock wants it short, yet well above
+   * the time a request takes. No ttl is shorter than this.
+   *
+   * @default 1000
    */
   readonly tickMs?: number
-  /** How far times told by the store may be off. Default: 0, for a clock that only `advance` moves. */
+  /**
+   * How far times told by the store may be off; 0 for a clock that only `advance` moves.
+   *
+   * @default 0
+   */
   readonly toleranceMs?: number
-  /** How long pushed news may take, in turns of the waiting process. Default: 10 000. */
+  /**
+   * How long pushed news may take, in turns of the waiting process.
+   *
+   * @default 10_000
+   */
   readonly newsWithinMs?: number
-  /** True: benches share nothing, so tests that mostly wait may run side by side. Default: one after another. */
+  /**
+   * True: benches share nothing, so tests that mostly wait may run side by side.
+   *
+   * @default false
+   */
   readonly apart?: boolean
-  /** Titles of facts that cannot hold for this store, for reasons that its page gives. Default: none. */
+  /**
+   * Titles of facts that cannot hold for this store, for reasons that its page gives.
+   *
+   * @default []
+   */
   readonly except?: readonly string[]
 }
 
-/** The harness with its defaults filled in. */
+/** The harness with its defaults filled in. @internal */
 export interface Terms {
   readonly tickMs: number
   readonly toleranceMs: number
   readonly newsWithinMs: number
 }
 
+/** @internal */
 export function termsOf(harness: Harness): Terms {
   return {
     tickMs: harness.tickMs ?? 1000,

@@ -13,8 +13,22 @@ const promises: Readonly<Record<string, (fact: ClientFact) => void>> = {
 }
 
 /**
- * Registers the tests of the client over a driver: what holds when sends fail, hang, are repeated or lose their replies.
+ *  * Registers the tests of the client over a driver: what holds when sends fail, hang, are repeated or lose their replies.
  * The store's time must pass by itself, as the client's does; leases last some seconds.
+ *
+ * @example
+ * ```ts
+ * import { memory } from 'leasehold/memory'
+ * import { clientConformance } from 'leasehold/testing'
+ *
+ * clientConformance('mine', {
+ *   async open() {
+ *     const name = crypto.randomUUID()
+ *     const advance = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve, ms))
+ *     return { driver: async () => memory({ name }), advance, close: async () => {} }
+ *   },
+ * })
+ * ```
  */
 export function clientConformance(name: string, harness: Harness): void {
   const group = harness.apart === true ? describe.concurrent : describe

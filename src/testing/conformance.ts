@@ -50,7 +50,23 @@ const promises: Readonly<Record<string, (fact: Fact) => void>> = {
   listening,
 }
 
-/** Registers the conformance tests of a driver with vitest. What its store does not support is not asked of it. */
+/**
+ * Registers the conformance tests of a driver with vitest. What its store does not support is not asked of it.
+ *
+ * @example
+ * ```ts
+ * import { memory } from 'leasehold/memory'
+ * import { conformance, fakeTime } from 'leasehold/testing'
+ *
+ * conformance('mine', {
+ *   async open() {
+ *     const { clock, advance } = fakeTime()
+ *     const name = crypto.randomUUID()
+ *     return { driver: async () => memory({ name, clock }), advance, close: async () => {} }
+ *   },
+ * })
+ * ```
+ */
 export function conformance(name: string, harness: Harness): void {
   describe(`${name} keeps the contract`, async () => {
     const { supports, can } = await look(harness)

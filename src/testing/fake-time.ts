@@ -12,6 +12,7 @@ interface PendingTimer {
  * (`memory({ clock })`) alike. Chance is seeded, so a run repeats itself to the last timer.
  */
 export interface FakeTime {
+  /** For `createLocks({ environment })`. */
   readonly environment: Environment
   /** For `memory({ clock })`. */
   readonly clock: { now(): number; wall(): number }
@@ -23,7 +24,22 @@ export interface FakeTime {
   readonly timers: number
 }
 
-/** Fake time, starting at one o'clock for everybody. */
+/**
+ * Fake time, starting at one o'clock for everybody.
+ *
+ * @example
+ * ```ts
+ * import { createLocks } from 'leasehold'
+ * import { memory } from 'leasehold/memory'
+ * import { fakeTime } from 'leasehold/testing'
+ *
+ * const { environment, clock, advance } = fakeTime()
+ * const locks = await createLocks({ driver: memory({ clock }), environment })
+ * const lease = await locks.acquire('orders/42', { ttl: '10s', heartbeat: 'manual' })
+ * await advance(10_000)
+ * console.assert(!lease.held)
+ * ```
+ */
 export function fakeTime(seed = 1): FakeTime {
   let now = 3_600_000
   let order = 0

@@ -17,21 +17,44 @@ export interface FaultPlan {
   readonly delayRequest?: number
   /** The reply is on its way for up to `delayMs`. */
   readonly delayReply?: number
+  /**
+   * The longest delay.
+   *
+   * @default 100
+   */
   readonly delayMs?: number
   /** Share of pushed news that never arrives. */
   readonly dropNews?: number
-  /** Which sends are at risk: those with a request for which this is true. Absent: all. */
+  /**
+   * Which sends are at risk: those with a request for which this is true.
+   *
+   * @default all of them
+   */
   readonly only?: (request: Request) => boolean
 }
 
 /** A driver with faults, which can be changed while it runs. */
 export interface FaultyDriver extends LockDriver {
+  /** What may go wrong from now on. */
   plan: FaultPlan
   /** How many faults there have been. */
   readonly faults: number
 }
 
-/** Puts faults between a client and its driver. The same seed makes the same choices in the same order. */
+/**
+ * Puts faults between a client and its driver. The same seed makes the same choices in the same order.
+ *
+ * @example
+ * ```ts
+ * import { createLocks } from 'leasehold'
+ * import { memory } from 'leasehold/memory'
+ * import { faulty } from 'leasehold/testing'
+ *
+ * const driver = faulty(memory(), { dropReply: 0.1 })
+ * await using locks = await createLocks({ driver })
+ * driver.plan = { reject: 1 }
+ * ```
+ */
 export function faulty(driver: LockDriver, plan: FaultPlan = {}, seed = 1): FaultyDriver {
   return new Faulty(driver, plan, seededRandom(seed))
 }

@@ -14,23 +14,51 @@ import { findOverlaps, type Granted } from './history/overlap.ts'
 import { summarise, type HistorySummary } from './history/summary.ts'
 import type { Violation } from './history/violation.ts'
 
+/** What `checkHistory` looks for. */
 export interface HistoryOptions {
-  /** Whose fences must be in order: those of all claims of a key, or only of those that exclude each other. Default: all. */
+  /**
+   * Whose fences must be in order: those of all claims of a key, or only of those that exclude each other.
+   *
+   * @default 'all'
+   */
   readonly fencesOf?: FencesOf
-  /** Also looks for fences that nobody got: for stores that count one by one and per key. Default: false. */
+  /**
+   * Also looks for fences that nobody got: for stores that count one by one and per key.
+   *
+   * @default false
+   */
   readonly gaps?: boolean
-  /** Also looks for grants out of turn: for stores with a queue. Default: true. */
+  /**
+   * Also looks for grants out of turn: for stores with a queue.
+   *
+   * @default true
+   */
   readonly fair?: boolean
-  /** How much later than a known waiter one must have asked to count as overtaking. Default: 0. */
+  /**
+   * How much later than a known waiter a claim must have been made to count as overtaking.
+   *
+   * @default 0
+   */
   readonly fairToleranceMs?: number
 }
 
+/** What `checkHistory` found. */
 export interface HistoryReport {
   readonly violations: readonly Violation[]
   readonly summary: HistorySummary
 }
 
-/** Checks a history, sorted by time as `readHistory` gives it. */
+/**
+ * Checks a history, sorted by time as `readHistory` gives it.
+ *
+ * @example
+ * ```ts
+ * import { checkHistory, readHistory } from 'leasehold/testing'
+ *
+ * const { violations, summary } = checkHistory(readHistory(['one.log', 'other.log']))
+ * console.log(violations, summary)
+ * ```
+ */
 export function checkHistory(events: readonly HistoryEvent[], options: HistoryOptions = {}): HistoryReport {
   const { fencesOf = 'all', gaps = false, fair = true, fairToleranceMs = 0 } = options
   const attempts = attemptsOf(events)

@@ -5,14 +5,31 @@ import { termsOf, type Harness } from './bench.ts'
 import { scriptOf, type Command } from './model/command.ts'
 import { FenceFloor, Player } from './model/player.ts'
 
+/** The options of `modelTest` and `compareWithModel`. */
 export interface ModelTestOptions {
-  /** Scripts to play. Default: 500. */
+  /**
+   * Scripts to play.
+   *
+   * @default 500
+   */
   readonly runs?: number
-  /** Commands of the longest script. Default: 80, so that the default is about 20,000 commands. */
+  /**
+   * Commands of the longest script: the default makes about 20,000 commands in all.
+   *
+   * @default 80
+   */
   readonly commandsMax?: number
-  /** Stops beginning new scripts after this long. Default: 20 seconds. */
+  /**
+   * Stops beginning new scripts after this long.
+   *
+   * @default 20_000
+   */
   readonly timeLimitMs?: number
-  /** Where chance begins. Default: always the same, so that a suite that passed passes again. */
+  /**
+   * Where chance begins: always the same, so that a suite that passed passes again.
+   *
+   * @default 1
+   */
   readonly seed?: number
 }
 
@@ -32,8 +49,22 @@ export interface ModelTestResult {
 }
 
 /**
- * Registers a test that plays random scripts both on the driver and on the admission rule and compares every answer,
+ *  * Registers a test that plays random scripts both on the driver and on the admission rule and compares every answer,
  * list and piece of news.
+ *
+ * @example
+ * ```ts
+ * import { memory } from 'leasehold/memory'
+ * import { modelTest, fakeTime } from 'leasehold/testing'
+ *
+ * modelTest('mine', {
+ *   async open() {
+ *     const { clock, advance } = fakeTime()
+ *     const name = crypto.randomUUID()
+ *     return { driver: async () => memory({ name, clock }), advance, close: async () => {} }
+ *   },
+ * })
+ * ```
  */
 export function modelTest(name: string, harness: Harness, options: ModelTestOptions = {}): void {
   const timeoutMs = (options.timeLimitMs ?? timeLimitDefaultMs) * 3 + 30_000

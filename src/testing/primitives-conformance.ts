@@ -22,8 +22,22 @@ const promises: Readonly<Record<string, (fact: PrimitiveFact) => void>> = {
 }
 
 /**
- * Registers the tests of what is built on locks, over a driver: each runs where the driver supports what it needs. The
+ *  * Registers the tests of what is built on locks, over a driver: each runs where the driver supports what it needs. The
  * store's time must pass by itself, as the client's does; leases last some seconds.
+ *
+ * @example
+ * ```ts
+ * import { memory } from 'leasehold/memory'
+ * import { primitivesConformance } from 'leasehold/testing'
+ *
+ * primitivesConformance('mine', {
+ *   async open() {
+ *     const name = crypto.randomUUID()
+ *     const advance = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve, ms))
+ *     return { driver: async () => memory({ name }), advance, close: async () => {} }
+ *   },
+ * })
+ * ```
  */
 export function primitivesConformance(name: string, harness: Harness): void {
   const group = harness.apart === true ? describe.concurrent : describe

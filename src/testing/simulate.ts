@@ -5,7 +5,7 @@ import type { Environment } from '../core/time/environment.ts'
 import type { Locks } from '../api/locks.ts'
 import { checkHistory, type HistoryReport } from './history.ts'
 import type { HistoryEvent } from './history/event.ts'
-import { Line } from './simulation/line.ts'
+import { SimulatedLine, type Line } from './simulation/line.ts'
 import { SimulatedProcess } from './simulation/simulated-process.ts'
 import { simulatedThread } from './simulation/simulated-thread.ts'
 import { afflict, weatherOf } from './simulation/storm.ts'
@@ -31,23 +31,42 @@ export interface StoreFaults {
   readonly storms: () => boolean
 }
 
+/** The options of `simulate`. */
 export interface SimulationOptions {
   /** The same seed tells the same story. */
   readonly seed: number
   /** Makes the store, empty. `clock` is its time: nothing in it may look at another. `faults` is for what fails by itself. */
   readonly store: (clock: { now(): number; wall(): number }, faults: StoreFaults) => SimulatedStore
   /**
-   * Storm: messages are lost, late and repeated, and processes are stopped and killed, until it clears up. Calm: everything
-   * arrives, once and soon, and nobody may be overtaken. Default storm.
+   * Storm: messages are lost, late and repeated, and processes are stopped and killed, until it clears up. Calm:
+   * everything arrives, once and soon, and nobody may be overtaken.
+   *
+   * @default 'storm'
    */
   readonly weather?: 'calm' | 'storm'
-  /** Default 3. */
+  /**
+   * Processes at once.
+   *
+   * @default 3
+   */
   readonly processes?: number
-  /** Those who want locks in each process. Default 3. */
+  /**
+   * Those who want locks in each process.
+   *
+   * @default 3
+   */
   readonly workers?: number
-  /** Whether processes renew from a second thread, over a driver of its own, as with `heartbeatThread`. Default false. */
+  /**
+   * Whether processes renew from a second thread, over a driver of its own, as with `heartbeatThread`.
+   *
+   * @default false
+   */
   readonly threads?: boolean
-  /** How long they go on, in simulated milliseconds. Default 20,000. */
+  /**
+   * How long they go on, in simulated milliseconds.
+   *
+   * @default 20_000
+   */
   readonly ms?: number
 }
 
@@ -69,9 +88,24 @@ const ttlMinMs = 500
 const ttlSpread = 3
 
 /**
- * Plays real clients over your driver in simulated time: processes whose clocks run differently, whose lines to the store lose,
+ *  * Plays real clients over your driver in simulated time: processes whose clocks run differently, whose lines to the store lose,
  * delay and repeat, and which are stopped and killed. True time judges who held what. Twenty seconds of theirs take a fraction
  * of one of yours. Rejects with what a driver must never throw.
+ *
+ * @example
+ * ```ts
+ * import { memory } from 'leasehold/memory'
+ * import { overLine, simulate } from 'leasehold/testing'
+ *
+ * const report = await simulate({
+ *   seed: 1,
+ *   store: (clock) => {
+ *     const store = memory({ clock })
+ *     return { driver: (line) => overLine(line, store), list: (query) => store.list(query) }
+ *   },
+ * })
+ * console.assert(report.violations.length === 0)
+ * ```
  */
 export async function simulate(options: SimulationOptions): Promise<SimulationReport> {
   const { seed, weather = 'storm', processes = 3, workers = 3, ms = 20_000 } = options
@@ -89,7 +123,7 @@ export async function simulate(options: SimulationOptions): Promise<SimulationRe
   const live = async (name: string): Promise<void> => {
     const process = new SimulatedProcess(world, world.clockRate())
     const { environment } = process
-    const lineOf = (of: SimulatedProcess): Line => new Line(world, of, weatherOf(world, storms))
+    const lineOf = (of: SimulatedProcess): Line => new SimulatedLine(world, of, weatherOf(world, storms))
     const driver = store.driver(lineOf(process), environment)
     const thread = options.threads === true ? new SimulatedProcess(world, process.rate) : undefined
     const threadDriver = thread && store.driver(lineOf(thread), thread.environment)

@@ -1,13 +1,27 @@
 /** The W3C interface, as `lib.dom` has it, so that nobody needs DOM types for it. */
 
+/** Alone, or with others that share. */
 export type LockMode = 'exclusive' | 'shared'
 
+/** The options of `request`. */
 export interface LockOptions {
-  /** `exclusive` unless told. */
+  /**
+   * Alone, or with others that share.
+   *
+   * @default 'exclusive'
+   */
   readonly mode?: LockMode | undefined
-  /** Calls back with null instead of waiting. */
+  /**
+   * Calls back with null instead of waiting.
+   *
+   * @default false
+   */
   readonly ifAvailable?: boolean | undefined
-  /** Takes the lock from whoever holds it, ahead of all who wait. Needs `allowForce`, since the holder may be writing. */
+  /**
+   * Takes the lock from its holder, ahead of all who wait. Needs `allowForce`, since the holder may be writing.
+   *
+   * @default false
+   */
   readonly steal?: boolean | undefined
   /** Gives up waiting when it fires. Once the lock is granted it is ignored. */
   readonly signal?: AbortSignal | undefined
@@ -26,6 +40,7 @@ export interface WebLock {
 /** Runs while the lock is held; null only with `ifAvailable`. The lock is let go when what it returns has settled. */
 export type LockGrantedCallback<Result> = (lock: WebLock | null) => Result
 
+/** A lock that is held or waited for. */
 export interface LockInfo {
   name: string
   mode: LockMode
@@ -33,6 +48,7 @@ export interface LockInfo {
   clientId: string
 }
 
+/** What is held and waited for. */
 export interface LockManagerSnapshot {
   held: LockInfo[]
   pending: LockInfo[]

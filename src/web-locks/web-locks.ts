@@ -3,6 +3,7 @@ import type { Client } from '../api/client.ts'
 import { eachLock, type ClaimInfo, type LockInfo as ListedLock } from '../api/operators/inspection.ts'
 import type { Lease } from '../api/lease.ts'
 import type { Locks } from '../api/locks.ts'
+import { internalsOf, type LocksInternals } from '../api/locks-internals.ts'
 import type { Terms } from '../api/options.ts'
 import { refusal } from '../api/refusal.ts'
 import { LeaseholdError } from '../core/errors.ts'
@@ -16,21 +17,31 @@ import { nameOf, scopeOf } from './lock-name.ts'
 import { UnsettledKeys } from './unsettled-keys.ts'
 
 /**
- * `navigator.locks`, as the W3C Web Locks specification has it, over any store: among processes and machines instead of
+ *  * `navigator.locks`, as the W3C Web Locks specification has it, over any store: among processes and machines instead of
  * the tabs of a browser. Ttl and the like are the `defaults` of `locks`, which stays yours to close.
+ *
+ * @example
+ * ```ts
+ * import { connect } from 'leasehold'
+ * import { webLocks } from 'leasehold/web-locks'
+ *
+ * await using locks = await connect('memory:')
+ * const manager = webLocks(locks)
+ * await manager.request('reports', { mode: 'shared' }, async (lock) => console.log(lock?.name, lock?.fence))
+ * ```
  */
 export function webLocks(locks: Locks): WebLockManager {
   return new LeaseholdLockManager(locks)
 }
 
 class LeaseholdLockManager implements WebLockManager {
-  readonly #locks: Locks
+  readonly #inner: LocksInternals
   readonly #client: Client
   readonly #unsettled: UnsettledKeys
 
   constructor(locks: Locks) {
-    this.#locks = locks
-    this.#client = locks.client
+    this.#inner = internalsOf(locks, 'webLocks')
+    this.#client = this.#inner.client
     this.#unsettled = new UnsettledKeys(this.#client.office.batcher)
   }
 
@@ -102,7 +113,7 @@ class LeaseholdLockManager implements WebLockManager {
 
   #terms({ steal, signal }: LockRequest, metadata: Readonly<Record<string, string>> | undefined): Terms {
     const terms = inOurWords(() =>
-      this.#locks.terms({
+      this.#inner.terms({
         onConflict: steal ? 'force' : 'wait',
         ...(signal !== undefined && { signal }),
         ...(metadata !== undefined && { metadata }),

@@ -4,7 +4,7 @@ import path from 'node:path'
 import type { Block } from './blocks.ts'
 
 /** Programs lie inside the repository, so that `leasehold` means its own built code by package self-reference. */
-const folder = path.resolve('.build/docs')
+const docsFolder = path.resolve('.build/docs')
 
 const compilerOptions = {
   noEmit: false,
@@ -21,8 +21,8 @@ const compilerOptions = {
   noUnusedParameters: false,
 }
 
-/** Writes the blocks down as programs and compiles them together. Resolves to the complaints about each. */
-export async function compile(blocks: readonly Block[]): Promise<Map<Block, string[]>> {
+/** Writes the blocks down as programs in a folder and compiles them together. Resolves to the complaints about each. */
+export async function compile(blocks: readonly Block[], folder = docsFolder): Promise<Map<Block, string[]>> {
   rmSync(folder, { recursive: true, force: true })
   mkdirSync(path.join(folder, 'source'), { recursive: true })
   for (const block of blocks) {
@@ -46,7 +46,7 @@ export async function compile(blocks: readonly Block[]): Promise<Map<Block, stri
 
 /** The compiled program of a block. */
 export function programOf(block: Block): string {
-  return path.join(folder, 'run', `${nameOf(block)}.js`)
+  return path.join(docsFolder, 'run', `${nameOf(block)}.js`)
 }
 
 function nameOf({ file, line }: Block): string {

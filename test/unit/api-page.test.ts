@@ -22,7 +22,7 @@ const truth: Record<string, readonly string[]> = {
   'part of `retry`': membersOf('src/api/options.ts', 'RetryOptions'),
   '`onConflict`': choicesOf('src/api/options.ts', 'ConflictStrategy'),
   'member of a lease': membersOf('src/api/lease.ts', 'Lease'),
-  'member of `LeaseSet`': membersOf('src/api/acquire-all.ts', 'LeaseSet'),
+  'member of `LeaseSet`': membersOf('src/api/lease-set.ts', 'LeaseSet'),
   'member of `ReleaseResult`': membersOf('src/api/release-result.ts', 'ReleaseResult'),
   'member of `ReadWriteLock`': membersOf('src/api/primitives/read-write.ts', 'ReadWriteLock'),
   'member of `Election`': membersOf('src/api/primitives/election.ts', 'Election'),

@@ -2,7 +2,6 @@ import { describe, expect, test, vi } from 'vitest'
 import type * as proof from '../../src/api/proof.ts'
 import type * as deadline from '../../src/core/time/deadline.ts'
 import type * as life from '../../src/core/life.ts'
-import type { openLocks } from '../../src/api/create-locks.ts'
 import { tour, type TourOptions } from './client/tour.ts'
 
 // Errors are many here, and what they are about is told by the history.
@@ -110,25 +109,25 @@ interface Mutant {
 describe('the same tours find a client that', () => {
   test.each(Object.entries(mutants))('%s', minutes, async (_name, mutant) => {
     const planted = await withMutant(mutant)
-    expect(await seedThatFails({ weather: 'storm', ...mutant.tour, openLocks: planted })).toBeDefined()
+    expect(await seedThatFails(planted, { weather: 'storm', ...mutant.tour })).toBeDefined()
   })
 })
 
-async function seedThatFails(options: Omit<TourOptions, 'seed'>): Promise<number | undefined> {
+async function seedThatFails(play: typeof tour, options: Omit<TourOptions, 'seed'>): Promise<number | undefined> {
   for (let seed = 1; seed <= 300; seed += 1) {
-    const { violations, stuck, overtrusted, traces } = await tour({ seed, ...options })
+    const { violations, stuck, overtrusted, traces } = await play({ seed, ...options })
     if (violations.length + stuck.length + overtrusted.length + traces.length > 0) return seed
   }
   return undefined
 }
 
-/** The client, made anew around a module of its core that has been changed. */
-async function withMutant({ module, replace }: Mutant): Promise<typeof openLocks> {
+/** The tours, with a client that is made anew around a module of its core that has been changed. */
+async function withMutant({ module, replace }: Mutant): Promise<typeof tour> {
   const file = `../../src/${module}.ts`
   const real = await vi.importActual<Real>(file)
   vi.resetModules()
   vi.doMock(file, () => ({ ...real, ...replace(real) }))
-  const planted = (await import('../../src/api/create-locks.ts')).openLocks
+  const planted = (await import('./client/tour.ts')).tour
   vi.doUnmock(file)
   vi.resetModules()
   return planted

@@ -4,7 +4,7 @@ import { memory } from '../../src/drivers/memory.ts'
 import { checkHistory, type HistoryEvent, type HistoryReport } from '../../src/testing/index.ts'
 import { World } from '../../src/testing/simulation/world.ts'
 import { driverOver } from './client/drivers.ts'
-import { Line } from '../../src/testing/simulation/line.ts'
+import { SimulatedLine } from '../../src/testing/simulation/line.ts'
 import { SimulatedProcess } from '../../src/testing/simulation/simulated-process.ts'
 import { afflict, weatherOf } from '../../src/testing/simulation/storm.ts'
 
@@ -49,7 +49,7 @@ async function tour(seed: number): Promise<Findings> {
 
   const live = async (name: string): Promise<void> => {
     const process = new SimulatedProcess(world, world.clockRate())
-    const line = new Line(world, process, weatherOf(world, storms))
+    const line = new SimulatedLine(world, process, weatherOf(world, storms))
     const locks = await createLocks({ driver: driverOver(line, store), environment: process.environment })
     const office = new Office(world, process, name, events, complaints)
     const election = locks.elect('boss', {

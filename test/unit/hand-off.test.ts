@@ -5,6 +5,7 @@ import { createLocks } from '../../src/index.ts'
 import { fakeTime } from '../../src/testing/fake-time.ts'
 import { around } from '../support/around.ts'
 import { isSettled, locksBench, type LocksBench } from './support/bench-of-locks.ts'
+import { handleOf } from '../../src/api/lease-handle.ts'
 
 /** The first renewal for `ttlMs` gets no answer. It is carried out when the result is called. */
 function withoutAnswer(bench: LocksBench, ttlMs: number): () => Promise<void> {
@@ -235,7 +236,7 @@ describe('hand-off', () => {
     bench.wrap = (driver) =>
       around(driver, {
         listen(heard) {
-          nudge = () => heard(lease.key, lease.claim.id, 'ask')
+          nudge = () => heard(lease.key, handleOf(lease).claim.id, 'ask')
           return { [Symbol.dispose]() {} }
         },
         async send(requests) {

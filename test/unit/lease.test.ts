@@ -5,6 +5,8 @@ import { durationMs } from '../../src/core/time/duration.ts'
 import { faulty } from '../../src/testing/faults.ts'
 import { around } from '../support/around.ts'
 import { isSettled, locksBench, type LocksBench } from './support/bench-of-locks.ts'
+import { clientOf } from '../support/client-of.ts'
+import { handleOf } from '../../src/api/lease-handle.ts'
 
 /** A heartbeat thread that only notes what it is told. */
 async function startThread(locks: Locks) {
@@ -14,7 +16,7 @@ async function startThread(locks: Locks) {
     tell: (_report: Report): void => {},
     drain: (): void => {},
   }
-  await locks.client.startThread(async (tell) => {
+  await clientOf(locks).startThread(async (tell) => {
     told.tell = tell
     return {
       watch: ({ ttlMs }) => void told.watched.push(ttlMs),
@@ -107,7 +109,7 @@ describe('a lease', () => {
     const locks = await bench.client()
     const { tell } = await startThread(locks)
     const lease = await locks.acquire('a', { ttl: '30s' })
-    const { id, key } = lease.claim
+    const { id, key } = handleOf(lease).claim
     const renewed = lease.renew()
     await bench.advance(10)
     const sent = { at: bench.environment.now(), ttlMs: 30_000 }
@@ -122,7 +124,7 @@ describe('a lease', () => {
     const lease = await (await client()).acquire('a', { ttl: '30s' })
     const shorter = lease.renew('3s')
     const told = { state: 'held', fence: lease.fence, ttlMs: 30_000 } as const
-    lease.tenure.renewedElsewhere(told, environment.now(), 30_000)
+    handleOf(lease).tenure.renewedElsewhere(told, environment.now(), 30_000)
     expect(lease.remainingMs).toBeLessThan(3000)
     await shorter
   })
@@ -132,7 +134,7 @@ describe('a lease', () => {
     const locks = await client()
     const { watched, tell } = await startThread(locks)
     const lease = await locks.acquire('a', { ttl: '30s' })
-    const { id } = lease.claim
+    const { id } = handleOf(lease).claim
     await lease.renew('3s')
     await lease.renew('30s')
     expect(watched).toEqual([30_000, 3000, 30_000])
@@ -149,7 +151,7 @@ describe('a lease', () => {
     const locks = await client()
     const thread = await startThread(locks)
     const lease = await locks.acquire('a', { ttl: '30s' })
-    const { id, key } = lease.claim
+    const { id, key } = handleOf(lease).claim
     block(20_000)
     const sent = { at: environment.now(), ttlMs: 30_000 }
     block(20_000)
@@ -162,20 +164,23 @@ describe('a lease', () => {
     ['is released', (lease) => lease.release()],
     ['is handed off', (lease) => lease.handOff()],
     ['is no longer to be renewed', (lease) => lease.stopHeartbeat()],
-    ['is lost', (lease) => lease.tenure.hear({ state: 'absent', reason: 'evicted' })],
+    ['is lost', (lease) => handleOf(lease).tenure.hear({ state: 'absent', reason: 'evicted' })],
   ])('that %s is renewed by no other thread any more', async (_how, end) => {
     const locks = await locksBench().client()
     const { unwatched } = await startThread(locks)
     const lease = await locks.acquire('a')
     await end(lease)
-    expect(unwatched).toContain(lease.claim.id)
+    expect(unwatched).toContain(handleOf(lease).claim.id)
   })
 
   test.each<[string, (lease: Lease, bench: LocksBench) => unknown]>([
     ['is lost', (_lease, bench) => bench.advance(30_000)],
     ['is released', (lease) => void lease.release()],
-    ['is passed on', (lease) => lease.passOn('handed-off')],
-    ['is asked to leave', ({ tenure, fence }) => tenure.hear({ state: 'held', fence, ttlMs: 30_000, leaving: 'why' })],
+    ['is passed on', (lease) => handleOf(lease).passOn('handed-off')],
+    [
+      'is asked to leave',
+      (lease) => handleOf(lease).tenure.hear({ state: 'held', fence: lease.fence, ttlMs: 30_000, leaving: 'why' }),
+    ],
   ])('that %s tells whoever awaits its renewal', async (how, end) => {
     const bench = locksBench()
     let answer: (() => void) | undefined

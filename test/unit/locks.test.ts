@@ -3,6 +3,7 @@ import { byteRange, inode, LeaseholdError, type AcquireOptions, type Locks } fro
 import { describeScope } from '../../src/core/scope.ts'
 import { around } from '../support/around.ts'
 import { isSettled, locksBench } from './support/bench-of-locks.ts'
+import { clientOf } from '../support/client-of.ts'
 
 describe('what makes no sense', () => {
   test.each<[string, (locks: Locks) => Promise<unknown>]>([
@@ -67,9 +68,9 @@ describe('options that only show to be bad when they are used', () => {
       const bench = locksBench()
       const locks = await bench.client()
       await expect(call(locks, options)).rejects.toMatchObject({ code: 'INVALID' })
-      const { waiters, tenures, alarm } = locks.client.office
+      const { waiters, tenures, alarm } = clientOf(locks).office
       expect([waiters.size, tenures.size, alarm.sleepers]).toEqual([0, 0, 0])
-      expect(locks.client.resuming.size).toBe(0)
+      expect(clientOf(locks).resuming.size).toBe(0)
       await locks.close()
       expect(bench.timers).toBe(0)
     },

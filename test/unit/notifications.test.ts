@@ -2,6 +2,8 @@ import { describe, expect, test } from 'vitest'
 import type { Heard, Standing } from '../../src/core/driver.ts'
 import { around } from '../support/around.ts'
 import { isSettled, locksBench } from './support/bench-of-locks.ts'
+import { clientOf } from '../support/client-of.ts'
+import { handleOf } from '../../src/api/lease-handle.ts'
 
 /** A client whose driver can be made to say anything. */
 async function setUp() {
@@ -39,7 +41,7 @@ describe('a notification', () => {
   test.each(nonsense)('of %s neither throws nor ends a lease', async (_what, news) => {
     const { bench, locks, tell } = await setUp()
     const lease = await locks.acquire('a', { ttl: '3s' })
-    expect(() => tell(lease.key, lease.claim.id, news)).not.toThrow()
+    expect(() => tell(lease.key, handleOf(lease).claim.id, news)).not.toThrow()
     await bench.advance(10_000)
     expect(lease.held).toBe(true)
   })
@@ -51,7 +53,9 @@ describe('a notification', () => {
     await bench.advance(10)
     const { waiters } = (await locks.inspect('a')) ?? { waiters: [] }
     expect(waiters).toHaveLength(1)
-    const id = [...locks.client.office.waiters].map((waiter) => (waiter as unknown as { claimId: string }).claimId)[0]
+    const id = [...clientOf(locks).office.waiters].map(
+      (waiter) => (waiter as unknown as { claimId: string }).claimId,
+    )[0]
     expect(() => tell('default/a', id, news)).not.toThrow()
     await bench.advance(10)
     expect(await isSettled(waiting)).toBe(false)
@@ -72,7 +76,9 @@ describe('a notification', () => {
     await other.acquire('a')
     const waiting = locks.acquire('a', { ttl: '30s' })
     await bench.advance(10)
-    const id = [...locks.client.office.waiters].map((waiter) => (waiter as unknown as { claimId: string }).claimId)[0]
+    const id = [...clientOf(locks).office.waiters].map(
+      (waiter) => (waiter as unknown as { claimId: string }).claimId,
+    )[0]
     const granted: Standing = { state: 'held', fence: 7, ttlMs: 15_000 }
     tell('default/a', id, granted)
     expect((await waiting).remainingMs).toBeLessThan(15_000)
@@ -83,7 +89,7 @@ describe('a notification', () => {
     const left: number[] = []
     locks.on('leaving', ({ remainingMs }) => left.push(remainingMs))
     const lease = await locks.acquire('a', { ttl: '30s' })
-    tell(lease.key, lease.claim.id, { state: 'held', fence: lease.fence, ttlMs: 5000, leaving: 'preempted' })
+    tell(lease.key, handleOf(lease).claim.id, { state: 'held', fence: lease.fence, ttlMs: 5000, leaving: 'preempted' })
     expect(left[0]).toBeLessThan(5000)
     expect(lease.remainingMs).toBeLessThan(5000)
   })

@@ -11,6 +11,7 @@ import type { Locks } from '../../src/index.ts'
 import { openTelemetry, type Meter, type OpenTelemetryOptions } from '../../src/telemetry/opentelemetry.ts'
 import { locksBench } from './support/bench-of-locks.ts'
 import { playStory, published, stage } from './support/eventful-story.ts'
+import { clientOf } from '../support/client-of.ts'
 
 class Reader extends MetricReader {
   protected override onForceFlush(): Promise<void> {
@@ -61,7 +62,7 @@ const lengthOf = ({ startTime, endTime }: ReadableSpan): number => millisecondsO
 
 function isHeardNowhere(locks: Locks): boolean {
   const names = ['acquired', 'takeover', 'renewed', 'jeopardy', 'released', 'lost', 'passed-on', 'failed'] as const
-  return !names.some((name) => locks.client.isHeard(name))
+  return !names.some((name) => clientOf(locks).isHeard(name))
 }
 
 describe('a meter', () => {

@@ -6,6 +6,7 @@ import { contentType, exposition, prometheus, type Prometheus } from '../../src/
 import { parseExposition, type ParsedSample } from '../support/exposition-parser.ts'
 import { isSettled, locksBench } from './support/bench-of-locks.ts'
 import { playStory, published, stage } from './support/eventful-story.ts'
+import { clientOf } from '../support/client-of.ts'
 
 /** What a scrape shows under a name. */
 async function scrape(metrics: Prometheus): Promise<(name: string) => readonly ParsedSample[]> {
@@ -69,7 +70,7 @@ describe('counters', () => {
     await locks.acquire('b')
     expect(sumOf((await scrape(metrics))('acquired_total'))).toBe(1)
     for (const name of ['acquired', 'released', 'renewed', 'failed', 'passed-on'] as const) {
-      expect(locks.client.isHeard(name)).toBe(false)
+      expect(clientOf(locks).isHeard(name)).toBe(false)
     }
   })
 })
@@ -124,7 +125,7 @@ describe('histograms', () => {
   test.each([[[]], [[1, 1]], [[2, 1]], [[NaN]], [[1, Infinity]]])('buckets %j are INVALID', async (wait) => {
     const locks = await locksBench().client()
     expect(() => prometheus(locks, { buckets: { wait } })).toThrow('INVALID: buckets.wait')
-    expect(locks.client.isHeard('acquired')).toBe(false)
+    expect(clientOf(locks).isHeard('acquired')).toBe(false)
   })
 })
 

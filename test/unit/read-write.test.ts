@@ -4,6 +4,8 @@ import type { Standing } from '../../src/core/driver.ts'
 import { around } from '../support/around.ts'
 import { faulty } from '../../src/testing/faults.ts'
 import { isSettled, locksBench } from './support/bench-of-locks.ts'
+import { clientOf } from '../support/client-of.ts'
+import { handleOf } from '../../src/api/lease-handle.ts'
 
 describe('a read/write lock', () => {
   test('lets readers in together and a writer alone, in the order in which they came', async () => {
@@ -145,7 +147,7 @@ describe('upgrade', () => {
     const reader = await (await client()).readWrite('a').read()
     const signal = 5 as unknown as AbortSignal
     await expect(reader.upgrade({ signal })).rejects.toMatchObject({ code: 'INVALID' })
-    expect([reader.passing, reader.tenure.life.converting]).toEqual([undefined, 'no'])
+    expect([handleOf(reader).passing, handleOf(reader).tenure.life.converting]).toEqual([undefined, 'no'])
     await (await reader.upgrade()).release()
   })
 
@@ -317,7 +319,7 @@ describe('upgrade', () => {
     const reader = await one.readWrite('a').read({ ttl: '9s', heartbeat: '1s' })
     await other.readWrite('a').read()
     await expect(reader.upgrade({ wait: 0 })).rejects.toMatchObject({ code: 'HELD' })
-    await other.client.driver.send([{ op: 'release', key: reader.key, id: reader.claim.id }])
+    await clientOf(other).driver.send([{ op: 'release', key: reader.key, id: handleOf(reader).claim.id }])
     await advance(1500)
     expect(reader.signal.aborted).toBe(true)
   })

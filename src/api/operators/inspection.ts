@@ -43,17 +43,32 @@ export interface LockInfo {
   readonly waiters: readonly ClaimInfo[]
 }
 
+/** A page of `locks.list`. */
 export interface LockPage {
   readonly locks: readonly LockInfo[]
   /** Pass as `after` for the next page. */
   readonly next?: string
 }
 
+/** Which locks `locks.list` shows. */
 export interface ListOptions {
-  /** Only names that begin with this. */
+  /**
+   * Only names that begin with this.
+   *
+   * @default ''
+   */
   readonly prefix?: string | undefined
+  /**
+   * The `next` of the page before.
+   *
+   * @default the first page
+   */
   readonly after?: string | undefined
-  /** Locks a page, at least 1. 100 unless told, 1000 at most. */
+  /**
+   * Locks a page, 1 to 1000.
+   *
+   * @default 100
+   */
   readonly limit?: number | undefined
 }
 
@@ -69,7 +84,7 @@ export interface LockStatus {
   readonly metadata?: Readonly<Record<string, unknown>>
 }
 
-/** One page of the namespace's locks, in the store's order. */
+/** One page of the namespace's locks, in the store's order. @internal */
 export async function listLocks(client: Client, options: ListOptions = {}): Promise<LockPage> {
   checkOptions(options, listNames, 'list')
   const { limit } = options
@@ -86,7 +101,7 @@ export async function listLocks(client: Client, options: ListOptions = {}): Prom
   return page.next === undefined ? { locks } : { locks, next: page.next }
 }
 
-/** Every lock of the namespace, a page at a time. */
+/** Every lock of the namespace, a page at a time. @internal */
 export async function* eachLock(client: Client, options: ListOptions = {}): AsyncIterable<LockInfo> {
   let { after } = options
   do {
@@ -96,7 +111,7 @@ export async function* eachLock(client: Client, options: ListOptions = {}): Asyn
   } while (after !== undefined)
 }
 
-/** Who holds something that touches the scope and who waits for it; null if nobody does. */
+/** Who holds something that touches the scope and who waits for it; null if nobody does. @internal */
 export async function inspectLock(client: Client, scope: Scope): Promise<LockInfo | null> {
   const page = await client.driver.list({ key: storeKey(client.namespace, scope.key) })
   const listed = page.keys[0]
@@ -110,6 +125,7 @@ export async function inspectLock(client: Client, scope: Scope): Promise<LockInf
 /**
  * Who was in the way: those who hold something that touches the scope, and how many wait for it that a claim of this priority
  * would come after. Nothing if the store cannot say: this only decorates errors.
+ * @internal
  */
 export async function inTheWay(
   client: Client,
@@ -127,7 +143,7 @@ export async function inTheWay(
   }
 }
 
-/** What stands in whose way, in sentences. */
+/** What stands in whose way, in sentences. @internal */
 export function explainLock(name: string, info: LockInfo | null): string {
   if (info === null) return `${name} is free: nobody holds it and nobody waits.`
   const lines = [`${name} (${info.key})`]
@@ -150,7 +166,7 @@ function describeClaim(claim: ClaimInfo): string {
   return parts.join(', ')
 }
 
-/** A key as people see it. `storeNow` is the store's clock when it was read, `wall` ours. */
+/** A key as people see it. `storeNow` is the store's clock when it was read, `wall` ours. @internal */
 export function lockInfo(listed: ListedKey, storeNow: number, wall: number): LockInfo {
   const claims = listed.claims.map((claim) => ({ state: claim.state, info: claimInfo(claim, storeNow, wall) }))
   return {

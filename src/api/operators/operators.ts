@@ -12,14 +12,19 @@ import { couldNotBeAsked } from '../refusal.ts'
 
 /** Whom to evict, and what to tell them. */
 export interface EvictOptions {
+  /** Why. The holder is told, and so is the audit of a server. */
   readonly reason: string
-  /** Absent: everybody who holds something that touches the scope. */
+  /**
+   * Whom: the holder with this fence.
+   *
+   * @default every holder of something that touches the scope
+   */
   readonly fence?: number | undefined
 }
 
 const evictNames: OptionNames<EvictOptions> = { reason: true, fence: true }
 
-/** Takes a lock from its holders at once. Gives how many were evicted. */
+/** Takes a lock from its holders at once. Gives how many were evicted. @internal */
 export async function evictHolders(client: Client, scope: Scope, options: EvictOptions): Promise<number> {
   if (!client.allowForce) {
     throw new LeaseholdError('INVALID', 'evict takes locks from live holders. Pass allowForce: true to connect.')
@@ -47,7 +52,7 @@ export async function evictHolders(client: Client, scope: Scope, options: EvictO
   return standings.filter((standing) => standing.state === 'absent' && standing.reason === 'evicted').length
 }
 
-/** Makes the store look at locks whose leases are over. Gives how many. */
+/** Makes the store look at locks whose leases are over. Gives how many. @internal */
 export async function sweepLocks(client: Client): Promise<number> {
   const { batcher, environment } = client.office
   const stale: string[] = []
@@ -66,7 +71,7 @@ function refuseUnknown(standing: Standing, client: Client, scope: Scope): void {
   if (standing.state === 'unknown') throw couldNotBeAsked(client, scope, standing.error)
 }
 
-/** Whether a lock is held, in short. */
+/** Whether a lock is held, in short. @internal */
 export function statusOf(info: LockInfo | null): LockStatus {
   const holder = info?.holders.find((one) => !one.expired)
   const waiting = info?.waiters.length ?? 0

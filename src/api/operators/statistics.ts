@@ -30,6 +30,7 @@ export interface Statistics {
   readonly averageAcquisitionTimeMs: number
 }
 
+/** @internal */
 export async function gatherStatistics(client: Client): Promise<Statistics> {
   const { counters } = client
   const gauges: Record<string, string | number> = Object.create(null) as Record<string, string | number>

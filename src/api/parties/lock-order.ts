@@ -1,5 +1,5 @@
 import { describeScope } from '../../core/scope.ts'
-import type { Lease } from '../lease.ts'
+import type { LeaseHandle } from '../lease-handle.ts'
 import { linesOf } from '../origin.ts'
 import type { PartyBook } from './party-book.ts'
 
@@ -24,7 +24,7 @@ export class LockOrder {
   }
 
   /** A party has taken a lock, with others in its hands perhaps. */
-  taken(lease: Lease): void {
+  taken(lease: LeaseHandle): void {
     const here = linesOf(lease.terms.origin ?? {})[0] ?? 'at an unknown place'
     const second = describeScope({ key: lease.scope.key })
     for (const held of this.#parties.of(lease.runner.party)) {

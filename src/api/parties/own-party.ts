@@ -4,13 +4,13 @@ import { isOwn } from '../../core/parties/party-name.ts'
 import { covers, describeScope, storeKey, type Scope } from '../../core/scope.ts'
 import type { Sharing } from '../acquisition.ts'
 import type { Client } from '../client.ts'
-import type { Lease } from '../lease.ts'
+import type { LeaseHandle } from '../lease-handle.ts'
 import { beingPassedOn } from '../lease-errors.ts'
 import type { Terms } from '../options.ts'
 import { linesOf, origin } from '../origin.ts'
 
 /** The lease this party has on the scope already, entered once more, if it said that it may. */
-export function enterAgain(client: Client, scope: Scope, sharing: Sharing, terms: Terms): Lease | undefined {
+export function enterAgain(client: Client, scope: Scope, sharing: Sharing, terms: Terms): LeaseHandle | undefined {
   if (!terms.reentrant || terms.party === undefined) return undefined
   for (const lease of client.parties.of(terms.party)) {
     const { mode, limit } = lease.claim
@@ -43,7 +43,7 @@ export function ownDeadlock(client: Client, scope: Scope, sharing: Sharing, term
   return undefined
 }
 
-function selfWait(client: Client, scope: Scope, lease: Lease): LeaseholdError {
+function selfWait(client: Client, scope: Scope, lease: LeaseHandle): LeaseholdError {
   const name = JSON.stringify(describeScope(scope))
   const lines = linesOf(lease.terms.origin ?? {})
   const where = lines[0] === undefined ? '' : ` It was acquired ${lines[0]}.`

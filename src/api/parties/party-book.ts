@@ -1,11 +1,11 @@
 import { innermost, partiesOf } from '../../core/parties/party-name.ts'
-import type { Lease } from '../lease.ts'
+import type { LeaseHandle } from '../lease-handle.ts'
 
 /** Leases that are held for a party, found by the party: looking must not cost more the more leases there are. */
 export class PartyBook {
-  readonly #leases = new Map<string, Lease[]>()
+  readonly #leases = new Map<string, LeaseHandle[]>()
 
-  add(lease: Lease): void {
+  add(lease: LeaseHandle): void {
     const name = innermost(lease.runner.party)
     if (name === undefined) return
     const leases = this.#leases.get(name)
@@ -13,7 +13,7 @@ export class PartyBook {
     else leases.push(lease)
   }
 
-  delete(lease: Lease): void {
+  delete(lease: LeaseHandle): void {
     const name = innermost(lease.runner.party)
     const leases = name === undefined ? undefined : this.#leases.get(name)
     if (name === undefined || leases === undefined) return
@@ -23,7 +23,7 @@ export class PartyBook {
   }
 
   /** What is held by a party, by the bodies it runs in, and by parts of these. */
-  of(party: string | undefined): readonly Lease[] {
+  of(party: string | undefined): readonly LeaseHandle[] {
     if (this.#leases.size === 0) return []
     return partiesOf(party).flatMap((name) => this.#leases.get(name) ?? [])
   }

@@ -1,19 +1,9 @@
 import type { Sleeper } from '../../core/time/alarm.ts'
-import type { Runner } from '../../core/driver.ts'
 import type { RosterMember } from '../../core/roster.ts'
 import type { Scope } from '../../core/scope.ts'
 import type { Client } from '../client.ts'
 import { inspectLock } from '../operators/inspection.ts'
-
-/** Who leads. */
-export interface Leader {
-  readonly runner: Runner
-  /** The fence: it grows with every election. 0 where sessions do not tell each other theirs: postgres-advisory. */
-  readonly term: number
-  readonly since: Date
-  /** Whether it is this client. */
-  readonly isMe: boolean
-}
+import type { Leader } from './election.ts'
 
 /** Who leads now; null: nobody. */
 export async function leaderOf(client: Client, scope: Scope): Promise<Leader | null> {

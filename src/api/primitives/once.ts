@@ -4,17 +4,23 @@ import { checkOptions, type OptionNames } from '../../core/option-names.ts'
 import { named } from '../../core/scope.ts'
 import { attempt, exclusively } from '../acquisition.ts'
 import { handOff } from '../hand-off.ts'
-import type { Lease } from '../lease.ts'
+import type { LeaseHandle } from '../lease-handle.ts'
 import { checkTtl } from '../lease-limits.ts'
 import { unsupported, type AcquireOptions, type Terms } from '../options.ts'
 import { asParty, bodyParty } from '../parties/party.ts'
 import { refusal } from '../refusal.ts'
-import type { Body, Taker } from '../taker.ts'
+import type { Body } from '../lock.ts'
+import type { Taker } from '../taker.ts'
 
+/** The options of `locks.once`. */
 export interface OnceOptions extends Pick<AcquireOptions, 'metadata'> {
   /** The longest a run can take. Then its signal fires and another machine may run, also after a crash. */
   readonly atMost: Duration
-  /** Nobody else runs for this long after a run began, however short it was: more than the clocks may differ. */
+  /**
+   * Nobody else runs for this long after a run began, however short it was: more than the clocks may differ.
+   *
+   * @default 0
+   */
   readonly atLeast?: Duration | undefined
 }
 
@@ -25,7 +31,7 @@ export type OnceResult<Result> =
   | { readonly ran: true; readonly result: Result; readonly fence: number }
   | { readonly ran: false }
 
-/** Runs `body` unless somebody, somewhere, did so within `atLeast` or is at it. */
+/** Runs `body` unless somebody, somewhere, did so within `atLeast` or is at it. @internal */
 export async function runOnce<Result>(
   taker: Taker,
   name: string,
@@ -66,7 +72,7 @@ export async function runOnce<Result>(
 }
 
 /** Gives the lock back, or leaves it to run out by itself if the run was short. */
-async function letGo({ client }: Taker, lease: Lease, atLeastMs: number): Promise<void> {
+async function letGo({ client }: Taker, lease: LeaseHandle, atLeastMs: number): Promise<void> {
   const restMs = Math.ceil(atLeastMs - lease.heldMs)
   if (restMs <= 0) return void (await lease.release())
   // Lost, or left to itself by a client that is being closed: it runs out after `atMost`. To release it would be too early.

@@ -2,7 +2,8 @@ import type { Scope } from '../../core/scope.ts'
 import { exclusively, type Sharing } from '../acquisition.ts'
 import type { Lease } from '../lease.ts'
 import type { AcquireOptions } from '../options.ts'
-import type { Body, RunArguments, Taker } from '../taker.ts'
+import type { Body, RunArguments } from '../lock.ts'
+import type { Taker } from '../taker.ts'
 
 /** A lock that many may read under and one may write under. Neither starves the other: they take turns as they came. */
 export interface ReadWriteLock {
@@ -21,6 +22,7 @@ export interface ReadWriteLock {
 
 const together: Sharing = { mode: 'shared' }
 
+/** @internal */
 export function readWriteLock(taker: Taker, scope: Scope, fixed: AcquireOptions): ReadWriteLock {
   const reader = taker.lock(scope, together, fixed)
   const writer = taker.lock(scope, exclusively, fixed)

@@ -2,13 +2,16 @@ import { LeaseholdError } from '../../core/errors.ts'
 import { isWithin, requestBounds } from '../../core/limits/bounds.ts'
 import type { Scope } from '../../core/scope.ts'
 import type { AcquireOptions } from '../options.ts'
-import type { Lock, Taker } from '../taker.ts'
+import type { Lock } from '../lock.ts'
+import type { Taker } from '../taker.ts'
 
 /** A lock that up to `permits` may hold at once. Each permit has a lease and a fence of its own. */
 export interface Semaphore extends Lock {
+  /** How many may hold it at once. */
   readonly permits: number
 }
 
+/** @internal */
 export function semaphoreOf(taker: Taker, scope: Scope, permits: number, fixed: AcquireOptions): Semaphore {
   if (!isWithin(permits, requestBounds.permits)) {
     const { most } = requestBounds.permits

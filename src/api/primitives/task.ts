@@ -6,12 +6,14 @@ import { attempt, exclusively } from '../acquisition.ts'
 import { replaceLease } from '../conversion.ts'
 import { inspectLock } from '../operators/inspection.ts'
 import type { Lease } from '../lease.ts'
+import type { LeaseHandle } from '../lease-handle.ts'
 import { checkTtl } from '../lease-limits.ts'
 import { unsupported, type AcquireOptions, type Terms } from '../options.ts'
 import type { ReleaseResult } from '../release-result.ts'
 import { refusal } from '../refusal.ts'
 import type { Taker } from '../taker.ts'
 
+/** The options of `locks.claim`. */
 export type TaskOptions = Pick<AcquireOptions, 'ttl' | 'lease' | 'heartbeat' | 'maxHold' | 'progress' | 'metadata'>
 
 const taskNames: OptionNames<TaskOptions> = {
@@ -37,43 +39,72 @@ const rememberMs = 3_600_000
 const completedMark = 'completed'
 
 /** A task in hand. It goes back to the queue when its worker releases it, crashes, or stops renewing. */
-export class Task implements AsyncDisposable {
+export interface Task extends AsyncDisposable {
+  /** Tells a task in hand from one that is `taken` or `completed`. */
+  readonly state: 'claimed'
+  /** The queue it was claimed from. */
+  readonly queue: string
+  /** The task's id in the queue. */
+  readonly id: string
+  /** The lease on the task. */
+  readonly lease: Lease
+  /** Pass it with everything the task writes: a worker that was replaced has a lower one. */
+  readonly fence: number
+  /** Aborts when the task is lost and another worker may have it. */
+  readonly signal: AbortSignal
+  /** Renews now and says that the work is getting on. Rejects with NOT_HELD once the task is lost. */
+  heartbeat(): Promise<void>
+  /**
+   * Says that the task is done. For as long as `remember` says, whoever claims the task is told `completed`. Rejects with
+   * NOT_HELD if the task was lost before: another worker may have it.
+   */
+  complete(options?: CompleteOptions): Promise<void>
+  /** Gives the task back undone. */
+  release(): Promise<ReleaseResult>
+}
+
+/** The options of `task.complete`. */
+export interface CompleteOptions {
+  /**
+   * How long the store remembers that the task is done; 0: not at all.
+   *
+   * @default '1h', or the longest ttl of the store if that is less
+   */
+  readonly remember?: Duration | undefined
+}
+
+const completeNames: OptionNames<CompleteOptions> = { remember: true }
+
+/** The task of one lease. @internal */
+export class ClaimedTask implements Task {
   readonly state = 'claimed'
   readonly queue: string
   readonly id: string
-  readonly lease: Lease
+  readonly lease: LeaseHandle
   readonly #taker: Taker
 
-  /** @internal */
-  constructor(taker: Taker, queue: string, id: string, lease: Lease) {
+  constructor(taker: Taker, queue: string, id: string, lease: LeaseHandle) {
     this.#taker = taker
     this.queue = queue
     this.id = id
     this.lease = lease
   }
 
-  /** Pass it with everything the task writes: a worker that was replaced has a lower one. */
   get fence(): number {
     return this.lease.fence
   }
 
-  /** Aborts when the task is lost and may be somebody else's. */
   get signal(): AbortSignal {
     return this.lease.signal
   }
 
-  /** Renews now and says that the work is getting on. Rejects with NOT_HELD once the task is lost. */
   async heartbeat(): Promise<void> {
     this.lease.progress()
     await this.lease.renew()
   }
 
-  /**
-   * Says that the task is done. For as long as `remember` says, whoever claims it is told `completed`; 0: not at all.
-   * Rejects with NOT_HELD if it was lost before: another worker may be at it.
-   */
-  async complete(options: { readonly remember?: Duration } = {}): Promise<void> {
-    checkOptions(options, { remember: true }, 'complete')
+  async complete(options: CompleteOptions = {}): Promise<void> {
+    checkOptions(options, completeNames, 'complete')
     const { client } = this.#taker
     this.lease.refuseUnlessHeld()
     const { supports } = client.driver
@@ -87,7 +118,6 @@ export class Task implements AsyncDisposable {
     mark.passOn('handed-off')
   }
 
-  /** Gives the task back undone. */
   release(): Promise<ReleaseResult> {
     return this.lease.release()
   }
@@ -97,14 +127,14 @@ export class Task implements AsyncDisposable {
   }
 }
 
-/** Claims a task without waiting. */
+/** Claims a task without waiting. @internal */
 export async function claimTask(taker: Taker, queue: string, id: string, options?: TaskOptions): Promise<TaskClaim> {
   checkOptions(options, taskNames, 'claim')
   const { client } = taker
   const terms = taker.terms({ ...options, onConflict: 'wait' })
   const scope = taskScope(queue, id)
   const acquired = await attempt(client, scope, exclusively, terms, 0)
-  if ('lease' in acquired) return new Task(taker, queue, id, acquired.lease)
+  if ('lease' in acquired) return new ClaimedTask(taker, queue, id, acquired.lease)
   const { miss } = acquired
   if (miss.type !== 'refused' || miss.standing.reason !== 'refused') throw await refusal(client, scope, acquired, terms)
   const holder = (await inspectLock(client, scope))?.holders.find((one) => !one.expired)
@@ -113,7 +143,7 @@ export async function claimTask(taker: Taker, queue: string, id: string, options
 }
 
 /** A claim that nobody renews: it says that the task is done until it runs out. */
-function markTerms(taker: Taker, { terms }: Lease, keepMs: number): Partial<Terms> {
+function markTerms(taker: Taker, { terms }: LeaseHandle, keepMs: number): Partial<Terms> {
   const metadata = { ...terms.metadata, [completedMark]: true }
   const { ttlMs, heartbeatMs } = taker.terms({ ttl: keepMs, heartbeat: 'manual' })
   return { ttlMs, heartbeatMs, metadata, maxHoldMs: undefined, holdUntil: undefined, graceMs: 0, detached: true }

@@ -1,7 +1,7 @@
 import type { ClaimRecord, Ended } from '../claim-record.ts'
 import type { Standing } from '../driver.ts'
 
-/** A key's claims, read only as far as the rule needs: a release must not decode ten thousand waiters. */
+/** A key's claims, read only as far as the rule needs: a release must not decode ten thousand waiters. @internal */
 export interface KeyView {
   /** The last fence minted here; 0 if none is known. */
   readonly lastFence: number
@@ -34,7 +34,7 @@ export interface News {
   readonly standing: Standing
 }
 
-/** What one request comes to. */
+/** What one request comes to. @internal */
 export interface Verdict {
   readonly standing: Standing
   readonly changes: readonly Change[]

@@ -21,17 +21,17 @@ export interface Owner extends ProcessIdentity {
 
 const pattern = /^([A-Za-z0-9.+-]+)_([\d.+-]*)_(\d+)_(\d+)_([0-9a-f]{16})$/
 
-/** A fresh owner for one driver. */
+/** A fresh owner for one driver. @internal */
 export function newOwner(boot: string, process: ProcessIdentity): Owner {
   return { boot, ...process, serial: randomBytes(8).toString('hex') }
 }
 
-/** The owner as stored with each claim, which is also the name of its bell file. */
+/** The owner as stored with each claim, which is also the name of its bell file. @internal */
 export function ownerName({ boot, namespace, pid, started, serial }: Owner): string {
   return `${boot}_${namespace}_${pid}_${started}_${serial}`
 }
 
-/** Reads a stored owner. Undefined: not one of ours, so it proves nothing and has no bell. */
+/** Reads a stored owner. Undefined: not one of ours, so it proves nothing and has no bell. @internal */
 export function parseOwner(name: string): Owner | undefined {
   const [, boot, namespace, pid, started, serial] = pattern.exec(name) ?? []
   if (boot === undefined || serial === undefined) return undefined

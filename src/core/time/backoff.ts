@@ -15,13 +15,13 @@ export const retryPresets = {
   aggressive: { attempts: 50, minMs: 100, maxMs: 5000, factor: 2, jitter: 0.2 },
 } as const satisfies Record<string, Backoff>
 
-/** For asking a store that cannot push: starts quick, grows gently, never slower than 0.8 s. */
+/** For asking a store that cannot push: starts quick, grows gently, never slower than 0.8 s. @internal */
 export const adaptivePolling: Backoff = { attempts: Infinity, minMs: 10, maxMs: 800, factor: 1.5, jitter: 0.2 }
 
 /** Pauses grow no longer after so many failures in a row. */
 const growingPausesMax = 65
 
-/** How long all the attempts take that a backoff allows: the pauses between them, leaving chance aside. */
+/** How long all the attempts take that a backoff allows: the pauses between them, leaving chance aside. @internal */
 export function pausesMs(backoff: Backoff): number {
   if (backoff.attempts === Infinity) return Infinity
   const pauses = backoff.attempts - 1
@@ -31,7 +31,7 @@ export function pausesMs(backoff: Backoff): number {
   return sumMs
 }
 
-/** The pause after the `failures`-th failure in a row, counting from 1. `roll` is from 0 to 1. */
+/** The pause after the `failures`-th failure in a row, counting from 1. `roll` is from 0 to 1. @internal */
 export function pauseMs(backoff: Backoff, failures: number, roll: number): number {
   const { minMs, maxMs, factor, jitter } = backoff
   const grown = Math.min(maxMs, minMs * factor ** (Math.min(failures, growingPausesMax) - 1))

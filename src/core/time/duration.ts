@@ -13,7 +13,7 @@ const unitMs: Readonly<Record<string, number>> = { ms: 1, s: 1000, m: 60_000, h:
 const wholeText = /^(?:\d+(?:\.\d+)?(?:ms|s|m|h|d))+$/
 const onePart = /(\d+(?:\.\d+)?)(ms|s|m|h|d)/g
 
-/** Whole milliseconds out of a duration. `name` is the option it came from, for the error. */
+/** Whole milliseconds out of a duration. `name` is the option it came from, for the error. @internal */
 export function durationMs(duration: Duration, name: string): number {
   const given = typeof duration === 'number' ? duration : parse(duration)
   const milliseconds = given === undefined || given < 0 ? Number.NaN : Math.round(given)
@@ -32,18 +32,23 @@ export function durationMs(duration: Duration, name: string): number {
  * for what is no duration, and for a missing one.
  *
  * @example
- * const locks = await connect(url, { defaults: { ttl: parseDuration(process.env.LOCK_TTL ?? '30s') } })
+ * ```ts
+ * import { connect, parseDuration } from 'leasehold'
+ *
+ * const ttl = parseDuration(process.env['LOCK_TTL'] ?? '30s')
+ * await using locks = await connect('memory:', { defaults: { ttl } })
+ * ```
  */
 export function parseDuration(text: string | undefined, name = 'The duration'): number {
   return durationMs(text as Duration, name)
 }
 
-/** Whether a text is a duration, with its unit. */
+/** Whether a text is a duration, with its unit. @internal */
 export function isDuration(text: string): text is Extract<Duration, string> {
   return parse(text) !== undefined
 }
 
-/** How many milliseconds a duration with its unit is: not rounded, and perhaps more than can be counted. */
+/** How many milliseconds a duration with its unit is: not rounded, and perhaps more than can be counted. @internal */
 export function unroundedMs(text: Extract<Duration, string>): number {
   return parse(text) ?? Number.NaN
 }
@@ -53,17 +58,17 @@ function shown(duration: unknown): string {
   return typeof duration === 'string' ? JSON.stringify(duration) : String(duration)
 }
 
-/** Like {@link durationMs}, and at least one millisecond. */
+/** Like {@link durationMs}, and at least one millisecond. @internal */
 export function positiveMs(duration: Duration, name: string): number {
   const milliseconds = durationMs(duration, name)
   if (milliseconds < 1) throw new LeaseholdError('INVALID', `${name} must be at least 1 ms.`)
   return milliseconds
 }
 
-/** The longest delay that `setTimeout` keeps, about 24 days: a longer one would fire at once. */
+/** The longest delay that `setTimeout` keeps, about 24 days: a longer one would fire at once. @internal */
 export const timerMaxMs = 2_147_483_647
 
-/** Like {@link positiveMs}, for an option that a timer counts. */
+/** Like {@link positiveMs}, for an option that a timer counts. @internal */
 export function timerMs(duration: Duration, name: string): number {
   const milliseconds = positiveMs(duration, name)
   if (milliseconds <= timerMaxMs) return milliseconds
@@ -85,7 +90,7 @@ function parse(text: string): number | undefined {
   return sum
 }
 
-/** For people: `850 ms`, `12.3 s`, `4 min 5 s`, `2 h 3 min`. */
+/** For people: `850 ms`, `12.3 s`, `4 min 5 s`, `2 h 3 min`. @internal */
 export function formatDuration(milliseconds: number): string {
   if (milliseconds < 1000) return `${Math.round(milliseconds)} ms`
   if (milliseconds < 60_000) return `${Math.floor(milliseconds / 100) / 10} s`

@@ -53,7 +53,7 @@ const threadStartMs = (() => {
   return startMs
 })()
 
-/** The monotonic clock of this machine: the same for every thread and, on Linux, for every process. Stops in a sleep. */
+/** The monotonic clock of this machine: the same for every thread and, on Linux, for every process. Stops in a sleep. @internal */
 export function monotonicMs(): number {
   return performance.now() + threadStartMs
 }
@@ -78,7 +78,7 @@ const lookEveryMs = 5
 /** Reading the uptime opens a file. It is read this often, and whenever the wall clock may have slept. */
 const uptimeEveryMs = 100
 
-/** The clocks of a machine, in milliseconds. */
+/** The clocks of a machine, in milliseconds. @internal */
 export interface Clocks {
   /** Stops while the machine sleeps. */
   readonly monotonic: () => number
@@ -93,6 +93,7 @@ export interface Clocks {
  * of the second is the sleep: a lease is over when either says so. The wall clock has no say, as it may be set. But it
  * costs little to look at, and a sleep always moves it against the monotonic clock, so that it tells when to ask the
  * uptime. Only a sleep during which somebody set it back by as much goes unnoticed, until the uptime is next read.
+ * @internal
  */
 export function sleepProofClock({ monotonic, uptime: uptimeMs, wall }: Clocks, leadAtStart: number): () => number {
   let asleepMs = 0
@@ -113,7 +114,7 @@ export function sleepProofClock({ monotonic, uptime: uptimeMs, wall }: Clocks, l
   }
 }
 
-/** Where the clock of a client begins: a second thread must start from the same to agree with it. */
+/** Where the clock of a client begins: a second thread must start from the same to agree with it. @internal */
 export interface ClockStart {
   /** What its zero is on the monotonic clock: small numbers are kept in less room than the time since the boot. */
   readonly zeroMs: number
@@ -123,11 +124,12 @@ export interface ClockStart {
 
 const zeroMs = Math.floor(monotonicMs())
 
+/** @internal */
 export function clockStart(): ClockStart {
   return { zeroMs, leadMs: uptime() * 1000 - (monotonicMs() - zeroMs) }
 }
 
-/** The real surroundings. */
+/** The real surroundings. @internal */
 export function systemEnvironment(start = clockStart()): Environment {
   const clocks: Clocks = {
     monotonic: () => monotonicMs() - start.zeroMs,

@@ -11,5 +11,5 @@ export interface LeasesForTests {
   learn(marker: string, times: KnownTimes): void
 }
 
-/** How long etcd's own leases are where they are not to end anything, in seconds. */
+/** How long etcd's own leases are where they are not to end anything, in seconds. @internal */
 export const testLeaseSeconds = 3600

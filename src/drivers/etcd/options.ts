@@ -3,14 +3,31 @@ import { checkOptions, type OptionNames } from '../../core/option-names.ts'
 import type { Duration } from '../../core/time/duration.ts'
 import type { LeasesForTests } from './leases-for-tests.ts'
 
+/** The options of `etcd`. */
 export interface EtcdOptions {
-  /** What every key begins with. `leasehold/` unless told; in a URL: its path. */
+  /**
+   * What every key begins with; in a URL: its path.
+   *
+   * @default 'leasehold/'
+   */
   readonly prefix?: string
-  /** How long a lease lasts where the caller names no ttl. 30 s unless told. */
+  /**
+   * How long a lease lasts where the caller names no ttl.
+   *
+   * @default '30s'
+   */
   readonly ttl?: Duration
-  /** How often such a lease is renewed. A third of `ttl` unless told. */
+  /**
+   * How often such a lease is renewed.
+   *
+   * @default a third of `ttl`
+   */
   readonly heartbeat?: Duration
-  /** How long one `send` may take, retries included. Default 5 s; where short leases are renewed, a third of their ttl. */
+  /**
+   * How long one `send` may take, retries included; where short leases are renewed, a third of their ttl at most.
+   *
+   * @default '5s'
+   */
   readonly timeout?: Duration
   /** With `etcds:`, and beside what Node trusts anyway: the authority, and a certificate and key of our own. */
   readonly tls?: Pick<ConnectionOptions, 'ca' | 'cert' | 'key' | 'passphrase' | 'servername'>
@@ -35,10 +52,10 @@ const tlsNames: OptionNames<NonNullable<EtcdOptions['tls']>> = {
   servername: true,
 }
 
-/** What holds unless told. */
+/** What holds unless told. @internal */
 export const defaults = { prefix: 'leasehold/', timeout: 5000 } as const
 
-/** Refuses options that are misspelt. */
+/** Refuses options that are misspelt. @internal */
 export function checkEtcdOptions(options: EtcdOptions): void {
   checkOptions(options, etcdNames, 'etcd')
   checkOptions(options.tls, tlsNames, 'tls')

@@ -13,7 +13,7 @@ export interface Mirror {
 
 const namespace = 'distributed-locks'
 
-/** Writes to the mirror, whatever it does. */
+/** Writes to the mirror, whatever it does. @internal */
 export class MirrorKeeper {
   readonly #mirror: Mirror | undefined
 

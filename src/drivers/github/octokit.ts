@@ -14,7 +14,7 @@ export interface OctokitLike {
   }>
 }
 
-/** What the driver adds to the `request` options of octokit, for the throttling plugin's questions. */
+/** What the driver adds to the `request` options of octokit, for the throttling plugin's questions. @internal */
 export interface RequestTerms {
   /** How long the request is still worth sending. */
   readonly leftMs: () => number
@@ -28,6 +28,7 @@ type Constructor = {
 /** More tries would outlast most deadlines: they come after 1 and 4 seconds. */
 const retries = 2
 
+/** @internal */
 export interface OctokitTerms {
   readonly token: string
   /** Of a GitHub Enterprise Server: `https://github.example.com/api/v3`. */
@@ -35,6 +36,7 @@ export interface OctokitTerms {
   readonly fetch: typeof globalThis.fetch | undefined
 }
 
+/** @internal */
 export async function makeOctokit({ token, baseUrl, fetch }: OctokitTerms): Promise<OctokitLike> {
   const Octokit = await load()
   return new Octokit({

@@ -10,29 +10,75 @@ import type { Published } from './published-runner.ts'
 const labelLengthMax = 50
 const workerLengthMax = 256
 
+/** The options of `github`. */
 export interface GithubOptions {
-  /** May write issues. Else GITHUB_TOKEN, else what `gh auth token` says. */
+  /**
+   * A token that may write issues.
+   *
+   * @default GITHUB_TOKEN, else what `gh auth token` says
+   */
   readonly token?: string
-  /** The API of a GitHub Enterprise Server: `https://github.example.com/api/v3`. Else GITHUB_API_URL, else github.com's. */
+  /**
+   * The API of a GitHub Enterprise Server: `https://github.example.com/api/v3`.
+   *
+   * @default GITHUB_API_URL, else github.com's
+   */
   readonly baseUrl?: string
   /** An octokit of yours, with the plugins you want. Then `token`, `baseUrl` and `fetch` are not used. */
   readonly octokit?: OctokitLike
+  /**
+   * Sends the requests.
+   *
+   * @default `globalThis.fetch`
+   */
   readonly fetch?: typeof globalThis.fetch
-  /** GitHub's reads may lag behind its writes by less than this. Exclusion depends on it. The same for all. Default 5 s. */
+  /**
+   * GitHub's reads may lag behind its writes by less than this. Exclusion depends on it. The same for all clients.
+   *
+   * @default '5s'
+   */
   readonly settle?: Duration
-  /** How often waiters ask: 1, 2, 4, 8, then every 16 s unless told. */
+  /**
+   * How often waiters ask: the pauses grow from the least to the longest, each twice the one before.
+   *
+   * @default { min: '1s', max: '16s' }
+   */
   readonly poll?: { readonly min: Duration; readonly max: Duration }
-  /** What the comments call this worker. Else its runner's id, without the pid. */
+  /**
+   * What the comments call this worker.
+   *
+   * @default its runner's id, without the pid
+   */
   readonly workerId?: string
-  /** What comments may tell beyond that. Default nothing: they may be public. */
+  /**
+   * What comments may tell beyond that; they may be public.
+   *
+   * @default []
+   */
   readonly publish?: readonly Published[]
-  /** Assigns the holder's account to the issue. Default true. */
+  /**
+   * Assigns the holder's account to the issue.
+   *
+   * @default true
+   */
   readonly assign?: boolean
-  /** The label of held issues; false: none. Default `leasehold: held`. */
+  /**
+   * The label of held issues; false: none.
+   *
+   * @default 'leasehold: held'
+   */
   readonly heldLabel?: string | false
-  /** The label of issues that stand for names. The same for all. Default `leasehold`. */
+  /**
+   * The label of issues that stand for names. The same for all clients.
+   *
+   * @default 'leasehold'
+   */
   readonly lockLabel?: string
-  /** Accounts whose comments count without asking GitHub whether they may write, such as `my-app[bot]`. */
+  /**
+   * Accounts whose comments count without asking GitHub whether they may write, such as `my-app[bot]`.
+   *
+   * @default []
+   */
   readonly trusted?: readonly string[]
   /** Kept up to date with what this process holds, to serve `status`. */
   readonly mirror?: Mirror
@@ -58,7 +104,7 @@ const githubNames: OptionNames<GithubOptions> = {
 }
 const pollNames: OptionNames<NonNullable<GithubOptions['poll']>> = { min: true, max: true }
 
-/** Throws if an option is none of ours. */
+/** Throws if an option is none of ours. @internal */
 export function checkGithubOptions(options: GithubOptions): void {
   checkOptions(options, githubNames, 'github')
   checkOptions(options.poll, pollNames, 'poll')

@@ -7,14 +7,14 @@ export type Published = 'host' | 'pid' | 'party' | 'metadata'
 /** Enough to be told by, and never too much to be read again. */
 const nameLengthMax = 256
 
-/** A runner as its claim's comment shows it. */
+/** A runner as its claim's comment shows it. @internal */
 export interface PublishedRunner {
   readonly worker: string
   readonly node: string
   readonly more?: Readonly<Record<string, unknown>> | undefined
 }
 
-/** What a claim's comment tells of its runner. */
+/** What a claim's comment tells of its runner. @internal */
 export function publishedRunner(
   { runner }: Pick<Claim, 'runner'>,
   publish: ReadonlySet<Published>,
@@ -36,6 +36,7 @@ export function publishedRunner(
   }
 }
 
+/** @internal */
 export function publishedRunnerIn(lock: Readonly<Record<string, unknown>>, own: unknown): PublishedRunner | undefined {
   const [worker, node] = [textOf(lock['worker_id']), textOf(lock['node_id'])]
   if (worker === undefined || node === undefined) return undefined
@@ -43,7 +44,7 @@ export function publishedRunnerIn(lock: Readonly<Record<string, unknown>>, own: 
   return { worker, node, ...(more !== undefined && { more }) }
 }
 
-/** The runner as far as its comment tells. */
+/** The runner as far as its comment tells. @internal */
 export function runnerOf({ worker, node, more = {} }: PublishedRunner, task: unknown): Runner {
   const metadata = { ...recordOf(more['metadata']), ...(task !== undefined && { taskInfo: task }) }
   const party = textOf(more['party'])

@@ -15,7 +15,7 @@ export interface IssueStatus {
   readonly from: 'mirror' | 'github'
 }
 
-/** The status of an issue, whichever namespace it is locked in. */
+/** The status of an issue, whichever namespace it is locked in. @internal */
 export async function statusOf(desk: Desk, issue: number, deadline: Deadline): Promise<IssueStatus> {
   const mirrored = await desk.mirror.read(issue)
   if (mirrored?.heldSince !== undefined && mirrored.completion === undefined && isFresh(desk, mirrored)) {

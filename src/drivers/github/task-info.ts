@@ -16,7 +16,7 @@ export function forTask(taskInfo: TaskInfo): { readonly metadata: { readonly tas
   return { metadata: { taskInfo } }
 }
 
-/** The task in a claim's metadata or in a comment: only what a task has, and only if it is of the right type. */
+/** The task in a claim's metadata or in a comment: only what a task has, and only if it is of the right type. @internal */
 export function taskInfoIn(value: unknown): TaskInfo | undefined {
   const given = recordOf(value)
   if (given === undefined) return undefined

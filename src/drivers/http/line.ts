@@ -51,10 +51,10 @@ export class Line {
   readonly #places = new Places(connectionsMax)
   #closed = false
 
-  constructor(address: Address, ca: string | Buffer | undefined) {
+  constructor(address: Address, ca: string | Uint8Array | undefined) {
     this.where = describeAddress(address)
     this.#address = address
-    this.#tls = ca === undefined ? {} : { ca }
+    this.#tls = ca === undefined ? {} : { ca: typeof ca === 'string' ? ca : Buffer.from(ca) }
     const options = { keepAlive: true, noDelay: true, timeout: unusedMaxMs }
     this.#agent = address.secure ? new HttpsAgent({ ...options, ...this.#tls }) : new HttpAgent(options)
   }

@@ -4,10 +4,10 @@ import type { MongoDatabase } from './client.ts'
 /** How far a read must see. Linearizable waits for a majority; majority may be a moment behind a change of primary. */
 export type ReadConcern = 'linearizable' | 'majority'
 
-/** Every write is on the disks of a majority before it is answered: what a failover may roll back is nobody's lock. */
+/** Every write is on the disks of a majority before it is answered: what a failover may roll back is nobody's lock. @internal */
 export const writeConcern = { w: 'majority', journal: true } as const
 
-/** Refuses what was set up to see or keep less than a majority: it would be overruled, and its owner should know. */
+/** Refuses what was set up to see or keep less than a majority: it would be overruled, and its owner should know. @internal */
 export function refuseWeakConcerns(database: MongoDatabase, readConcern: unknown): void {
   const { w } = database.writeConcern ?? {}
   if (w !== undefined && w !== 'majority') {

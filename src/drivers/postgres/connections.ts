@@ -4,25 +4,25 @@ import { PgConnections } from './pg-connections.ts'
 import { isPostgresJs, PostgresJsConnections, type PostgresJs } from './postgres-js-connections.ts'
 import { openUrl } from './url.ts'
 
-/** What is sent with a statement. */
+/** What is sent with a statement. @internal */
 export type Value = string | number | boolean | null
 
 /** One row of an answer. */
 export type Row = Readonly<Record<string, unknown>>
 
-/** A connection on which notifications arrive, for as long as it lasts. */
+/** A connection on which notifications arrive, for as long as it lasts. @internal */
 export interface Ear {
   close(): Promise<void>
 }
 
-/** A connection of our own: what is done on it belongs to one session of the server. */
+/** A connection of our own: what is done on it belongs to one session of the server. @internal */
 export interface Pinned {
   ask(text: string, values: readonly Value[], withinMs: number): Promise<string>
   query(text: string, values: readonly Value[], withinMs: number): Promise<readonly Row[]>
   close(): Promise<void>
 }
 
-/** The way to a database, whichever client package makes it. Errors are what that package throws. */
+/** The way to a database, whichever client package makes it. Errors are what that package throws. @internal */
 export interface Connections {
   /**
    * What a statement answers in the only column, a text, of its only row; empty if there is none. It is a transaction of
@@ -44,7 +44,7 @@ export interface Connections {
 /** What a user may hand in: a URL, a `pg` Pool or Client, or a `postgres` instance. */
 export type PostgresSource = string | PgPool | PgClient | PostgresJs
 
-/** The way to the database of a source. Nothing is connected yet. */
+/** The way to the database of a source. Nothing is connected yet. @internal */
 export async function connectionsTo(source: PostgresSource, poolSize: number): Promise<Connections> {
   if (typeof source === 'string') return openUrl(source, poolSize)
   if (isPostgresJs(source)) return new PostgresJsConnections(source, false)

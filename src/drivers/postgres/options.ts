@@ -5,15 +5,27 @@ import { urlOptions } from './url.ts'
 
 /** What the PostgreSQL store may be told. */
 export interface PostgresOptions extends SchemaOptions {
-  /** With a URL: connections for requests, beside the one that listens. Default 4. */
+  /**
+   * With a URL: connections for requests, beside the one that listens.
+   *
+   * @default 4
+   */
   readonly poolSize?: number
-  /** False: ask instead of listening, and spare the connection. Default true. */
+  /**
+   * False: ask instead of listening, and spare the connection.
+   *
+   * @default true
+   */
   readonly listen?: boolean
-  /** How long one `send` may take, retries included. Default 5 s; where short leases are renewed, a third of their ttl. */
+  /**
+   * How long one `send` may take, retries included; where short leases are renewed, a third of their ttl at most.
+   *
+   * @default 5000
+   */
   readonly patienceMs?: number
 }
 
-/** Every option by its name. */
+/** Every option by its name. @internal */
 export const postgresNames: OptionNames<PostgresOptions> = {
   schema: true,
   unlogged: true,
@@ -22,7 +34,7 @@ export const postgresNames: OptionNames<PostgresOptions> = {
   patienceMs: true,
 }
 
-/** What a URL says, `?schema=locks&poolSize=2&unlogged=true`, and the URL for the client, without that. */
+/** What a URL says, `?schema=locks&poolSize=2&unlogged=true`, and the URL for the client, without that. @internal */
 export function optionsInUrl(source: string): { readonly url: string; readonly options: PostgresOptions } {
   const { url, options } = urlOptions(source, ['schema', 'poolSize', 'unlogged'])
   const [schema, poolSize, unlogged] = [options.get('schema'), options.get('poolSize'), options.get('unlogged')]

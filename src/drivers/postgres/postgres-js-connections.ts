@@ -9,7 +9,7 @@ type Pending = Promise<readonly Row[]> & {
   canceller?: ((statement: Pending) => unknown) | null
 }
 
-/** The package, in the versions that fit. */
+/** The package, in the versions that fit. @internal */
 export const postgresJs: OptionalPackage<'postgres'> = { name: 'postgres', fits: ['3.4'] }
 
 /** What we use of an instance of `postgres`. */
@@ -24,6 +24,7 @@ export interface PostgresJs {
   }
 }
 
+/** @internal */
 export function isPostgresJs(source: unknown): source is PostgresJs {
   return typeof source === 'function' && 'unsafe' in source && 'listen' in source
 }
@@ -45,7 +46,7 @@ async function loadPostgresJs(): Promise<typeof import('postgres')> {
   return (module as { readonly default: typeof import('postgres') }).default
 }
 
-/** Connections made by `postgres` (postgres.js). */
+/** Connections made by `postgres` (postgres.js). @internal */
 export class PostgresJsConnections implements Connections {
   readonly #given: PostgresJs
   readonly #owned: boolean

@@ -63,7 +63,7 @@ function bornSql(keptForMs: string): string {
   return `do $$ begin perform ${keptForMs}; exception when others then null; end $$;\n`
 }
 
-/** SQL written for the schema `leasehold`, for another one. */
+/** SQL written for the schema `leasehold`, for another one. @internal */
 export function inSchema(sql: string, schema: string): string {
   if (schema === 'leasehold') return sql
   if (!/^[a-z_][a-z0-9_]{0,47}$/.test(schema)) {
@@ -76,7 +76,7 @@ export function inSchema(sql: string, schema: string): string {
   return sql.replaceAll(/\bleasehold(?=[.;])(?!\.(?:session|mute)\b)/g, `"${schema}"`)
 }
 
-/** Makes what the schema lacks, and brings functions of an earlier revision up to date. Any number of processes may do so at once. */
+/** Makes what the schema lacks, and brings functions of an earlier revision up to date. Any number of processes may do so at once. @internal */
 export async function makeSchema(connections: Connections, options: SchemaOptions, withinMs: number): Promise<void> {
   const { schema = 'leasehold' } = options
   await refuseImitations(connections, withinMs)
@@ -148,7 +148,7 @@ ${bornSql('leasehold.advisory_kept_for_ms()')}`
   return inSchema(`${advisorySql}\n${copySql}\n${revision}`, options.schema ?? 'leasehold')
 }
 
-/** Makes what advisory locks need. Any number of processes may do so at once. */
+/** Makes what advisory locks need. Any number of processes may do so at once. @internal */
 export async function makeAdvisorySchema(connections: Connections, schema: string, withinMs: number): Promise<void> {
   await refuseImitations(connections, withinMs)
   const revision = inSchema('select leasehold.advisory_revision()', schema)

@@ -20,7 +20,7 @@ export interface IoredisClient {
   nodes?(role: 'master'): IoredisClient[]
 }
 
-/** The driver's link over an ioredis client. `owned`: the driver made the client, for a Cluster, and closes it. */
+/** The driver's link over an ioredis client. `owned`: the driver made the client, for a Cluster, and closes it. @internal */
 export class IoredisLink implements Link {
   readonly cluster: boolean
   readonly newsInReplies = false

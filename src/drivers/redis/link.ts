@@ -3,7 +3,7 @@
 /** Listens to a client's events, as far as they are used: with a channel and a message, or with nothing of interest. */
 export type Listener = (channel: string, message: string) => void
 
-/** One server whose keys can be walked. */
+/** One server whose keys can be walked. @internal */
 export interface Shelf {
   /** Tells servers apart, for as long as they stay. */
   readonly name: string
@@ -11,6 +11,7 @@ export interface Shelf {
   call(command: string, args: readonly string[], withinMs: number): Promise<unknown>
 }
 
+/** @internal */
 export interface Subscription {
   /** A message came. */
   readonly heard: (message: string) => void
@@ -18,6 +19,7 @@ export interface Subscription {
   readonly missed: () => void
 }
 
+/** @internal */
 export interface Link {
   /** A cluster: a call must keep to one hash slot. */
   readonly cluster: boolean

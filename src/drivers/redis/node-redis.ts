@@ -33,7 +33,7 @@ export interface NodeRedisCluster {
   disconnect?(): unknown
 }
 
-/** The driver's link over a node-redis client that somebody else made. */
+/** The driver's link over a node-redis client that somebody else made. @internal */
 export class NodeRedisLink implements Link {
   readonly cluster = false
   readonly newsInReplies = false
@@ -101,7 +101,7 @@ export class NodeRedisLink implements Link {
   }
 }
 
-/** The driver's link over a node-redis cluster. `owned`: the driver made it, and closes it. */
+/** The driver's link over a node-redis cluster. `owned`: the driver made it, and closes it. @internal */
 export class NodeRedisClusterLink implements Link {
   readonly cluster = true
   readonly newsInReplies = false

@@ -29,13 +29,14 @@ const foreignBellKeptMs = 86_400_000
 /** Tells when a file has changed. Throws where the system has no watchers left. */
 export type WatchFile = (file: string, changed: () => void, failed: () => void) => { close(): void }
 
-/** `fs.watch`, in a way that keeps no process alive. */
+/** `fs.watch`, in a way that keeps no process alive. @internal */
 export const watchFile: WatchFile = (file, changed, failed) => {
   const watcher = watch(file, { persistent: false }, changed)
   watcher.on('error', failed)
   return watcher
 }
 
+/** @internal */
 export interface BellOptions {
   readonly file: string
   readonly watch: WatchFile
@@ -50,7 +51,7 @@ export interface BellOptions {
   isAwaited(): boolean
 }
 
-/** The file in which others leave news for one driver: a hint that costs the hearer no look at the database. */
+/** The file in which others leave news for one driver: a hint that costs the hearer no look at the database. @internal */
 export class Bell {
   readonly #options: BellOptions
   readonly #descriptor: number
@@ -160,7 +161,7 @@ export class Bell {
   }
 }
 
-/** Removes bells that nobody hears: of a dead process, or of one that cannot be seen, neither rung nor touched for a day. */
+/** Removes bells that nobody hears: of a dead process, or of one that cannot be seen, neither rung nor touched for a day. @internal */
 export function removeDeadBells(directory: string, observer: Pick<Standpoint, 'self' | 'isGone'>): void {
   try {
     for (const name of readdirSync(directory).slice(0, leftoversMax)) {

@@ -8,20 +8,23 @@ import { ownLocation } from '../../core/machine/own-location.ts'
 import { inOrder, withoutNumbers } from './parameters.ts'
 import { collectStatements } from './unfinished-statements.ts'
 
+/** @internal */
 export type Value = string | number | null
+/** @internal */
 export type Row = Readonly<Record<string, Value>>
 
-/** A prepared statement that answers with rows. */
+/** A prepared statement that answers with rows. @internal */
 export interface Query {
   get(...values: Value[]): Row | undefined
   all(...values: Value[]): Row[]
 }
 
-/** A prepared statement that only does something. */
+/** A prepared statement that only does something. @internal */
 export interface Command {
   run(...values: Value[]): void
 }
 
+/** @internal */
 export interface Database {
   /** Parameters are `?`, or `?1`, `?2` … where a value is used twice; values are given by position. */
   query(sql: string): Query
@@ -34,12 +37,12 @@ export interface Database {
 /** Two packages with the same interface, in the order in which they are tried. */
 export type Binding = 'node:sqlite' | '@photostructure/sqlite'
 
-/** Opens a file with the first binding at hand, or with the one named. */
+/** Opens a file with the first binding at hand, or with the one named. @internal */
 export function openDatabase(file: string, binding?: Binding): Database {
   return databaseOpener(binding)(file)
 }
 
-/** The same in two steps: throws if there is no binding, before anything is done to a file. */
+/** The same in two steps: throws if there is no binding, before anything is done to a file. @internal */
 export function databaseOpener(binding?: Binding): (file: string) => Database {
   const builtin = binding === '@photostructure/sqlite' ? undefined : loadBuiltin()
   if (builtin === undefined && binding === 'node:sqlite') throw noBinding('This version of Node has no node:sqlite')
@@ -110,7 +113,7 @@ function noBinding(what: string, cause?: unknown): LeaseholdError {
   return new LeaseholdError('UNAVAILABLE', message, { reason: 'configuration', cause })
 }
 
-/** SQLite may have rolled back by itself. */
+/** SQLite may have rolled back by itself. @internal */
 export function rollBack(database: Database): void {
   try {
     database.exec('rollback')

@@ -3,22 +3,36 @@ import type { SqliteSurroundings } from './surroundings.ts'
 
 /** Where a lock store keeps its file, and how it treats it. */
 export interface SqliteOptions {
-  /** The lock file; made when missing. Absent: `locks.sqlite` in the user's state directory. */
+  /**
+   * The lock file; made when missing.
+   *
+   * @default `locks.sqlite` in the user's state directory
+   */
   readonly file?: string
-  /** True: use the file even on a network file system. Only safe while one machine alone uses it. */
+  /**
+   * True: use the file even on a network file system. Only safe while one machine alone uses it.
+   *
+   * @default false
+   */
   readonly networkFileSystem?: boolean
-  /** How long to wait for a file that other processes keep busy before UNAVAILABLE. Default 5 s. */
+  /**
+   * How long to wait for a file that other processes keep busy before UNAVAILABLE.
+   *
+   * @default 5000
+   */
   readonly patienceMs?: number
   /**
-   * True: its claims are made for other processes, as by a server, and live by their ttl alone. By default they end with
-   * this process.
+   * True: its claims are made for other processes, as by a server, and live by their ttl alone. False: they end with this
+   * process.
+   *
+   * @default false
    */
   readonly forOthers?: boolean
   /** What to take from elsewhere than the machine, in tests. */
   readonly surroundings?: Partial<SqliteSurroundings>
 }
 
-/** Every option, so that a misspelt one is refused. */
+/** Every option, so that a misspelt one is refused. @internal */
 export const sqliteNames: OptionNames<SqliteOptions> = {
   file: true,
   networkFileSystem: true,
@@ -27,5 +41,5 @@ export const sqliteNames: OptionNames<SqliteOptions> = {
   surroundings: true,
 }
 
-/** See {@link SqliteOptions.patienceMs}. */
+/** See {@link SqliteOptions.patienceMs}. @internal */
 export const patienceDefaultMs = 5000

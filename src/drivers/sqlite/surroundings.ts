@@ -27,7 +27,7 @@ export interface SqliteSurroundings {
   readonly binding?: Binding | undefined
 }
 
-/** The real ones. */
+/** The real ones. @internal */
 export function systemSurroundings(): SqliteSurroundings {
   return {
     clock: { now: monotonicMs, wall: () => Date.now() },
@@ -39,7 +39,7 @@ export function systemSurroundings(): SqliteSurroundings {
   }
 }
 
-/** The same, for a driver whose stamp is to prove nothing to others, though it goes by theirs. */
+/** The same, for a driver whose stamp is to prove nothing to others, though it goes by theirs. @internal */
 export function forOthers(surroundings: SqliteSurroundings): SqliteSurroundings {
   const { process } = surroundings
   return {

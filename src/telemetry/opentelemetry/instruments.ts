@@ -1,4 +1,6 @@
+import type { Client } from '../../api/client.ts'
 import type { Locks } from '../../api/locks.ts'
+import { internalsOf } from '../../api/locks-internals.ts'
 import type { EventName, LockEvent, LockEvents } from '../../core/events.ts'
 import { Listening } from '../listening.ts'
 import { countedEvents, gauges, secondsOf, timings, type Measure } from '../measures.ts'
@@ -14,9 +16,9 @@ export interface InstrumentsOptions extends StoreOptions {
   readonly attributes?: (event: LockEvent) => Attributes
 }
 
-/** What one client counts, by the instruments of a meter. */
+/** What one client counts, by the instruments of a meter. @internal */
 export class Instruments implements Disposable {
-  readonly #locks: Locks
+  readonly #client: Client
   readonly #meter: Meter
   readonly #common: Attributes
   readonly #attributes: InstrumentsOptions['attributes']
@@ -26,7 +28,7 @@ export class Instruments implements Disposable {
   readonly #listening: Listening
 
   constructor(locks: Locks, meter: Meter, options: InstrumentsOptions) {
-    this.#locks = locks
+    this.#client = internalsOf(locks, 'openTelemetry').client
     this.#meter = meter
     this.#common = { 'leasehold.namespace': locks.namespace }
     this.#attributes = options.attributes
@@ -77,7 +79,7 @@ export class Instruments implements Disposable {
     const tell = (gauge: Observable, value: number, more?: Attributes): void =>
       result.observe(gauge, value, { ...this.#common, ...more })
     const { leasesHeld, heartbeats, pending, remaining, locks, up } = this.#gauges
-    const client = readClient(this.#locks.client)
+    const client = readClient(this.#client)
     tell(leasesHeld, client.leasesHeld)
     tell(heartbeats, client.heartbeats)
     tell(pending, client.pending)

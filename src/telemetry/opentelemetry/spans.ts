@@ -1,4 +1,6 @@
+import type { Client } from '../../api/client.ts'
 import type { Locks } from '../../api/locks.ts'
+import { internalsOf } from '../../api/locks-internals.ts'
 import type { LockEvent, LockEvents } from '../../core/events.ts'
 import { Listening } from '../listening.ts'
 import type { Attributes, Moment, Span, Tracer } from './interface.ts'
@@ -15,22 +17,23 @@ interface OpenHold {
 /** How spans are told to a tracer. */
 export interface SpansOptions<Context> {
   /**
-   * The context that a span belongs to. Unless told, or if undefined: none, since a grant is heard of in whatever context
-   * the store's answer was read in.
+   * The context that a span belongs to, since a grant is heard of in whatever context the store's answer was read in.
+   *
+   * @default none
    */
   readonly parent?: (event: LockEvent) => Context | undefined
 }
 
-/** One span for each lease while it is held, and one for each acquisition that failed. */
+/** One span for each lease while it is held, and one for each acquisition that failed. @internal */
 export class Spans<Context> implements Disposable {
-  readonly #locks: Locks
+  readonly #client: Client
   readonly #tracer: Tracer<Context>
   readonly #parent: SpansOptions<Context>['parent']
   readonly #holds = new Map<string, OpenHold>()
   readonly #listening: Listening
 
   constructor(locks: Locks, tracer: Tracer<Context>, options: SpansOptions<Context>) {
-    this.#locks = locks
+    this.#client = internalsOf(locks, 'openTelemetry').client
     this.#tracer = tracer
     this.#parent = options.parent
     this.#listening = new Listening(locks)
@@ -102,7 +105,7 @@ export class Spans<Context> implements Disposable {
   #start(name: string, event: LockEvent, startMs: number, attributes: Attributes): Span {
     const parent = this.#parent?.(event)
     const common = {
-      'leasehold.namespace': this.#locks.namespace,
+      'leasehold.namespace': this.#client.namespace,
       'leasehold.scope': event.scope,
       'leasehold.key': event.key,
     }
@@ -113,7 +116,7 @@ export class Spans<Context> implements Disposable {
   }
 
   #nowMs(): number {
-    return this.#locks.client.environment.wall()
+    return this.#client.environment.wall()
   }
 }
 

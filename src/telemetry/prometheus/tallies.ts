@@ -7,7 +7,7 @@ import { Listening } from '../listening.ts'
 import { countedEvents, secondsOf, timings, usualFailures, type CountedEvent } from '../measures.ts'
 import { noLabels, Series } from './series.ts'
 
-/** The labels that we set ourselves. */
+/** The labels that we set ourselves. @internal */
 export const ownLabels: ReadonlySet<string> = new Set(['namespace', 'code', 'outcome', 'state', 'le'])
 
 /** How what happens is counted. */
@@ -32,7 +32,7 @@ interface Tally {
   readonly times: Series<Histogram> | undefined
 }
 
-/** Counts the events of one client from now on. */
+/** Counts the events of one client from now on. @internal */
 export class Tallies implements Disposable {
   readonly #labels: TallyOptions['labels']
   readonly #taken: ReadonlySet<string>
@@ -97,7 +97,7 @@ function startAtNought({ counted, counts, times }: Tally): void {
   else for (const code of usualFailures) counts.of({ code })
 }
 
-/** A caller's labels, if Prometheus takes them and none of them is taken. */
+/** A caller's labels, if Prometheus takes them and none of them is taken. @internal */
 export function givenLabels(labels: Labels, taken: ReadonlySet<string>): Labels {
   const clash = Object.keys(checkLabels(labels)).find((name) => taken.has(name))
   if (clash === undefined) return labels

@@ -7,7 +7,7 @@ import { nameOf, type Violation } from './violation.ts'
 /** Which claims of a key must have fences in order: all, or only those that exclude each other. */
 export type FencesOf = 'all' | 'conflicting'
 
-/** Fences of one key: each given once, and in the order of the grants as far as that is certain. */
+/** Fences of one key: each given once, and in the order of the grants as far as that is certain. @internal */
 export function findFenceFaults(grants: readonly Granted[], fencesOf: FencesOf): Violation[] {
   const concerns = (one: Attempt, other: Attempt) => fencesOf === 'all' || excludes(one, other)
   return [...repeated(grants, concerns), ...fallen(grants, concerns), ...heldTooEarly(grants)]

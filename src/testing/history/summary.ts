@@ -15,7 +15,7 @@ export interface HistorySummary {
   readonly handOverMs: { readonly p50: number; readonly p90: number; readonly p99: number; readonly max: number }
 }
 
-/** Sums up attempts of all keys; `grantsByKey` are those that were granted. */
+/** Sums up attempts of all keys; `grantsByKey` are those that were granted. @internal */
 export function summarise(attempts: readonly Attempt[], grantsByKey: Iterable<readonly Granted[]>): HistorySummary {
   const turns = new Map(attempts.map(({ client }) => [client, 0]))
   const delays: number[] = []

@@ -21,7 +21,7 @@ export interface Violation {
   readonly message: string
 }
 
-/** How a claim is named to people. */
+/** How a claim is named to people. @internal */
 export function nameOf(attempt: Attempt): string {
   const { grant, client, mode, range } = attempt
   const where = range === undefined ? '' : ` of [${range.start}, ${range.end})`

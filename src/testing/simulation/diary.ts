@@ -1,5 +1,7 @@
 import type { Lease } from '../../api/lease.ts'
+import { handleOf } from '../../api/lease-handle.ts'
 import type { Locks } from '../../api/locks.ts'
+import { internalsOf } from '../../api/locks-internals.ts'
 import type { HistoryEvent, Wanted } from '../history/event.ts'
 import type { SimulatedProcess } from './simulated-process.ts'
 import type { World } from './world.ts'
@@ -71,7 +73,8 @@ export class Diary {
 
   unlessExpected(error: unknown): void {
     const { code = '' } = error as { code?: string }
-    if (!expected.has(code) && !(code === 'CLOSED' && this.#setting.locks.client.closed)) throw error
+    if (!expected.has(code) && !(code === 'CLOSED' && internalsOf(this.#setting.locks, 'simulate').client.closed))
+      throw error
   }
 
   refused(attempt: string, error: unknown): void {
@@ -106,7 +109,7 @@ export class Diary {
   /** When the lease can no longer be trusted, by true time. */
   deadlineOf(lease: Lease): number {
     const { world, process } = this.#setting
-    const { askAgain, ttlMs } = lease.tenure.life
+    const { askAgain, ttlMs } = handleOf(lease).tenure.life
     // A renewal that waits for the one under way may be for less. Once it is sent, nobody tells that the lease is trusted less.
     const leftMs = askAgain ? Math.min(lease.remainingMs, ttlMs) : lease.remainingMs
     return world.now + leftMs / process.rate

@@ -2,7 +2,7 @@ import { LeaseholdError } from '../../core/errors.ts'
 import type { World } from './world.ts'
 import type { SimulatedProcess } from './simulated-process.ts'
 
-/** What may become of anything on its way. */
+/** What may become of anything on its way. @internal */
 export interface Weather {
   readonly delayMs: () => number
   /** Nothing is sent, and that is known. */
@@ -19,7 +19,20 @@ const patienceMs = 400
  * The way of one process to a store and back. What is late arrives all the same, long after it was given up, and in any
  * order.
  */
-export class Line {
+export interface Line {
+  /**
+   * Has the store do something. Undefined: there was no answer in time, and it may or may not have been done. Rejects if nothing
+   * was sent, and with what the store throws.
+   */
+  ask<Answer>(work: () => Answer | Promise<Answer>): Promise<Answer | undefined>
+  /** The same for what is only read: no answer is a failure like any other. */
+  read<Answer>(work: () => Answer | Promise<Answer>): Promise<Answer>
+  /** Tells the process something that it did not ask for. */
+  tell(action: () => void): void
+}
+
+/** A line between a simulated process and its store, in a world of its own. @internal */
+export class SimulatedLine implements Line {
   readonly #world: World
   readonly #process: SimulatedProcess
   readonly #weather: Weather
@@ -30,10 +43,6 @@ export class Line {
     this.#weather = weather
   }
 
-  /**
-   * Has the store do something. Undefined: there was no answer in time, and it may or may not have been done. Rejects if nothing
-   * was sent, and with what the store throws.
-   */
   ask<Answer>(work: () => Answer | Promise<Answer>): Promise<Answer | undefined> {
     const { loses, refuses, repeats } = this.#weather
     return new Promise((resolve, reject) => {
@@ -48,14 +57,12 @@ export class Line {
     })
   }
 
-  /** The same for what is only read: no answer is a failure like any other. */
   async read<Answer>(work: () => Answer | Promise<Answer>): Promise<Answer> {
     const answer = await this.ask(work)
     if (answer === undefined) throw unavailable('There was no answer.')
     return answer
   }
 
-  /** Tells the process something that it did not ask for. */
   tell(action: () => void): void {
     if (!this.#weather.loses()) this.#later(() => this.#process.enter(action))
   }
@@ -77,6 +84,7 @@ async function outcomeOf<Answer>(work: () => Answer | Promise<Answer>): Promise<
   }
 }
 
+/** @internal */
 export function unavailable(what: string): LeaseholdError {
   return new LeaseholdError('UNAVAILABLE', what, { reason: 'network' })
 }

@@ -1,5 +1,6 @@
 import type { LockDriver } from '../../../src/core/driver.ts'
 import type { Locks } from '../../../src/index.ts'
+import { clientOf } from '../../support/client-of.ts'
 
 /**
  * Looks for claims that the store has and no client knows of: nobody would renew or release them. Only where nothing is lost
@@ -42,7 +43,7 @@ export class OrphanWatch {
   }
 
   #isKnown(id: string): boolean {
-    for (const { client } of this.#clients) if (client.office.tenures.get(id) !== undefined) return true
+    for (const locks of this.#clients) if (clientOf(locks).office.tenures.get(id) !== undefined) return true
     return false
   }
 }

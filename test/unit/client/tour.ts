@@ -6,7 +6,7 @@ import { checkHistory, type HistoryEvent, type HistoryReport } from '../../../sr
 import { World } from '../../../src/testing/simulation/world.ts'
 import { DocumentShelf } from '../support/document-shelf.ts'
 import { documentDriverOver, driverOver, type Limit } from './drivers.ts'
-import { Line } from '../../../src/testing/simulation/line.ts'
+import { SimulatedLine, type Line } from '../../../src/testing/simulation/line.ts'
 import { OrphanWatch } from './orphan-watch.ts'
 import type { PassedLease, Subject } from './setting.ts'
 import { SimulatedProcess } from '../../../src/testing/simulation/simulated-process.ts'
@@ -15,6 +15,7 @@ import { afflict, weatherOf } from '../../../src/testing/simulation/storm.ts'
 import { Traces } from './traces.ts'
 import { TrustWatch } from './trust-watch.ts'
 import { Worker } from './worker.ts'
+import { clientOf } from '../../support/client-of.ts'
 
 export interface TourOptions {
   readonly seed: number
@@ -29,7 +30,7 @@ export interface TourOptions {
   readonly ms?: number
   /** Whether processes renew from a second thread, too. */
   readonly threads?: boolean
-  /** A planted fault: another client. */
+  /** In place of the real one. */
   readonly openLocks?: typeof openLocks
 }
 
@@ -83,7 +84,7 @@ export async function tour(options: TourOptions): Promise<TourReport> {
   const orphans = new OrphanWatch(wholeStore)
   const trust = new TrustWatch(wholeStore, storeRate)
 
-  const lineOf = (process: SimulatedProcess): Line => new Line(world, process, weatherOf(world, storms, gale))
+  const lineOf = (process: SimulatedProcess): Line => new SimulatedLine(world, process, weatherOf(world, storms, gale))
 
   const live = async (name: string): Promise<void> => {
     const process = new SimulatedProcess(world, world.clockRate())
@@ -134,7 +135,7 @@ export async function tour(options: TourOptions): Promise<TourReport> {
     if (storms() && !gale && world.chance(0.3)) world.at(world.between(500, ms), () => process.enter(leaves))
     const work = async (): Promise<string> => {
       await Promise.all(crew.map((worker) => worker.work(until)))
-      if (!locks.client.closed) await traces.lookAt(locks, process)
+      if (!clientOf(locks).closed) await traces.lookAt(locks, process)
       await close()
       return 'closed'
     }

@@ -2,6 +2,7 @@ import { getEventListeners } from 'node:events'
 import type { LockDriver, Standing } from '../../../src/core/driver.ts'
 import type { Locks } from '../../../src/index.ts'
 import type { SimulatedProcess } from '../../../src/testing/simulation/simulated-process.ts'
+import { clientOf } from '../../support/client-of.ts'
 
 /** What a client must not leave behind: promises that never settle, listeners, and requests after it has gone. */
 export class Traces {
@@ -76,8 +77,8 @@ export class Traces {
   }
 
   /** Looks at a client that was closed. */
-  lookAfter({ client }: Locks): void {
-    const { leases, office } = client
+  lookAfter(locks: Locks): void {
+    const { leases, office } = clientOf(locks)
     const { waiters, tenures, alarm } = office
     this.#note('closed', { leases: leases.size, waiters: waiters.size, claims: tenures.size, alarms: alarm.sleepers })
   }
@@ -90,7 +91,7 @@ export class Traces {
     const lease = await locks.tryAcquire(`idle ${this.#client}`, { ttl: 1000 })
     const timersAlive = process.timersAlive
     await lease?.release()
-    const { leases, resuming, office } = locks.client
+    const { leases, resuming, office } = clientOf(locks)
     const { waiters, tenures, alarm } = office
     this.#note('idle', {
       leases: leases.size,

@@ -1,6 +1,8 @@
 import type { LockDriver } from '../../../src/core/driver.ts'
 import type { Lease, Locks } from '../../../src/index.ts'
 import type { SimulatedProcess } from '../../../src/testing/simulation/simulated-process.ts'
+import { clientOf } from '../../support/client-of.ts'
+import { handleOf, type LeaseHandle } from '../../../src/api/lease-handle.ts'
 
 /**
  * Looks, by true time, for leases that their holder would trust for longer than the store keeps them as they are now. A history
@@ -25,8 +27,8 @@ export class TrustWatch {
   }
 
   /** For a lease whose claim is not all its holder has, or not its holder's alone: it was converted, or given away twice. */
-  exempt({ claim }: Lease): void {
-    this.#exempt.add(claim.id)
+  exempt(lease: Lease): void {
+    this.#exempt.add(handleOf(lease).claim.id)
   }
 
   get found(): readonly string[] {
@@ -43,11 +45,11 @@ export class TrustWatch {
     }
     for (const [locks, process] of this.#clients) {
       if (!process.isAlive) this.#clients.delete(locks)
-      else for (const lease of locks.client.leases) this.#judge(lease, process.rate, keptUntil, now)
+      else for (const lease of clientOf(locks).leases) this.#judge(lease, process.rate, keptUntil, now)
     }
   }
 
-  #judge(lease: Lease, rate: number, keptUntil: ReadonlyMap<string, number>, now: number): void {
+  #judge(lease: LeaseHandle, rate: number, keptUntil: ReadonlyMap<string, number>, now: number): void {
     const { claim, phase, deadline } = lease.tenure.life
     const trustedUntil = deadline / rate
     // At the end of a run `once` asks for less than is left: nobody trusts that lease any more.

@@ -4,6 +4,7 @@ import { webLocks } from '../../../src/web-locks/index.ts'
 import type { Wanted } from '../../../src/testing/history/event.ts'
 import type { Diary } from '../../../src/testing/simulation/diary.ts'
 import type { Setting } from './setting.ts'
+import { clientOf } from '../../support/client-of.ts'
 
 /** Asks for locks as pages do, by the W3C interface. */
 export class WebPage {
@@ -58,7 +59,7 @@ export class WebPage {
 
   /** What the page does not see: until when its lock can be trusted. */
   #leaseOf({ fence }: WebLock): Lease {
-    for (const lease of this.#setting.locks.client.leases) if (lease.fence === fence) return lease
+    for (const lease of clientOf(this.#setting.locks).leases) if (lease.fence === fence) return lease
     throw new Error(`The callback was called with fence ${fence}, which its client does not hold.`)
   }
 
@@ -101,7 +102,7 @@ export class WebPage {
   /** What docs/web-locks.md says that a request may reject with. */
   #unlessPromised(error: unknown, reason: Error | undefined): void {
     const { name, code } = error as { name?: string; code?: unknown }
-    if (name === 'InvalidStateError' && this.#setting.locks.client.closed) return
+    if (name === 'InvalidStateError' && clientOf(this.#setting.locks).closed) return
     if (name !== 'AbortError' && code !== 'UNAVAILABLE' && (reason === undefined || error !== reason)) throw error
   }
 }

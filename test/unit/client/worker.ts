@@ -5,6 +5,7 @@ import { Holder } from './holder.ts'
 import type { Setting } from './setting.ts'
 import { WebPage } from './web-page.ts'
 import { anyOptions, anyWish } from './wishes.ts'
+import { clientOf } from '../../support/client-of.ts'
 
 /** Takes one lock after another, does what holders do, and tells the history. */
 export class Worker {
@@ -24,7 +25,7 @@ export class Worker {
 
   async work(until: number): Promise<void> {
     const { world, process, name, waiting, locks } = this.#setting
-    while (world.now < until && !locks.client.closed) {
+    while (world.now < until && !clientOf(locks).closed) {
       await process.wait(world.between(0, 60))
       waiting.add(name)
       await this.#holder.resumeAny()

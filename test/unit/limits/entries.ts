@@ -2,6 +2,7 @@ import type { Lease } from '../../../src/api/lease.ts'
 import type { Locks } from '../../../src/api/locks.ts'
 import type { LeaseProof } from '../../../src/api/proof.ts'
 import type { Duration } from '../../../src/core/time/duration.ts'
+import { handleOf } from '../../../src/api/lease-handle.ts'
 
 /** One way into a lock with one number: does what it does with the number, and leaves nothing behind. */
 export interface Entry {
@@ -28,7 +29,7 @@ async function holding(locks: Locks, name: string, body: (lease: Lease) => Promi
   try {
     await body(lease)
   } finally {
-    await lease.latest.release()
+    await handleOf(lease).latest.release()
   }
 }
 
@@ -136,7 +137,7 @@ export const entries: Readonly<Record<string, Entry>> = {
         await lease.renew(value)
         await (await lease.upgrade()).downgrade()
       } finally {
-        await lease.latest.release()
+        await handleOf(lease).latest.release()
       }
     },
   },

@@ -1,5 +1,5 @@
 // Compiled with the types of the DOM, in a program of its own, by test/unit/types.test.ts. Never run.
-import type { WebLock, WebLockManager } from '../../src/web-locks/interface.ts'
+import type { WebLock, WebLockManager } from '../../../src/web-locks/interface.ts'
 
 declare const ours: WebLockManager
 

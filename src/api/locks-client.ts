@@ -1,0 +1,152 @@
+import type { Runner } from '../core/driver.ts'
+import type { EventName, Listener } from '../core/events.ts'
+import { describeScope, toScope, type ScopeLike } from '../core/scope.ts'
+import { exclusively } from './acquisition.ts'
+import type { Client } from './client.ts'
+import type { Election, ElectionOptions } from './primitives/election.ts'
+import { LeaderElection } from './primitives/leader-election.ts'
+import { resume } from './hand-off.ts'
+import {
+  explainLock,
+  inspectLock,
+  listLocks,
+  type ListOptions,
+  type LockInfo,
+  type LockPage,
+  type LockStatus,
+} from './operators/inspection.ts'
+import type { Lease } from './lease.ts'
+import type { LeaseSet } from './lease-set.ts'
+import type { Body, Lock, RunArguments } from './lock.ts'
+import type { Locks } from './locks.ts'
+import { keepInternals } from './locks-internals.ts'
+import { evictHolders, statusOf, sweepLocks, type EvictOptions } from './operators/operators.ts'
+import { runOnce, type OnceOptions, type OnceResult } from './primitives/once.ts'
+import type { AcquireOptions } from './options.ts'
+import { checkProof, type LeaseProof } from './proof.ts'
+import { readWriteLock, type ReadWriteLock } from './primitives/read-write.ts'
+import { semaphoreOf, type Semaphore } from './primitives/semaphore.ts'
+import { gatherStatistics, type Statistics } from './operators/statistics.ts'
+import { claimTask, type TaskClaim, type TaskOptions } from './primitives/task.ts'
+import { Taker } from './taker.ts'
+import { verifyProof, type Verified } from './verify.ts'
+
+/** The locks of one client, over one driver. */
+export class LocksClient implements Locks {
+  readonly #client: Client
+  readonly #taker: Taker
+
+  constructor(client: Client, defaults: AcquireOptions) {
+    const taker = new Taker(client, defaults)
+    this.#client = client
+    this.#taker = taker
+    keepInternals(this, { client, terms: (options) => taker.terms(options) })
+  }
+
+  get runner(): Runner {
+    return this.#client.runner
+  }
+
+  get namespace(): string {
+    return this.#client.namespace
+  }
+
+  acquire(scope: ScopeLike, options?: AcquireOptions): Promise<Lease> {
+    return this.#taker.acquire(scope, exclusively, options)
+  }
+
+  tryAcquire(scope: ScopeLike, options?: AcquireOptions): Promise<Lease | null> {
+    return this.#taker.tryAcquire(scope, exclusively, options)
+  }
+
+  run<Result>(scope: ScopeLike, body: Body<Result>): Promise<Result>
+  run<Result>(scope: ScopeLike, options: AcquireOptions, body: Body<Result>): Promise<Result>
+  run<Result>(scope: ScopeLike, ...rest: RunArguments<Result>): Promise<Result> {
+    return this.#taker.run(scope, exclusively, ...rest)
+  }
+
+  acquireAll(scopes: readonly ScopeLike[], options?: AcquireOptions): Promise<LeaseSet> {
+    return this.#taker.acquireAll(scopes, options)
+  }
+
+  lock(scope: ScopeLike, options: AcquireOptions = {}): Lock {
+    return this.#taker.lock(toScope(scope), exclusively, options)
+  }
+
+  readWrite(scope: ScopeLike, options: AcquireOptions = {}): ReadWriteLock {
+    return readWriteLock(this.#taker, toScope(scope), options)
+  }
+
+  semaphore(scope: ScopeLike, permits: number, options: AcquireOptions = {}): Semaphore {
+    return semaphoreOf(this.#taker, toScope(scope), permits, options)
+  }
+
+  elect(name: string, options: ElectionOptions = {}): Election {
+    return new LeaderElection(this.#taker, name, options)
+  }
+
+  once<Result>(name: string, options: OnceOptions, body: Body<Result>): Promise<OnceResult<Result>> {
+    return runOnce(this.#taker, name, options, body)
+  }
+
+  claim(queue: string, taskId: string, options?: TaskOptions): Promise<TaskClaim> {
+    return claimTask(this.#taker, queue, taskId, options)
+  }
+
+  async resume(proof: LeaseProof, options?: AcquireOptions): Promise<Lease> {
+    checkProof(proof)
+    const ttl = options?.ttl ?? proof.ttlMs
+    return resume(this.#client, proof, this.#taker.terms({ ...options, ttl }))
+  }
+
+  async list(options?: ListOptions): Promise<LockPage> {
+    this.#client.refuseIfClosed()
+    return listLocks(this.#client, options)
+  }
+
+  async inspect(scope: ScopeLike): Promise<LockInfo | null> {
+    this.#client.refuseIfClosed()
+    return inspectLock(this.#client, toScope(scope))
+  }
+
+  async explain(scope: ScopeLike): Promise<string> {
+    const wanted = toScope(scope)
+    return explainLock(describeScope(wanted), await this.inspect(wanted))
+  }
+
+  async status(scope: ScopeLike): Promise<LockStatus> {
+    return statusOf(await this.inspect(scope))
+  }
+
+  async evict(scope: ScopeLike, options: EvictOptions): Promise<number> {
+    this.#client.refuseIfClosed()
+    return evictHolders(this.#client, toScope(scope), options)
+  }
+
+  async sweep(): Promise<number> {
+    this.#client.refuseIfClosed()
+    return sweepLocks(this.#client)
+  }
+
+  async stats(): Promise<Statistics> {
+    this.#client.refuseIfClosed()
+    return gatherStatistics(this.#client)
+  }
+
+  async verify(proof: LeaseProof, scope: ScopeLike): Promise<Verified> {
+    this.#client.refuseIfClosed()
+    return verifyProof(this.#client, proof, toScope(scope))
+  }
+
+  on<Name extends EventName>(name: Name, listener: Listener<Name>): Disposable {
+    return this.#client.events.on(name, listener)
+  }
+
+  close(): Promise<void> {
+    return this.#client.close()
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.close()
+  }
+}

@@ -1,0 +1,238 @@
+import { listenForAbort, stopListeningForAbort } from '../../core/abort-listeners.ts'
+import type { Sleeper } from '../../core/time/alarm.ts'
+import { within } from '../../core/time/bounded.ts'
+import { positiveMs } from '../../core/time/duration.ts'
+import { LeaseholdError, messageOf } from '../../core/errors.ts'
+import { callForeign } from '../../core/foreign-call.ts'
+import { checkOptions, type OptionNames } from '../../core/option-names.ts'
+import type { RosterMember } from '../../core/roster.ts'
+import { describeScope, named, type Scope } from '../../core/scope.ts'
+import { exclusively } from '../acquisition.ts'
+import type { Election, ElectionOptions, Leader, Term } from './election.ts'
+import { LeaderWatch, leaderOf } from './leader-watch.ts'
+import type { LeaseHandle } from '../lease-handle.ts'
+import { checkWaitOptions, waitMsOf, type AcquireOptions, type WaitOptions } from '../options.ts'
+import { asParty } from '../parties/party.ts'
+import type { Taker } from '../taker.ts'
+
+const electionNames: OptionNames<ElectionOptions> = {
+  ttl: true,
+  lease: true,
+  heartbeat: true,
+  priority: true,
+  grace: true,
+  maxHold: true,
+  progress: true,
+  metadata: true,
+  onElected: true,
+  onDeposed: true,
+  observeEvery: true,
+}
+
+/** From `campaign` to `resign`. */
+interface Candidacy {
+  /** Aborted when the office is no longer wanted. */
+  readonly abort: AbortController
+  /** The attempt under way to be elected. */
+  campaigning: Promise<Term> | undefined
+}
+
+/** Pause before standing again when the store could not be asked. */
+const againMs = 1000
+
+/** A candidate in an election: holds its lock while it leads, and stands again when it was deposed. */
+export class LeaderElection implements Election, Sleeper, RosterMember {
+  alarmSlot = -1
+  rosterSlot = -1
+  readonly scope: Scope
+  readonly #taker: Taker
+  readonly #options: ElectionOptions
+  readonly #acquire: AcquireOptions
+  readonly #observeEveryMs: number
+  readonly #watches = new Set<LeaderWatch>()
+  /** The term we are in, until we know of its end. */
+  #term: LeaseHandle | undefined
+  #candidacy: Candidacy | undefined
+
+  constructor(taker: Taker, name: string, options: ElectionOptions) {
+    checkOptions(options, electionNames, 'elect')
+    const { onElected: _elected, onDeposed: _deposed, observeEvery = 1000, ...acquire } = options
+    // Whether the options make sense shows here, not when the leader is lost.
+    taker.terms(acquire)
+    this.scope = named(`leader:${name}`)
+    this.#taker = taker
+    this.#options = options
+    this.#acquire = acquire
+    this.#observeEveryMs = positiveMs(observeEvery, 'observeEvery')
+  }
+
+  get isLeader(): boolean {
+    return this.#term?.held === true
+  }
+
+  get term(): number | undefined {
+    return this.isLeader ? this.#term?.fence : undefined
+  }
+
+  campaign(options: WaitOptions = {}): Promise<Term> {
+    const candidacy = (this.#candidacy ??= { abort: new AbortController(), campaigning: undefined })
+    if (this.#term?.held === true) return Promise.resolve(this.#term)
+    if (candidacy.campaigning !== undefined) return this.#join(candidacy, candidacy.campaigning, options)
+    candidacy.campaigning = this.#campaign(candidacy, options).catch((error: unknown) => {
+      // A resigned candidate may stand again meanwhile: that is another candidacy.
+      if (this.#candidacy === candidacy) this.#candidacy = undefined
+      throw error
+    })
+    return candidacy.campaigning
+  }
+
+  /** Awaits a campaign that another call began. If that call gives up before this one has to, this one stands itself. */
+  async #join(candidacy: Candidacy, campaigning: Promise<Term>, options: WaitOptions): Promise<Term> {
+    checkWaitOptions(options, 'campaign')
+    const { environment } = this.#taker.client
+    const { wait, signal } = options
+    const waitMs = wait === undefined ? Infinity : waitMsOf(wait)
+    const until = environment.now() + waitMs
+    let giveUp = (): void => {}
+    const aborted = new Promise<'aborted'>((resolve) => {
+      giveUp = () => resolve('aborted')
+    })
+    if (signal?.aborted === true) giveUp()
+    else if (signal !== undefined) listenForAbort(signal, giveUp)
+    const ended = Promise.race([aborted, campaigning.catch((error: unknown) => ({ error }))])
+    const outcome = await (waitMs === Infinity ? ended : within(environment, waitMs, ended))
+    if (signal !== undefined) stopListeningForAbort(signal, giveUp)
+    if (outcome === undefined) {
+      throw new LeaseholdError('TIMEOUT', `"${describeScope(this.scope)}" was not won within ${waitMs} ms.`)
+    }
+    if (outcome === 'aborted') throw new LeaseholdError('ABORTED', 'The signal of this campaign was aborted.')
+    if (!('error' in outcome)) return outcome
+    const { error } = outcome
+    const wasOfItsCaller = error instanceof LeaseholdError && (error.code === 'TIMEOUT' || error.code === 'ABORTED')
+    if (!wasOfItsCaller || candidacy.abort.signal.aborted) throw error
+    return this.campaign({ ...options, ...(wait !== undefined && { wait: Math.max(0, until - environment.now()) }) })
+  }
+
+  async tryCampaign(): Promise<boolean> {
+    if (this.isLeader) return true
+    const options: AcquireOptions = { ...this.#acquire, wait: 0 }
+    const lease = await asParty(undefined, () => this.#taker.tryAcquire(this.scope, exclusively, options))
+    if (lease?.held === true) this.#enterOffice(lease)
+    return this.isLeader
+  }
+
+  async resign(): Promise<void> {
+    this.#candidacy?.abort.abort(new LeaseholdError('ABORTED', 'The candidate has resigned.'))
+    this.#candidacy = undefined
+    this.#taker.client.office.alarm.set(this, Infinity)
+    const term = this.#term
+    if (term === undefined) return
+    const released = term.release()
+    this.#leaveOffice(term, 'resigned')
+    await released
+  }
+
+  leader(): Promise<Leader | null> {
+    return leaderOf(this.#taker.client, this.scope)
+  }
+
+  [Symbol.asyncIterator](): AsyncIterator<Leader | null> {
+    this.#taker.client.refuseIfClosed()
+    const watch = new LeaderWatch(this.#taker.client, this.scope, this.#observeEveryMs)
+    this.#watches.add(watch)
+    return watch
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    for (const watch of this.#watches) watch.close()
+    await this.resign()
+  }
+
+  /** The client is closing, and lets go of the office. */
+  close(): void {
+    this.#candidacy = undefined
+    if (this.#term !== undefined) this.#leaveOffice(this.#term, 'closed')
+  }
+
+  /** Stands again after a pause. */
+  wake(): void {
+    this.#standAgain()
+  }
+
+  async #campaign(candidacy: Candidacy, waitOptions: WaitOptions): Promise<Term> {
+    try {
+      return await this.#win(candidacy.abort.signal, waitOptions)
+    } finally {
+      candidacy.campaigning = undefined
+    }
+  }
+
+  async #win(resigned: AbortSignal, waitOptions: WaitOptions): Promise<Term> {
+    checkWaitOptions(waitOptions, 'campaign')
+    const { wait, signal } = waitOptions
+    const options: AcquireOptions = {
+      ...this.#acquire,
+      ...(wait !== undefined && { wait }),
+      signal: signal === undefined ? resigned : AbortSignal.any([signal, resigned]),
+    }
+    // As nobody: whoever began this goes on with other things meanwhile.
+    const stand = () => asParty(undefined, () => this.#taker.acquire(this.scope, exclusively, options))
+    let lease = await stand()
+    // Whoever is called must be leader: a grant that was long under way may be over by now.
+    while (!lease.held) lease = await stand()
+    if (resigned.aborted) {
+      // Resigned between the grant and now.
+      await lease.release()
+      throw resigned.reason
+    }
+    this.#enterOffice(lease)
+    return lease
+  }
+
+  #standAgain(): void {
+    const candidacy = this.#candidacy
+    if (candidacy === undefined || candidacy.campaigning !== undefined || this.#taker.client.closed) return
+    candidacy.campaigning = this.#campaign(candidacy, {})
+    candidacy.campaigning.catch((error: unknown) => {
+      const { client } = this.#taker
+      if (candidacy.abort.signal.aborted || client.closed) return
+      client.log('warn', `the campaign for ${this.scope.key} goes on after: ${messageOf(error)}`)
+      client.office.alarm.set(this, client.environment.now() + againMs)
+    })
+  }
+
+  #enterOffice(lease: LeaseHandle): void {
+    this.#term = lease
+    this.#taker.client.office.waiters.add(this)
+    lease.signal.addEventListener('abort', () => this.#leaveOffice(lease, lease.loss?.reason ?? 'lost'), { once: true })
+    this.#call(this.#options.onElected, lease)
+    this.#wakeWatches()
+  }
+
+  #leaveOffice(lease: LeaseHandle, reason: string): void {
+    if (this.#term !== lease) return
+    this.#term = undefined
+    this.#taker.client.office.waiters.delete(this)
+    this.#call(this.#options.onDeposed, lease, reason)
+    this.#wakeWatches()
+    this.#standAgain()
+  }
+
+  #wakeWatches(): void {
+    for (const watch of this.#watches) {
+      if (watch.closed) this.#watches.delete(watch)
+      else watch.wake()
+    }
+  }
+
+  /** Calls a listener, whose errors are its own. */
+  #call<Arguments extends unknown[]>(
+    listener: ((...given: Arguments) => unknown) | undefined,
+    ...given: Arguments
+  ): void {
+    callForeign(
+      () => listener?.(...given),
+      (error) => this.#taker.client.log('warn', `A listener of ${this.scope.key} threw: ${messageOf(error)}`),
+    )
+  }
+}

@@ -1,0 +1,8 @@
+import type { Client } from '../../src/api/client.ts'
+import { internalsOf } from '../../src/api/locks-internals.ts'
+import type { Locks } from '../../src/index.ts'
+
+/** What a `Locks` of this package has inside. */
+export function clientOf(locks: Locks): Client {
+  return internalsOf(locks, 'This test').client
+}

@@ -1,0 +1,41 @@
+// Compiled by test/unit/types.test.ts and scripts/consumers/types.mjs, with the clients' own types. Never run.
+import { Cluster, Redis } from 'ioredis'
+import type { LockDriver } from 'leasehold'
+import { mongoGuard, redisGuard, sqlGuard } from 'leasehold/guards'
+import { mongodb } from 'leasehold/mongodb'
+import { postgres } from 'leasehold/postgres'
+import { postgresAdvisory } from 'leasehold/postgres-advisory'
+import { redis } from 'leasehold/redis'
+import { MongoClient } from 'mongodb'
+import { Client, Pool } from 'pg'
+import postgresJs from 'postgres'
+import { createClient, createCluster } from 'redis'
+
+const pool = new Pool()
+const sql = postgresJs('postgres://127.0.0.1/shop')
+const mongo = new MongoClient('mongodb://127.0.0.1')
+
+export const drivers: readonly LockDriver[] = [
+  redis(new Redis()),
+  redis(new Cluster([{ host: '127.0.0.1' }])),
+  redis(createClient()),
+  redis({ client: createCluster({ rootNodes: [] }), prefix: 'locks:' }),
+  postgres(pool),
+  postgres(new Client()),
+  postgres(sql, { schema: 'locks' }),
+  postgresAdvisory(pool),
+  mongodb(mongo),
+  mongodb(mongo.db('shop')),
+]
+
+export const guards = [redisGuard(new Redis()), redisGuard(createClient())] as const
+
+export async function written(fence: number): Promise<void> {
+  const rows = sqlGuard('postgres')
+  const piece = rows.update({ table: 'orders', set: { state: 'paid' }, where: { id: 42 }, fence })
+  rows.check(await pool.query(piece.sql, piece.values), 'orders/42', fence)
+  const documents = mongoGuard()
+  const orders = mongo.db('shop').collection('orders')
+  const update = documents.update({ $set: { state: 'paid' } }, fence)
+  documents.check(await orders.updateOne(documents.filter({ number: 42 }, fence), update), 'orders/42', fence)
+}
