@@ -4,6 +4,7 @@ import { checkOptions, type OptionNames } from '../core/option-names.ts'
 import { requireLeaseLifetime } from '../core/lifetime.ts'
 import { describeRunner } from '../core/runner.ts'
 import { checkNamespace } from '../core/scope.ts'
+import { environmentVariable } from '../core/machine/builtin.ts'
 import type { HeldName } from '../core/machine/runner-name.ts'
 import { Client, type StartThread } from './client.ts'
 import { convert } from './conversion.ts'
@@ -92,7 +93,7 @@ export async function openLocks(options: OpenLocksOptions): Promise<Locks> {
   for (const warning of driver.warnings ?? []) client.warnOnce(warning)
   const { queue, parties = true } = driver.supports
   if (queue && parties && options.deadlockDetection !== false) client.deadlocks = new DeadlockWatch(client)
-  client.tracesParties = options.traceParties ?? process.env['NODE_ENV'] !== 'production'
+  client.tracesParties = options.traceParties ?? environmentVariable('NODE_ENV') !== 'production'
   if (options.warnLockOrder === true) client.order = new LockOrder(client.parties, (message) => client.warn(message))
   // Checks the defaults against what the store can do: before there is a thread to end.
   const locks = new Locks(client, defaults)

@@ -1,8 +1,10 @@
-import { randomBytes } from 'node:crypto'
-import { uptime } from 'node:os'
-import { performance } from 'node:perf_hooks'
+import { builtin, permitted, runtimeProcess } from '../machine/builtin.ts'
 import { timerMaxMs } from './duration.ts'
+import { inNextTurn, keepAlive, unref } from './event-loop.ts'
 import { deferrer } from './turns.ts'
+
+/** The global is looked up anew each time that it is named. */
+const { performance } = globalThis
 
 /** A timer that fires once. */
 export interface Timer {
@@ -40,11 +42,14 @@ export interface Environment {
  * the quickest counts: whatever comes between the readings would set this process's clock back against all others.
  */
 const threadStartMs = (() => {
+  const hrtime = runtimeProcess?.hrtime
+  // No other thread or process is there to agree with.
+  if (hrtime === undefined) return 0
   let quickest = Infinity
   let startMs = 0
   for (let tries = 0; tries < 16; tries += 1) {
     const before = performance.now()
-    const [seconds, nanoseconds] = process.hrtime()
+    const [seconds, nanoseconds] = hrtime()
     const after = performance.now()
     if (after - before >= quickest) continue
     quickest = after - before
@@ -61,16 +66,26 @@ export function monotonicMs(): number {
 /** Unguessable names of 32 hex digits. Randomness is fetched for many at a time: asking for it is what takes long. */
 function randomIds(): () => string {
   const idBytes = 16
-  let pool = Buffer.alloc(0)
-  let used = 0
+  const pool = new Uint8Array(256 * idBytes)
+  const digits = hexDigits(pool)
+  let used = pool.length
   return () => {
     if (used === pool.length) {
-      pool = randomBytes(256 * idBytes)
+      crypto.getRandomValues(pool)
       used = 0
     }
     used += idBytes
-    return pool.toString('hex', used - idBytes, used)
+    return digits(used - idBytes, used)
   }
+}
+
+/** Writes some of these bytes in hex. Node's buffers do that quickest. */
+function hexDigits(bytes: Uint8Array<ArrayBuffer>): (from: number, to: number) => string {
+  if (typeof Buffer === 'function') {
+    const buffer = Buffer.from(bytes.buffer)
+    return (from, to) => buffer.toString('hex', from, to)
+  }
+  return (from, to) => Array.from(bytes.subarray(from, to), (byte) => byte.toString(16).padStart(2, '0')).join('')
 }
 
 /** Milliseconds awake between two looks for a sleep. */
@@ -94,7 +109,7 @@ export interface Clocks {
  * costs little to look at, and a sleep always moves it against the monotonic clock, so that it tells when to ask the
  * uptime. Only a sleep during which somebody set it back by as much goes unnoticed, until the uptime is next read.
  */
-export function sleepProofClock({ monotonic, uptime: uptimeMs, wall }: Clocks, leadAtStart: number): () => number {
+export function sleepProofClock({ monotonic, uptime, wall }: Clocks, leadAtStart: number): () => number {
   let asleepMs = 0
   let lookedAt = -Infinity
   let readAt = -Infinity
@@ -107,7 +122,7 @@ export function sleepProofClock({ monotonic, uptime: uptimeMs, wall }: Clocks, l
     if (awakeMs - readAt > uptimeEveryMs || Math.abs(wallLeadNow - wallLead) > lookEveryMs) {
       readAt = awakeMs
       wallLead = wallLeadNow
-      asleepMs = Math.max(asleepMs, uptimeMs() - awakeMs - leadAtStart)
+      asleepMs = Math.max(asleepMs, uptime() - awakeMs - leadAtStart)
     }
     return awakeMs + asleepMs
   }
@@ -123,15 +138,25 @@ export interface ClockStart {
 
 const zeroMs = Math.floor(monotonicMs())
 
+/**
+ * The time since the machine was started, where the runtime tells. Else the wall clock stands in: it goes on in a sleep as well, and
+ * whoever sets it forward ends leases early, which is safe.
+ */
+const uptimeMs: () => number = (() => {
+  const uptime = builtin('node:os')?.uptime
+  const isKnown = uptime !== undefined && (permitted(uptime) ?? 0) > 0
+  return isKnown ? () => uptime() * 1000 : () => Date.now()
+})()
+
 export function clockStart(): ClockStart {
-  return { zeroMs, leadMs: uptime() * 1000 - (monotonicMs() - zeroMs) }
+  return { zeroMs, leadMs: uptimeMs() - (monotonicMs() - zeroMs) }
 }
 
 /** The real surroundings. */
 export function systemEnvironment(start = clockStart()): Environment {
   const clocks: Clocks = {
     monotonic: () => monotonicMs() - start.zeroMs,
-    uptime: () => uptime() * 1000,
+    uptime: uptimeMs,
     wall: () => Date.now(),
   }
   const now = sleepProofClock(clocks, start.leadMs)
@@ -139,14 +164,14 @@ export function systemEnvironment(start = clockStart()): Environment {
     now,
     wall: () => Date.now(),
     timer(delayMs, action) {
-      const handle = setTimeout(action, Math.min(Math.max(0, Math.ceil(delayMs)), timerMaxMs)).unref()
+      const handle = unref(setTimeout(action, Math.min(Math.max(0, Math.ceil(delayMs)), timerMaxMs)))
       return {
         cancel: () => clearTimeout(handle),
-        keepAlive: (wanted) => void (wanted ? handle.ref() : handle.unref()),
+        keepAlive: (wanted) => void keepAlive(handle, wanted),
       }
     },
     defer: deferrer(),
-    afterReading: (action) => void setImmediate(action),
+    afterReading: inNextTurn,
     random: Math.random,
     id: randomIds(),
   }
