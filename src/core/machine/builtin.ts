@@ -21,7 +21,7 @@ export const runtimeProcess = (globalThis as { readonly process?: Partial<NodeJS
 
 /** A module of Node; undefined where the runtime has none. */
 export function builtin<Name extends keyof Builtins>(name: Name): Builtins[Name] | undefined {
-  return runtimeProcess?.getBuiltinModule?.(name) as Builtins[Name] | undefined
+  return runtimeProcess?.getBuiltinModule?.(name)
 }
 
 /** A variable of the environment; undefined where there is none, or where we may not read it. */

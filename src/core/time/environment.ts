@@ -1,4 +1,5 @@
 import { builtin, permitted, runtimeProcess } from '../machine/builtin.ts'
+import { randomIds } from '../random-id.ts'
 import { timerMaxMs } from './duration.ts'
 import { inNextTurn, keepAlive, unref } from './event-loop.ts'
 import { deferrer } from './turns.ts'
@@ -61,31 +62,6 @@ const threadStartMs = (() => {
 /** The monotonic clock of this machine: the same for every thread and, on Linux, for every process. Stops in a sleep. */
 export function monotonicMs(): number {
   return performance.now() + threadStartMs
-}
-
-/** Unguessable names of 32 hex digits. Randomness is fetched for many at a time: asking for it is what takes long. */
-function randomIds(): () => string {
-  const idBytes = 16
-  const pool = new Uint8Array(256 * idBytes)
-  const digits = hexDigits(pool)
-  let used = pool.length
-  return () => {
-    if (used === pool.length) {
-      crypto.getRandomValues(pool)
-      used = 0
-    }
-    used += idBytes
-    return digits(used - idBytes, used)
-  }
-}
-
-/** Writes some of these bytes in hex. Node's buffers do that quickest. */
-function hexDigits(bytes: Uint8Array<ArrayBuffer>): (from: number, to: number) => string {
-  if (typeof Buffer === 'function') {
-    const buffer = Buffer.from(bytes.buffer)
-    return (from, to) => buffer.toString('hex', from, to)
-  }
-  return (from, to) => Array.from(bytes.subarray(from, to), (byte) => byte.toString(16).padStart(2, '0')).join('')
 }
 
 /** Milliseconds awake between two looks for a sleep. */
@@ -173,6 +149,6 @@ export function systemEnvironment(start = clockStart()): Environment {
     defer: deferrer(),
     afterReading: inNextTurn,
     random: Math.random,
-    id: randomIds(),
+    id: randomIds(256),
   }
 }
