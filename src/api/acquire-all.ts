@@ -6,8 +6,9 @@ import { attempt, exclusively, refuseUnsupported, type Acquired, type Missed } f
 import type { Client } from './client.ts'
 import type { Lease } from './lease.ts'
 import type { ReleaseResult } from './release-result.ts'
-import type { Terms } from './options.ts'
+import type { AcquireOptions, Terms } from './options.ts'
 import { refusal } from './refusal.ts'
+import type { Taker } from './taker.ts'
 
 /** Several locks, held together. */
 export class LeaseSet implements AsyncDisposable {
@@ -41,11 +42,27 @@ export class LeaseSet implements AsyncDisposable {
   }
 }
 
+/** All of these locks or none, within one `wait`. */
+export async function acquireAll(
+  taker: Taker,
+  scopes: readonly ScopeLike[],
+  options: AcquireOptions | undefined,
+): Promise<LeaseSet> {
+  // A party of its own: while it waits for one of them it keeps those before.
+  const terms = taker.terms(options, taker.newParty(options))
+  const waitMs = terms.failOnConflict ? 0 : (terms.waitMs ?? Infinity)
+  const wanted = scopes.map(toScope)
+  if (waitMs > 0) for (const scope of wanted) taker.refuseOwnDeadlock(scope, exclusively, terms)
+  const taken = await takeAll(taker.client, wanted, terms, waitMs)
+  if (taken instanceof LeaseholdError) throw taken
+  return taken
+}
+
 /**
  * Takes all scopes or none. Everybody takes them in the same order and never waits while holding a later one, so two
  * calls cannot wait for each other. Uncontended, it costs one round trip. Gives the error of the scope that failed.
  */
-export async function takeAll(
+async function takeAll(
   client: Client,
   scopes: readonly ScopeLike[],
   terms: Terms,

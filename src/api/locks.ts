@@ -1,7 +1,7 @@
 import type { Runner } from '../core/driver.ts'
 import type { EventName, Listener } from '../core/events.ts'
 import { describeScope, toScope, type ScopeLike } from '../core/scope.ts'
-import type { LeaseSet } from './acquire-all.ts'
+import { acquireAll, type LeaseSet } from './acquire-all.ts'
 import { exclusively } from './acquisition.ts'
 import type { Client } from './client.ts'
 import { Election, type ElectionOptions } from './primitives/election.ts'
@@ -82,7 +82,7 @@ export class Locks implements AsyncDisposable {
    * needs no lease of its own and gets none; ranges that overlap otherwise are INVALID.
    */
   acquireAll(scopes: readonly ScopeLike[], options?: AcquireOptions): Promise<LeaseSet> {
-    return this.#taker.acquireAll(scopes, options)
+    return acquireAll(this.#taker, scopes, options)
   }
 
   /** The same lock, with the same options, again and again. */

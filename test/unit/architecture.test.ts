@@ -15,6 +15,7 @@ const mayImport: Record<string, readonly string[]> = {
   dashboard: ['api', 'core'],
   server: ['api', 'core', 'dashboard', 'telemetry', 'index.ts'],
   cli: ['api', 'core', 'server', 'dashboard', 'index.ts'],
+  edge: ['api', 'core', 'drivers'],
   testing: ['api', 'core', 'drivers', 'web-locks', 'index.ts'],
 }
 
