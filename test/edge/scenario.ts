@@ -47,7 +47,7 @@ export async function play(stage: Stage): Promise<Story> {
     const second = await waiting
 
     let renewals = 0
-    using _renewed = other.on('renewed', () => (renewals += 1))
+    other.on('renewed', () => (renewals += 1))
     second.startHeartbeat('100ms')
     await until(() => renewals)
 

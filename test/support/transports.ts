@@ -7,7 +7,7 @@ export interface NamedTransport {
   /** False: connections that nobody uses any more are the runtime's, as those of `fetch` are, and close in their own time. */
   readonly closesIdle: boolean
   /** The driver of `leasehold/http` over this transport. */
-  http(from: string | HttpOptions): LockDriver
+  readonly http: (from: string | HttpOptions) => LockDriver
 }
 
 export const overNode: NamedTransport = { name: 'node:http', closesIdle: true, http }

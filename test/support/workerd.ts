@@ -19,7 +19,7 @@ function workerdProgram(): string {
   const scratch = mkdtempSync(path.join(cache, '.fetch-'))
   try {
     const name = `workerd-${process.platform}-${process.arch === 'x64' ? '64' : process.arch}`
-    const options = { cwd: scratch, stdio: ['ignore', 'pipe', 'pipe'], timeout: 300_000 } as const
+    const options = { cwd: scratch, stdio: 'pipe', timeout: 300_000 } as const
     execFileSync('npm', ['pack', '--silent', '--fetch-retries=5', `@cloudflare/${name}@${version}`], options)
     execFileSync('tar', ['xzf', `cloudflare-${name}-${version}.tgz`, 'package/bin/workerd'], options)
     keep(path.join(scratch, 'package'), place)

@@ -38,7 +38,7 @@ describe('over fetch', () => {
 
   test('whatever a fetch throws becomes an error with a code', async () => {
     for (const thrown of [undefined, null, 'text', new TypeError('Failed to fetch')]) {
-      const driver = http({ url, fetch: () => Promise.reject(thrown as Error) })
+      const driver = http({ url, fetch: () => Promise.reject(thrown) })
       await expect(driver.open()).rejects.toMatchObject({ code: 'UNAVAILABLE', reason: 'network' })
       await driver.close()
     }
