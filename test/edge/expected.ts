@@ -16,7 +16,7 @@ export function expectStory(story: Story): void {
       ca: 'UNSUPPORTED',
       timeout: 'TIMEOUT',
     },
-    left: 0,
+    isEmptied: true,
   })
   expect(story.renewals).toBeGreaterThan(0)
   expect(story.fences).toEqual([...new Set(story.fences)].toSorted((one, other) => one - other))

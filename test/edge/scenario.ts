@@ -25,7 +25,8 @@ export interface Story {
   readonly ranWith: string
   readonly small: { readonly fence: number; readonly others: unknown; readonly released: unknown }
   readonly refusals: Readonly<Record<string, string>>
-  readonly left: number
+  /** Whether every claim is gone in the end, also that of whoever gave up waiting. */
+  readonly isEmptied: boolean
 }
 
 interface Loss {
@@ -63,6 +64,8 @@ export async function play(stage: Stage): Promise<Story> {
     const others = await other.tryAcquire('orders/42')
     await lease.renew()
     const released = await lease.release()
+    const isEmptied = async (): Promise<boolean> =>
+      (await until(async () => ((await one.list()).locks.length === 0 ? 1 : 0))) === 1
     const refusals = {
       wrongToken: await codeOf(connect({ ...stage, token: 'nobody-knows-this-token' })),
       convert: await codeOf(lease.upgrade()),
@@ -81,7 +84,7 @@ export async function play(stage: Stage): Promise<Story> {
       ranWith,
       small: { fence: lease.fence, others, released },
       refusals,
-      left: (await one.list()).locks.length,
+      isEmptied: await isEmptied(),
     }
   } finally {
     await Promise.all([one.close(), other.close(), small.close()])
