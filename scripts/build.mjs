@@ -89,14 +89,16 @@ async function bundle(input, dir, format) {
     platform: 'node',
     // Helpers of the compiler are taken in; clients of stores and Node's own modules are not.
     external: (id) => !/^[./\0]|^@oxc-project\/runtime/.test(id) && !path.isAbsolute(id),
-    plugins: commonjs ? [smallPages, commonjsVariants] : [smallPages],
+    plugins: commonjs ? [smallPages, commonjsVariants] : [smallPages, sqlWithoutComments],
     transform: { target: 'node20.19' },
     logLevel: 'warn',
+    experimental: { attachDebugInfo: 'none' },
   })
   const { output } = await build.write({
     dir,
     format,
-    minify: !commonjs,
+    // Names stay in what Node runs: they are in stack traces.
+    minify: commonjs ? { compress: true, mangle: false, codegen: { removeWhitespace: false } } : true,
     comments: { legal: false, annotation: true, jsdoc: false },
     entryFileNames: '[name].js',
     chunkFileNames: '[name].js',
@@ -105,21 +107,34 @@ async function bundle(input, dir, format) {
   return output
 }
 
-/** The dashboard's scripts and styles, as browsers get them: without comments and indentation. */
+/** The dashboard's page, scripts and styles, as browsers get them: without comments and indentation. */
 const smallPages = {
   name: 'small-pages',
   load(id) {
-    const source = /^(.*[\\/]page[\\/][^\\/]+\.(js|css))\.generated\.ts$/.exec(id)
+    const source = /^(.*[\\/]page[\\/][^\\/]+\.(js|css|html))\.generated\.ts$/.exec(id)
     if (source === null) return undefined
     const [, file, kind] = source
     const text = readFileSync(file, 'utf8')
-    const small = kind === 'js' ? minifySync(file, text, { module: true }).code : smallStyle(text)
+    const small = kind === 'js' ? minifySync(file, text, { module: true }).code : smallText(text)
     return `export default ${JSON.stringify(small)}`
   },
 }
 
-function smallStyle(text) {
-  return text.replaceAll(/\/\*[^]*?\*\//g, '').replaceAll(/\n\s*/g, '\n')
+/** In a bundle nobody reads it. `dist/node` keeps the comments, for those who print the schema and apply it themselves. */
+const sqlWithoutComments = {
+  name: 'sql-without-comments',
+  load(id) {
+    if (!id.endsWith('.sql.generated.ts')) return undefined
+    const text = readFileSync(id.replace('.generated.ts', ''), 'utf8')
+    return `export default ${JSON.stringify(text.replaceAll(/^\s*--.*\n/gm, ''))}`
+  },
+}
+
+function smallText(text) {
+  return text
+    .replaceAll(/\/\*[^]*?\*\/|<!--[^]*?-->/g, '')
+    .replaceAll(/\n\s*/g, '\n')
+    .replaceAll(/(?<=[{};,])\n| (?=\{\n)/g, '')
 }
 
 /** What differs where there is no `import.meta` and no top-level await. */

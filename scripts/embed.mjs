@@ -1,5 +1,6 @@
 // Turns each src/**/*.{sql,lua,html,css,svg,js} into a sibling NAME.EXT.generated.ts that exports the text.
-// Scripts and pages thus live in real files, while the package reads no file at run time.
+// Scripts and pages thus live in real files, while the package reads no file at run time. Lua loses its comments and
+// indentation on the way.
 import { existsSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -18,8 +19,22 @@ export function embed(folder = path.join(root, 'src')) {
 }
 
 function moduleOf(file) {
-  const text = JSON.stringify(readFileSync(file, 'utf8'))
+  const source = readFileSync(file, 'utf8')
+  const text = JSON.stringify(file.endsWith('.lua') ? withoutComments(source, file) : source)
   return `// Written by scripts/embed.mjs from ${path.basename(file)}. Edit that file.\nexport default ${text}\n`
+}
+
+/**
+ * A Lua script without indentation and the lines that are comments, which are a third of it: nobody reads it where it runs. Only whole lines are
+ * left out, and a text that goes on over lines, where such a line would be part of it, is refused.
+ */
+function withoutComments(source, file) {
+  if (/\[=*\[|\\$/m.test(source)) throw new Error(`${file}: a text or comment over several lines cannot be embedded.`)
+  return source
+    .split('\n')
+    .filter((line) => !/^\s*(?:--|$)/.test(line))
+    .map((line) => `${line.trimStart()}\n`)
+    .join('')
 }
 
 function writeWhenChanged(file, content) {

@@ -92,7 +92,7 @@ function tarballProblems() {
   if (size > packedBytesMax) problems.push(`${size} bytes packed, of ${packedBytesMax} at most`)
   if (unpackedSize > unpackedBytesMax) problems.push(`${unpackedSize} bytes unpacked, of ${unpackedBytesMax} at most`)
   for (const name of names) if (!isPublished(name)) problems.push(`${name} should not be in it`)
-  for (const name of ['README.md', 'LICENSE', 'CHANGELOG.md', ...targetsOf(manifest)]) {
+  for (const name of ['README.md', 'LICENSE', ...targetsOf(manifest)]) {
     if (!names.has(name))
       problems.push(`${name} is missing${existsSync(path.join(root, name)) ? '' : '. Run: npm run build'}`)
   }
@@ -101,7 +101,7 @@ function tarballProblems() {
 
 /** Code without its maps. */
 function isPublished(name) {
-  if (['package.json', 'README.md', 'LICENSE', 'CHANGELOG.md'].includes(name)) return true
+  if (['package.json', 'README.md', 'LICENSE'].includes(name)) return true
   return /^dist\/(.*\.([cm]?js|d\.[cm]?ts)|(node|types)\/package\.json)$/.test(name)
 }
 

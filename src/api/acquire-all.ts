@@ -7,8 +7,9 @@ import type { Client } from './client.ts'
 import type { LeaseHandle } from './lease-handle.ts'
 import type { LeaseSet } from './lease-set.ts'
 import type { ReleaseResult } from './release-result.ts'
-import type { Terms } from './options.ts'
+import type { AcquireOptions, Terms } from './options.ts'
 import { refusal } from './refusal.ts'
+import type { Taker } from './taker.ts'
 
 /** The leases of one `acquireAll`. */
 class HeldLeases implements LeaseSet {
@@ -37,11 +38,27 @@ class HeldLeases implements LeaseSet {
   }
 }
 
+/** All of these locks or none, within one `wait`. */
+export async function acquireAll(
+  taker: Taker,
+  scopes: readonly ScopeLike[],
+  options: AcquireOptions | undefined,
+): Promise<LeaseSet> {
+  // A party of its own: while it waits for one of them it keeps those before.
+  const terms = taker.terms(options, taker.newParty(options))
+  const waitMs = terms.failOnConflict ? 0 : (terms.waitMs ?? Infinity)
+  const wanted = scopes.map(toScope)
+  if (waitMs > 0) for (const scope of wanted) taker.refuseOwnDeadlock(scope, exclusively, terms)
+  const taken = await takeAll(taker.client, wanted, terms, waitMs)
+  if (taken instanceof LeaseholdError) throw taken
+  return taken
+}
+
 /**
  * Takes all scopes or none. Everybody takes them in the same order and never waits while holding a later one, so two
  * calls cannot wait for each other. Uncontended, it costs one round trip. Gives the error of the scope that failed.
  */
-export async function takeAll(
+async function takeAll(
   client: Client,
   scopes: readonly ScopeLike[],
   terms: Terms,

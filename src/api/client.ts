@@ -9,6 +9,7 @@ import { IdTable } from '../core/id-table.ts'
 import { Roster } from '../core/roster.ts'
 import { describeScope, type Scope } from '../core/scope.ts'
 import { checkedNews } from '../core/standing-check.ts'
+import { runtimeProcess } from '../core/machine/builtin.ts'
 import type { HeldName } from '../core/machine/runner-name.ts'
 import type { HeartbeatThread, Office } from '../core/tenure.ts'
 import type { Report } from './heartbeat/heartbeats.ts'
@@ -172,8 +173,9 @@ export class Client {
 
   /** Tells developers something that is wrong with their program: by the logger, or else by the process. */
   warn(message: string): void {
-    if (this.#logger === undefined) process.emitWarning(message, 'LeaseholdWarning')
-    else this.log('warn', message)
+    if (this.#logger !== undefined) this.log('warn', message)
+    else if (runtimeProcess?.emitWarning === undefined) console.warn(`LeaseholdWarning: ${message}`)
+    else process.emitWarning(message, 'LeaseholdWarning')
   }
 
   /** The same for what every client of this process would say again: the process is told once. */

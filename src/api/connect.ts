@@ -1,12 +1,10 @@
-import { join } from 'node:path'
 import { newRunnerId } from '../core/runner.ts'
-import { takeRunnerName, type HeldName } from '../core/machine/runner-name.ts'
+import type { HeldName } from '../core/machine/runner-name.ts'
 import { systemEnvironment } from '../core/time/environment.ts'
 import { LeaseholdError } from '../core/errors.ts'
 import { checkOptions, type OptionNames } from '../core/option-names.ts'
-import { driverFor, livesInThread } from './stores/connect-driver.ts'
 import { locksNames, openLocks, type LocksOptions } from './create-locks.ts'
-import { startHeartbeatThread } from './heartbeat/heartbeat-thread.ts'
+import type { StartThread } from './client.ts'
 import type { Locks } from './locks.ts'
 import { sayItInDefaults } from './options.ts'
 
@@ -43,6 +41,8 @@ const connectNames: OptionNames<ConnectOptions> = { ...locksNames, runner: true,
 export async function connect(url: string, options: ConnectOptions = {}): Promise<Locks> {
   checkOptions(options, connectNames, 'connect', sayItInDefaults)
   const { runner, heartbeatThread = false, ...rest } = options
+  // Loaded only now, as it needs Node: `createLocks`, which comes with it, is for every runtime.
+  const { driverFor, livesInThread } = await import('./stores/connect-driver.ts')
   if (heartbeatThread && livesInThread(url)) {
     throw new LeaseholdError('INVALID', 'A memory store lives in one thread: heartbeatThread cannot renew there.')
   }
@@ -53,7 +53,7 @@ export async function connect(url: string, options: ConnectOptions = {}): Promis
       ...rest,
       driver,
       runnerName: name,
-      startThread: heartbeatThread ? (report) => startHeartbeatThread(url, report) : undefined,
+      startThread: heartbeatThread ? (report) => startThread(url, report) : undefined,
     })
   } catch (error) {
     // Nobody else has it, and it may be open.
@@ -63,11 +63,17 @@ export async function connect(url: string, options: ConnectOptions = {}): Promis
   }
 }
 
+async function startThread(url: string, ...[report]: Parameters<StartThread>): ReturnType<StartThread> {
+  const { startHeartbeatThread } = await import('./heartbeat/heartbeat-thread.ts')
+  return startHeartbeatThread(url, report)
+}
+
 async function holdName(name: string): Promise<HeldName> {
+  const { takeRunnerName } = await import('../core/machine/runner-name.ts')
   const { processWatch } = await import('../core/machine/process-watch.ts')
   const { stateDirectory } = await import('../core/machine/state-directory.ts')
   const environment = systemEnvironment()
-  return takeRunnerName(join(stateDirectory(), 'runners'), name, processWatch(), () =>
+  return takeRunnerName(`${stateDirectory()}/runners`, name, processWatch(), () =>
     newRunnerId(environment, process.pid),
   )
 }

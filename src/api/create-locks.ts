@@ -1,11 +1,9 @@
 import type { LockDriver } from '../core/driver.ts'
-import { systemEnvironment, type Environment } from '../core/time/environment.ts'
+import type { Environment } from '../core/time/environment.ts'
 import { checkOptions, type OptionNames } from '../core/option-names.ts'
-import { requireLeaseLifetime } from '../core/lifetime.ts'
-import { describeRunner } from '../core/runner.ts'
-import { checkNamespace } from '../core/scope.ts'
+import { environmentVariable } from '../core/machine/builtin.ts'
 import type { HeldName } from '../core/machine/runner-name.ts'
-import { Client, type StartThread } from './client.ts'
+import type { StartThread } from './client.ts'
 import { convert } from './conversion.ts'
 import { DeadlockWatch } from './parties/deadlock-watch.ts'
 import { handOff } from './hand-off.ts'
@@ -13,6 +11,7 @@ import { LockOrder } from './parties/lock-order.ts'
 import type { Locks } from './locks.ts'
 import { LocksClient } from './locks-client.ts'
 import type { Logger } from './logger.ts'
+import { openClient } from './open-client.ts'
 import { sayItInDefaults, type AcquireOptions } from './options.ts'
 
 /** The options of all locks of one client. */
@@ -117,26 +116,11 @@ export interface OpenLocksOptions extends CreateLocksOptions {
 
 /** @internal */
 export async function openLocks(options: OpenLocksOptions): Promise<Locks> {
-  const { driver, environment = systemEnvironment(), defaults = {} } = options
-  const namespace = checkNamespace(options.namespace ?? 'default')
-  const runner = describeRunner(environment, options.runnerName?.id, options.metadata)
-  await driver.open()
-  // The thread renews over a connection of its own.
-  if (options.startThread !== undefined) requireLeaseLifetime(driver, 'heartbeatThread')
-  const client = new Client({
-    driver,
-    environment,
-    runner,
-    namespace,
-    allowForce: options.allowForce ?? false,
-    logger: options.logger,
-    runnerName: options.runnerName,
-    ways: { convert, handOff },
-  })
-  for (const warning of driver.warnings ?? []) client.warnOnce(warning)
+  const { driver, defaults = {} } = options
+  const client = await openClient({ ...options, ways: { convert, handOff } })
   const { queue, parties = true } = driver.supports
   if (queue && parties && options.deadlockDetection !== false) client.deadlocks = new DeadlockWatch(client)
-  client.tracesParties = options.traceParties ?? process.env['NODE_ENV'] !== 'production'
+  client.tracesParties = options.traceParties ?? environmentVariable('NODE_ENV') !== 'production'
   if (options.warnLockOrder === true) client.order = new LockOrder(client.parties, (message) => client.warn(message))
   // Checks the defaults against what the store can do: before there is a thread to end.
   const locks = new LocksClient(client, defaults)

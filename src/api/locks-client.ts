@@ -1,6 +1,7 @@
 import type { Runner } from '../core/driver.ts'
 import type { EventName, Listener } from '../core/events.ts'
 import { describeScope, toScope, type ScopeLike } from '../core/scope.ts'
+import { acquireAll } from './acquire-all.ts'
 import { exclusively } from './acquisition.ts'
 import type { Client } from './client.ts'
 import type { Election, ElectionOptions } from './primitives/election.ts'
@@ -66,7 +67,7 @@ export class LocksClient implements Locks {
   }
 
   acquireAll(scopes: readonly ScopeLike[], options?: AcquireOptions): Promise<LeaseSet> {
-    return this.#taker.acquireAll(scopes, options)
+    return acquireAll(this.#taker, scopes, options)
   }
 
   lock(scope: ScopeLike, options: AcquireOptions = {}): Lock {

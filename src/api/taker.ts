@@ -1,11 +1,9 @@
 import { LeaseholdError } from '../core/errors.ts'
 import { isContention } from '../core/waiter.ts'
 import { toScope, type Scope, type ScopeLike } from '../core/scope.ts'
-import { takeAll } from './acquire-all.ts'
-import { attempt, exclusively, pursue, type Sharing } from './acquisition.ts'
+import { attempt, pursue, type Sharing } from './acquisition.ts'
 import type { Client } from './client.ts'
 import type { LeaseHandle } from './lease-handle.ts'
-import type { LeaseSet } from './lease-set.ts'
 import type { Lock, RunArguments } from './lock.ts'
 import { checkAcquireOptions, resolveOptions, type AcquireOptions, type Terms, withDefaults } from './options.ts'
 import { enterAgain, ownDeadlock, partyTerms } from './parties/own-party.ts'
@@ -54,7 +52,7 @@ export class Taker {
       const again = enterAgain(client, scope, sharing, terms)
       if (again !== undefined) return resolve(again)
       const waitMs = terms.failOnConflict ? 0 : (terms.waitMs ?? Infinity)
-      if (waitMs > 0) this.#refuseOwnDeadlock(scope, sharing, terms)
+      if (waitMs > 0) this.refuseOwnDeadlock(scope, sharing, terms)
       pursue(client, scope, sharing, terms, waitMs, resolve, (missed) => {
         refusal(client, scope, missed, terms).then(reject, reject)
       })
@@ -68,7 +66,7 @@ export class Taker {
     const again = enterAgain(client, scope, sharing, terms)
     if (again !== undefined) return again
     const waitMs = terms.failOnConflict ? 0 : (terms.waitMs ?? 0)
-    if (waitMs > 0) this.#refuseOwnDeadlock(scope, sharing, terms)
+    if (waitMs > 0) this.refuseOwnDeadlock(scope, sharing, terms)
     const acquired = await attempt(client, scope, sharing, terms, waitMs)
     if ('lease' in acquired) return acquired.lease
     const { miss } = acquired
@@ -81,7 +79,7 @@ export class Taker {
     const scope = toScope(of)
     const [options, body] = rest.length === 1 ? [undefined, rest[0]] : rest
     if (typeof body !== 'function') throw new LeaseholdError('INVALID', 'run needs a function to run.')
-    const party = bodyParty(options?.party ?? this.#defaults.party, () => this.client.environment.id())
+    const party = this.newParty(options)
     const lease = await this.acquire(scope, sharing, options, party)
     // Closed in the same turn, by another body say, it has let this lock go.
     this.client.refuseIfClosed()
@@ -94,18 +92,6 @@ export class Taker {
     } finally {
       await lease.latest.release()
     }
-  }
-
-  async acquireAll(scopes: readonly ScopeLike[], options: AcquireOptions | undefined): Promise<LeaseSet> {
-    // A party of its own: while it waits for one of them it keeps those before.
-    const party = bodyParty(options?.party ?? this.#defaults.party, () => this.client.environment.id())
-    const terms = this.terms(options, party)
-    const waitMs = terms.failOnConflict ? 0 : (terms.waitMs ?? Infinity)
-    const wanted = scopes.map(toScope)
-    if (waitMs > 0) for (const scope of wanted) this.#refuseOwnDeadlock(scope, exclusively, terms)
-    const taken = await takeAll(this.client, wanted, terms, waitMs)
-    if (taken instanceof LeaseholdError) throw taken
-    return taken
   }
 
   /** The same lock, with the same options, again and again. */
@@ -123,7 +109,13 @@ export class Taker {
     }
   }
 
-  #refuseOwnDeadlock(scope: Scope, sharing: Sharing, terms: Terms): void {
+  /** The party of a new body. */
+  newParty(options: AcquireOptions | undefined): string {
+    return bodyParty(options?.party ?? this.#defaults.party, () => this.client.environment.id())
+  }
+
+  /** Throws DEADLOCK if a party is about to wait for what it holds itself. */
+  refuseOwnDeadlock(scope: Scope, sharing: Sharing, terms: Terms): void {
     const error = ownDeadlock(this.client, scope, sharing, terms)
     if (error === undefined) return
     const { key = '', code } = error

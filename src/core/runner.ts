@@ -1,7 +1,8 @@
-import { hostname } from 'node:os'
 import type { Runner } from './driver.ts'
 import type { Environment } from './time/environment.ts'
 import { LeaseholdError } from './errors.ts'
+import { builtin, permitted, runtimeProcess } from './machine/builtin.ts'
+import { utf8Length } from './utf8-length.ts'
 import { metadataBytesMax, metadataDepthMax } from './limits/bounds.ts'
 
 /** A new runner id: `runner_{time}_{8 hex}_{pid}`. */
@@ -16,18 +17,20 @@ export function describeRunner(
   id: string | undefined,
   metadata: Readonly<Record<string, unknown>> | undefined,
 ): Runner {
-  const { pid } = process
+  // What a runtime does not tell, nobody knows: a page in a browser has neither host nor process.
+  const host = permitted(() => builtin('node:os')?.hostname()) || 'unknown'
+  const { pid = 0, platform = 'unknown' } = runtimeProcess ?? {}
   const incarnation = newRunnerId(environment, pid)
   return {
     id: id ?? incarnation,
     incarnation,
-    host: hostname(),
+    host,
     pid,
     client: environment.id(),
     metadata: {
       pid,
-      hostname: hostname(),
-      platform: process.platform,
+      hostname: host,
+      platform,
       timestamp: new Date(environment.wall()).toISOString(),
       ...checkMetadata(metadata),
     },
@@ -59,10 +62,10 @@ function checkMetadata(metadata: Readonly<Record<string, unknown>> | undefined):
   if (typeof metadata !== 'object' || Array.isArray(metadata) || text === undefined) {
     throw new LeaseholdError('INVALID', 'metadata must be an object of JSON values.')
   }
-  if (Buffer.byteLength(text) > metadataBytesMax) {
+  if (utf8Length(text) > metadataBytesMax) {
     throw new LeaseholdError(
       'INVALID',
-      `metadata is ${Buffer.byteLength(text)} bytes of JSON; ${metadataBytesMax} are allowed.`,
+      `metadata is ${utf8Length(text)} bytes of JSON; ${metadataBytesMax} are allowed.`,
     )
   }
   // A copy, so that what the caller changes later does not change what was claimed.

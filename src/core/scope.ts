@@ -1,9 +1,9 @@
-import { posix } from 'node:path'
 import type { Range } from './driver.ts'
 import { LeaseholdError } from './errors.ts'
 import { errorOf, rangeFault } from './limits.ts'
 import { requestBounds } from './limits/bounds.ts'
 import { textFault } from './limits/texts.ts'
+import { utf8Length } from './utf8-length.ts'
 
 /** What is locked. Each scope has one canonical key; a plain string means {@link named}. */
 export interface Scope {
@@ -39,8 +39,17 @@ export function path(location: string): Scope {
   if (!text.startsWith('/')) {
     throw new LeaseholdError('INVALID', `The path ${JSON.stringify(text)} is not absolute. Begin it with '/'.`)
   }
-  const normal = posix.normalize(text)
-  return { kind: 'path', key: `path:${normal.length > 1 && normal.endsWith('/') ? normal.slice(0, -1) : normal}` }
+  return { kind: 'path', key: `path:${normalised(text)}` }
+}
+
+/** An absolute path without `.`, `..`, empty parts, or a slash at its end. Nothing is above the root. */
+function normalised(location: string): string {
+  const parts: string[] = []
+  for (const part of location.split('/')) {
+    if (part === '..') parts.pop()
+    else if (part !== '' && part !== '.') parts.push(part)
+  }
+  return `/${parts.join('/')}`
 }
 
 /** Bytes from `start` up to, not including, `end` of an inode. */
@@ -125,11 +134,8 @@ export function checkNamespace(namespace: string): string {
 function checkName(name: string, what: string): string {
   if (typeof name !== 'string' || name.length === 0)
     throw new LeaseholdError('INVALID', `${what} must be text and not empty.`)
-  if (name.length * 3 > nameBytesMax && Buffer.byteLength(name) > nameBytesMax) {
-    throw new LeaseholdError(
-      'INVALID',
-      `${what} is ${Buffer.byteLength(name)} bytes long; ${nameBytesMax} are allowed.`,
-    )
+  if (name.length * 3 > nameBytesMax && utf8Length(name) > nameBytesMax) {
+    throw new LeaseholdError('INVALID', `${what} is ${utf8Length(name)} bytes long; ${nameBytesMax} are allowed.`)
   }
   if (controlCharacters.test(name))
     throw new LeaseholdError('INVALID', `${what} has a control character: ${JSON.stringify(name)}.`)

@@ -4,22 +4,23 @@
  * A `send` is one call, and the server carries it out together with what others ask for at the same time. News comes as
  * server-sent events, over a connection of its own.
  */
-import { randomBytes } from 'node:crypto'
-import { isDeepStrictEqual } from 'node:util'
 import type { Heard, KeyPage, ListQuery, LockDriver, Request, Standing, Supports } from '../core/driver.ts'
 import { LeaseholdError } from '../core/errors.ts'
 import { fullSupport } from '../core/full-support.ts'
 import { requireLeaseLifetime } from '../core/lifetime.ts'
 import { withinLimits } from '../core/limits.ts'
 import { Listeners } from '../core/listeners.ts'
+import { environmentVariable } from '../core/machine/builtin.ts'
 import { Opening } from '../core/opening.ts'
 import { checkOptions, type OptionNames } from '../core/option-names.ts'
 import { pageLimit } from '../core/paging.ts'
+import { randomIds } from '../core/random-id.ts'
 import { timerMs } from '../core/time/duration.ts'
 import { patienceFor } from '../core/time/patience.ts'
 import { WaitingClaims } from '../core/waiting-claims.ts'
 import { knownHeader, protocolVersion, sessionHeader } from '../core/wire/wire-protocol.ts'
 import { parseAddress } from './http/address.ts'
+import type { Fetch } from './http/fetch-transport.ts'
 import { bodiesOf, type Body } from './http/bodies.ts'
 import { closed, refusalIn, senseless, Unsent } from './http/faults.ts'
 import { Line, type CallOptions } from './http/line.ts'
@@ -37,11 +38,17 @@ export interface HttpOptions {
    */
   readonly token?: string
   /**
-   * Whom to trust for the server's certificate, as PEM.
+   * Whom to trust for the server's certificate, as PEM. Not where `fetch` is used.
    *
    * @default those whom Node trusts
    */
   readonly ca?: string | Uint8Array
+  /**
+   * What to call the server with: a binding of a Cloudflare Worker, or a `fetch` that adds something.
+   *
+   * @default connections of our own where there is `node:http`, else the global `fetch`
+   */
+  readonly fetch?: Fetch
   /**
    * The longest to wait for an answer before its outcome counts as unknown; a third of a ttl at most.
    *
@@ -50,7 +57,7 @@ export interface HttpOptions {
   readonly answerWithinMs?: number
 }
 
-const httpNames: OptionNames<HttpOptions> = { url: true, token: true, ca: true, answerWithinMs: true }
+const httpNames: OptionNames<HttpOptions> = { url: true, token: true, ca: true, fetch: true, answerWithinMs: true }
 
 const answerWithinDefaultMs = 5000
 /** Whatever the server says of its store. */
@@ -87,7 +94,7 @@ class HttpDriver implements LockDriver {
   listen?: (heard: Heard) => Disposable
   readonly #line: Line
   readonly #answerWithinMs: number | undefined
-  readonly #session = randomBytes(16).toString('base64url')
+  readonly #session = randomIds(1)()
   readonly #listeners = new Listeners()
   readonly #waiting = new WaitingClaims()
   readonly #opening = new Opening(() => this.#open())
@@ -95,10 +102,10 @@ class HttpDriver implements LockDriver {
   #news: NewsStream | undefined
   #closed = false
 
-  constructor({ url, token, ca, answerWithinMs }: HttpOptions) {
-    const fromVariable = process.env['LEASEHOLD_TOKEN'] || undefined
+  constructor({ url, token, ca, fetch, answerWithinMs }: HttpOptions) {
+    const fromVariable = environmentVariable('LEASEHOLD_TOKEN') || undefined
     const address = parseAddress(url, token)
-    this.#line = new Line({ ...address, token: address.token ?? fromVariable }, ca)
+    this.#line = new Line({ ...address, token: address.token ?? fromVariable }, { ca, fetch })
     this.#answerWithinMs = answerWithinMs === undefined ? undefined : timerMs(answerWithinMs, 'answerWithinMs')
   }
 
@@ -192,7 +199,7 @@ class HttpDriver implements LockDriver {
       throw error
     }
     // The same object as long as nothing changed: compositions look at nothing else.
-    if (!isDeepStrictEqual(this.supports, store.supports)) this.supports = store.supports
+    if (JSON.stringify(this.supports) !== JSON.stringify(store.supports)) this.supports = store.supports
     return { ...store, digest }
   }
 

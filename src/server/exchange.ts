@@ -1,5 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { LeaseholdError } from '../core/errors.ts'
+import type { AllowedOrigins } from './allowed-origins.ts'
 import { readBody } from './body.ts'
 import type { Answer, Call, Grant, Route } from './call.ts'
 import type { Limits } from './limits.ts'
@@ -14,6 +15,8 @@ export interface Door {
   readonly limits: Limits
   /** Undefined: no tokens are asked for, as only this machine can call. */
   readonly tokens: TokenBook | undefined
+  /** Whose pages may call, from a browser. */
+  readonly origins: AllowedOrigins
 }
 
 /** A call that has been let in as far as its route. */

@@ -117,10 +117,13 @@ export class Listener {
     let route = 'none'
     let answer: Answer
     try {
-      const entered = this.#enter(request)
-      route = entered.route.path
-      answer = await carryOut(request, response, entered, this.door.limits)
-      this.#refuseStream(answer, response)
+      const preflight = this.door.origins.preflight(request)
+      if (preflight === undefined) {
+        const entered = this.#enter(request)
+        route = entered.route.path
+        answer = await carryOut(request, response, entered, this.door.limits)
+        this.#refuseStream(answer, response)
+      } else answer = preflight
     } catch (error) {
       answer = this.#failed(error, route)
     }
@@ -177,8 +180,9 @@ export class Listener {
       'cache-control': 'no-store',
       'x-content-type-options': 'nosniff',
       ...headers,
+      ...this.door.origins.headersFor(request),
       ...(isLast && { connection: 'close' }),
-      ...(typeof body === 'string' && { 'content-length': Buffer.byteLength(body) }),
+      ...(typeof body === 'string' && status !== 204 && { 'content-length': Buffer.byteLength(body) }),
     })
     if (typeof body === 'string') return writeAnswer(response, body, this.door.limits.readWithinMs)
     const stream = new EventStream(response, () => {

@@ -7,6 +7,7 @@ import { requireLeaseLifetime } from '../core/lifetime.ts'
 import { checkOptions, type OptionNames } from '../core/option-names.ts'
 import { toWireStanding } from '../core/wire/wire-standing.ts'
 import { version } from '../index.ts'
+import { AllowedOrigins } from './allowed-origins.ts'
 import type { Route } from './call.ts'
 import { FaultLog } from './fault-log.ts'
 import { Health } from './health.ts'
@@ -53,6 +54,12 @@ export interface ServeOptions {
    */
   readonly tokens?: readonly TokenOptions[]
   /**
+   * Origins whose pages may call this server from a browser: `https://app.example`.
+   *
+   * @default none but its own
+   */
+  readonly corsOrigins?: readonly string[]
+  /**
    * Serve https instead of http.
    *
    * @default http
@@ -82,6 +89,7 @@ const serveNames: OptionNames<ServeOptions> = {
   host: true,
   port: true,
   tokens: true,
+  corsOrigins: true,
   tls: true,
   limits: true,
   logger: true,
@@ -121,6 +129,7 @@ export async function serve(options: ServeOptions): Promise<LeaseholdServer> {
   const { host = '127.0.0.1', port = portDefault, tokens } = options
   const limits = resolveLimits(options.limits)
   const book = tokens === undefined ? undefined : new TokenBook(tokens)
+  const origins = new AllowedOrigins(options.corsOrigins ?? [])
   if (!Number.isInteger(port) || port < 0 || port > 65_535) throw invalid(`port is ${port}. Use 0 to 65535.`)
   if (book === undefined && !isLoopback(host)) {
     throw invalid(
@@ -131,7 +140,7 @@ export async function serve(options: ServeOptions): Promise<LeaseholdServer> {
   try {
     await driver.open()
     requireLeaseLifetime(driver, composition)
-    const server = new OpenServer(driver, { ...options, limits, book })
+    const server = new OpenServer(driver, { ...options, limits, book, origins })
     await server.listen(host, port)
     return server
   } catch (error) {
@@ -154,9 +163,13 @@ class OpenServer implements LeaseholdServer {
 
   constructor(
     driver: LockDriver,
-    options: Omit<ServeOptions, 'limits'> & { readonly limits: Limits; readonly book: TokenBook | undefined },
+    options: Omit<ServeOptions, 'limits'> & {
+      readonly limits: Limits
+      readonly book: TokenBook | undefined
+      readonly origins: AllowedOrigins
+    },
   ) {
-    const { limits, book, environment = systemEnvironment(), routes = [] } = options
+    const { limits, book, origins, environment = systemEnvironment(), routes = [] } = options
     const logger = options.logger && quietLogger(options.logger)
     const metrics = new ServerMetrics()
     const sessions = new Sessions(environment, limits.claimsMax, (standing) => toWireStanding(standing, describeFault))
@@ -177,7 +190,7 @@ class OpenServer implements LeaseholdServer {
     const router = new Router([...own, openapiRoute(own, version)])
     this.#limits = limits
     this.#gate = gate
-    this.#listener = new Listener({ router, limits, tokens: book }, options.tls, metrics, logger)
+    this.#listener = new Listener({ router, limits, tokens: book, origins }, options.tls, metrics, logger)
   }
 
   async listen(host: string, port: number): Promise<void> {

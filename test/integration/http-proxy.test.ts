@@ -15,6 +15,7 @@ import { freePort } from '../support/free-port.ts'
 import { Nginx } from '../support/nginx.ts'
 import { makePrivateCa } from '../support/private-ca.ts'
 import { startServer } from '../support/started-server.ts'
+import { overFetch } from '../support/transports.ts'
 
 const token = 'secret-of-all-0123456789'
 const tokens: readonly TokenOptions[] = [{ name: 'all', token, namespaces: '*', rights: ['lock', 'look', 'evict'] }]
@@ -97,6 +98,22 @@ describe.each(Object.entries(ways))('an nginx %s', (_, way) => {
     const standings = await driver.send(claims.map((one) => ({ op: 'claim', claim: one })))
     expect(new Set(standings.map(({ state }) => state))).toEqual(new Set(['held']))
   })
+})
+
+test('an nginx passes on calls and news of a client that uses fetch', async () => {
+  const { url } = await startServer()
+  const { port } = await nginx((own) => `server { listen 127.0.0.1:${own}; location / { proxy_pass ${url}; } }`)
+  const [near, far] = [1, 2].map(() => overFetch.http(`http://127.0.0.1:${port}`)) as [LockDriver, LockDriver]
+  onTestFinished(async () => void (await Promise.all([near.close(), far.close()])))
+  await Promise.all([near.open(), far.open()])
+  const news: [string, Standing | 'ask'][] = []
+  far.listen?.((_key, id, heard) => void news.push([id, heard]))
+  const [first, second] = [claimOf(key), claimOf(key)]
+  expect(await claim(near, first)).toMatchObject({ state: 'held' })
+  expect(await claim(far, second)).toMatchObject({ state: 'waiting' })
+  await release(near, first)
+  await eventually(() => news.length > 0, 'news')
+  expect(news).toMatchObject([[second.id, { state: 'held' }]])
 })
 
 test('a server that is gone for a while behind nginx costs its clients nothing that they hold', async () => {

@@ -6,6 +6,7 @@ import { memory } from '../../src/drivers/memory.ts'
 import { sqlite } from '../../src/drivers/sqlite.ts'
 import { compareWithModel, conformance, type Harness } from '../../src/testing/index.ts'
 import { servedBench } from '../support/served-store.ts'
+import { overFetch, overNode, type NamedTransport } from '../support/transports.ts'
 
 let stores = 0
 
@@ -18,18 +19,21 @@ function benchClock() {
   }
 }
 
-const overMemory: Harness = {
-  async open() {
-    const { clock, advance } = benchClock()
-    let name = `http-test-${(stores += 1)}`
-    return servedBench({
-      make: () => memory({ name, clock }),
-      advance,
-      async empty() {
-        name = `http-test-${(stores += 1)}`
-      },
-    })
-  },
+function overMemory(transport: NamedTransport): Harness {
+  return {
+    async open() {
+      const { clock, advance } = benchClock()
+      let name = `http-test-${(stores += 1)}`
+      const store = {
+        make: () => memory({ name, clock }),
+        advance,
+        async empty() {
+          name = `http-test-${(stores += 1)}`
+        },
+      }
+      return servedBench(store, transport)
+    },
+  }
 }
 
 const overSqlite: Harness = {
@@ -49,11 +53,12 @@ const overSqlite: Harness = {
   },
 }
 
-conformance('http in front of memory', overMemory)
+conformance('http in front of memory', overMemory(overNode))
+conformance('http over fetch in front of memory', overMemory(overFetch))
 conformance('http in front of sqlite', overSqlite)
 
 test('http answers thousands of commands of random scripts as the rule does', async () => {
-  const { commands, counterexample } = await compareWithModel(overMemory, { runs: 120, timeLimitMs: 100_000 })
+  const { commands, counterexample } = await compareWithModel(overMemory(overNode), { runs: 120, timeLimitMs: 100_000 })
   expect(counterexample).toBeUndefined()
   expect(commands).toBeGreaterThan(3000)
 })

@@ -113,7 +113,7 @@ describe('npm run release:check', () => {
         execFileSync('git', args, { cwd: root, stdio: 'ignore' })
       }
     }
-    const own = { name: 'leasehold', version: '1.2.3', files: ['dist', 'CHANGELOG.md'] }
+    const own = { name: 'leasehold', version: '1.2.3', files: ['dist'] }
     const leads = { bin: { leasehold: './dist/main.js' }, exports: { '.': { default: './dist/index.js' } } }
     write('package.json', JSON.stringify({ ...own, ...leads }))
     write('package-lock.json', JSON.stringify({ version: '1.2.3' }))

@@ -1,7 +1,7 @@
 import type { KeyPage, ListQuery, LockDriver } from '../../src/core/driver.ts'
-import { http } from '../../src/drivers/http.ts'
 import { serve, type LeaseholdServer } from '../../src/server/index.ts'
 import type { Bench } from '../../src/testing/index.ts'
+import { overNode, type NamedTransport } from './transports.ts'
 
 /** A store to put behind a server. */
 export interface ServedStore {
@@ -19,7 +19,7 @@ export interface ServedStore {
  * Lends a store over HTTP. The suites tell claims apart by their ids, which a server hides: they are looked up in the
  * store itself, and it is an error if the server shows one.
  */
-export async function servedBench(store: ServedStore): Promise<Bench> {
+export async function servedBench(store: ServedStore, transport: NamedTransport = overNode): Promise<Bench> {
   const drivers: LockDriver[] = []
   let beside: LockDriver
   let server: LeaseholdServer
@@ -39,7 +39,7 @@ export async function servedBench(store: ServedStore): Promise<Bench> {
   await start()
   return {
     async driver() {
-      const driver = http(server.url)
+      const driver = transport.http(server.url)
       await driver.open()
       const direct = beside
       const list = driver.list.bind(driver)

@@ -1,5 +1,6 @@
 import { existsSync, readFileSync, readdirSync } from 'node:fs'
 import path from 'node:path'
+import { isDeepStrictEqual } from 'node:util'
 import { describe, expect, test } from 'vitest'
 
 /** Which parts of src a part may import, besides itself. A request flows one way: `api → core ← drivers`. */
@@ -15,6 +16,7 @@ const mayImport: Record<string, readonly string[]> = {
   dashboard: ['api', 'core'],
   server: ['api', 'core', 'dashboard', 'telemetry', 'index.ts'],
   cli: ['api', 'core', 'server', 'dashboard', 'index.ts'],
+  edge: ['api', 'core', 'drivers'],
   testing: ['api', 'core', 'drivers', 'web-locks', 'index.ts'],
 }
 
@@ -23,8 +25,14 @@ const connectsDrivers = /^src\/api\/stores\/connect-driver\.ts$/
 
 const linesPerFileMax = 400
 
+interface Target {
+  readonly types: string
+  readonly default: string
+}
+
 const manifest = JSON.parse(readFileSync('package.json', 'utf8')) as {
-  exports: Record<string, string | { types: string; default: string }>
+  exports: Record<string, string | { module?: Target; import: Target; require: Target }>
+  typesVersions: { '*': Record<string, readonly string[]> }
 }
 
 const sources = readdirSync('src', { recursive: true, encoding: 'utf8' })
@@ -89,9 +97,16 @@ describe('exports', () => {
   test('every export of the package has its source', () => {
     const missing = Object.entries(manifest.exports).flatMap(([subpath, target]) => {
       if (typeof target === 'string') return existsSync(target) ? [] : [`${subpath}: ${target}`]
-      const source = target.default.replace(/^\.\/dist\//, 'src/').replace(/\.js$/, '.ts')
-      const typesMatch = target.types === target.default.replace(/\.js$/, '.d.ts')
-      return sources.includes(source) && typesMatch ? [] : [`${subpath}: ${source}`]
+      const name = subpath === '.' ? 'index' : subpath.slice(2)
+      const source = target.require.types.replace(/^\.\/dist\/types\//, 'src/').replace(/\.d\.ts$/, '.ts')
+      const types = target.require.types.replace(/\.ts$/, '.mts')
+      // TypeScript's node10 knows no exports.
+      const isKnownByItsName = subpath === '.' || manifest.typesVersions['*'][name]?.[0] === target.require.types
+      const leads = { import: { types, default: `./dist/node/${name}.mjs` }, require: `./dist/node/${name}.js` }
+      const isRight = isDeepStrictEqual({ import: target.import, require: target.require.default }, leads)
+      const forBundlers = { types, default: `./dist/bundler/${name}.js` }
+      const isBundled = name === 'testing' || isDeepStrictEqual(target.module, forBundlers)
+      return sources.includes(source) && isKnownByItsName && isRight && isBundled ? [] : [`${subpath}: ${source}`]
     })
     expect(missing).toEqual([])
   })

@@ -1,3 +1,4 @@
+import { posix } from 'node:path'
 import * as fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { LeaseholdError } from '../../src/core/errors.ts'
@@ -23,6 +24,17 @@ describe('a scope', () => {
     expect(issue(123).key).toBe('issue:123')
     expect(path('/a//b/../c/').key).toBe('path:/a/c')
     expect(path('/').key).toBe('path:/')
+  })
+
+  test('of a path is what Node makes of it, without a slash at its end', () => {
+    const part = fc.constantFrom('', '.', '..', 'a', 'b c', '...', 'é')
+    fc.assert(
+      fc.property(fc.array(part, { maxLength: 12 }), (parts) => {
+        const given = `/${parts.join('/')}`
+        const normal = posix.normalize(given)
+        expect(path(given).key).toBe(`path:${normal === '/' ? '/' : normal.replace(/\/$/, '')}`)
+      }),
+    )
   })
 
   test('of a byte range shares the key of its inode', () => {

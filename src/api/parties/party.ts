@@ -1,8 +1,17 @@
-import { AsyncLocalStorage } from 'node:async_hooks'
+import type { AsyncLocalStorage } from 'node:async_hooks'
+import { builtin } from '../../core/machine/builtin.ts'
 import { partyName } from '../../core/parties/party-name.ts'
 
-/** The party whose code is running: a `run` body, inside the one that called it, and so on outward. */
-const current = new AsyncLocalStorage<string | undefined>()
+/**
+ * The party whose code is running: a `run` body, inside the one that called it, and so on outward. Absent in a runtime that cannot
+ * tell whose code is running: there a body's claims are its own only if they name its party.
+ */
+const current = storage()
+
+function storage(): AsyncLocalStorage<string | undefined> | undefined {
+  const hooks = builtin('node:async_hooks')
+  return hooks === undefined ? undefined : new hooks.AsyncLocalStorage()
+}
 
 /**
  * Whom a claim is for that is made now. One that names its party is that party's. Otherwise it is for the body that runs,
@@ -10,18 +19,18 @@ const current = new AsyncLocalStorage<string | undefined>()
  */
 export function claimingParty(name: string | undefined): string | undefined {
   if (name !== undefined) return partyName(name)
-  const body = current.getStore()
+  const body = current?.getStore()
   return body === undefined ? undefined : `${body}/`
 }
 
 /** The party of a new body: by its name, else by an id inside the body that runs. */
 export function bodyParty(name: string | undefined, id: () => string): string {
   if (name !== undefined) return partyName(name)
-  const body = current.getStore()
+  const body = current?.getStore()
   return body === undefined ? id() : `${body}/${id()}`
 }
 
 /** Runs a body as a party. Undefined: as nobody, for what goes on in the background whoever began it. */
 export function asParty<Result>(party: string | undefined, body: () => Result): Result {
-  return current.run(party, body)
+  return current === undefined ? body() : current.run(party, body)
 }

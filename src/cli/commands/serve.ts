@@ -24,6 +24,7 @@ ${storeUrlHelp}
   --port NUMBER       7411 unless told; 0: any that is free
   --tokens FILE       who may do what: a JSON file that only you can read; else $LEASEHOLD_TOKENS
                       [{ "name": "ci", "token": "…", "namespaces": ["builds"], "rights": ["lock", "look"] }]
+  --cors-origins URLS pages of these origins may call from a browser: https://app.example,https://other.example
   --tls-cert FILE     certificate, PEM, with those it is signed by
   --tls-key FILE      its key, PEM
 
@@ -42,6 +43,7 @@ export const serve: Command = {
     host: { type: 'string' },
     port: { type: 'string' },
     tokens: { type: 'string' },
+    'cors-origins': { type: 'string' },
     'tls-cert': { type: 'string' },
     'tls-key': { type: 'string' },
     help: { type: 'boolean', short: 'h' },
@@ -85,6 +87,7 @@ async function start(
   const host = given.texts.get('host')
   const port = numberOption(given, 'port', { from: 0, to: 65_535 })
   const tls = tlsOf(given)
+  const corsOrigins = given.texts.get('cors-origins')?.split(',')
   const tokens = tokensFile === undefined ? undefined : readTokensFile(tokensFile)
   // Loaded when it is asked for: other commands start quicker without it.
   const [server, { dashboard }] = await Promise.all([
@@ -98,6 +101,7 @@ async function start(
     ...(host !== undefined && { host }),
     ...(port !== undefined && { port }),
     ...(tokens !== undefined && { tokens }),
+    ...(corsOrigins !== undefined && { corsOrigins }),
     ...(tls !== undefined && { tls }),
   })
 }

@@ -1,7 +1,7 @@
-import { inspect } from 'node:util'
 import type { Request, Standing, Supports } from '../driver.ts'
 import { LeaseholdError } from '../errors.ts'
 import { ttlMaxOf } from '../limits.ts'
+import { builtin } from '../machine/builtin.ts'
 import { isStanding } from '../standing-check.ts'
 
 /**
@@ -36,5 +36,7 @@ function withTtlOf<Answer extends { readonly ttlMs: number }>(answer: Answer, mo
 /** In short: an answer may be of any size, and hold anything. */
 function shown(value: unknown): string {
   if (value === undefined || value === null) return 'nothing'
-  return inspect(value, { depth: 1, breakLength: Infinity }).slice(0, 500)
+  const inspect = builtin('node:util')?.inspect
+  const text = inspect?.(value, { depth: 1, breakLength: Infinity }) ?? JSON.stringify(value) ?? typeof value
+  return text.slice(0, 500)
 }

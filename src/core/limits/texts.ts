@@ -1,3 +1,4 @@
+import { utf8Length } from '../utf8-length.ts'
 import { metadataDepthMax, requestBounds } from './bounds.ts'
 
 /** What is wrong with a text of at most so many bytes, not empty where `least` is 1; undefined if nothing is. */
@@ -5,7 +6,7 @@ export function textFault(text: unknown, bytesMax: number, least = 1): string | 
   if (typeof text !== 'string') return 'must be text'
   if (text.length < least) return 'must not be empty'
   // A character of a string takes three bytes at most, and only long texts are worth counting.
-  if (text.length * 3 > bytesMax && Buffer.byteLength(text) > bytesMax) return `must be at most ${bytesMax} bytes long`
+  if (text.length * 3 > bytesMax && utf8Length(text) > bytesMax) return `must be at most ${bytesMax} bytes long`
   // Some stores can keep neither, and would refuse all that is sent together with it.
   if (!text.isWellFormed()) return 'must be well-formed Unicode'
   if (text.includes('\0')) return 'must not have a NUL character'
@@ -62,7 +63,7 @@ function addText(text: string, size: Size): void {
 /** Infinity: it cannot be written. */
 function bytesOf(value: object): number {
   try {
-    return Buffer.byteLength(JSON.stringify(value))
+    return utf8Length(JSON.stringify(value))
   } catch {
     return Infinity
   }

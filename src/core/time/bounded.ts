@@ -1,5 +1,6 @@
 import { timerMaxMs } from './duration.ts'
 import type { Environment, Timer } from './environment.ts'
+import { inNextTurn } from './event-loop.ts'
 
 /** A limit of time that has not been reached yet. */
 export interface TimeLimit {
@@ -11,17 +12,15 @@ export interface TimeLimit {
  * timers fire before sockets are read: an answer that lies there is not late for having waited for us.
  */
 export function timeLimit(milliseconds: number, action: () => void): TimeLimit {
-  let immediate: NodeJS.Immediate | undefined
-  const timer = setTimeout(
-    () => {
-      immediate = setImmediate(action)
-    },
-    Math.min(milliseconds, timerMaxMs),
-  )
+  let isCancelled = false
+  const act = (): void => {
+    if (!isCancelled) action()
+  }
+  const timer = setTimeout(() => inNextTurn(act), Math.min(milliseconds, timerMaxMs))
   return {
     cancel() {
+      isCancelled = true
       clearTimeout(timer)
-      clearImmediate(immediate)
     },
   }
 }

@@ -1,8 +1,11 @@
-import { randomBytes } from 'node:crypto'
-import { uptime } from 'node:os'
-import { performance } from 'node:perf_hooks'
+import { builtin, permitted, runtimeProcess } from '../machine/builtin.ts'
+import { randomIds } from '../random-id.ts'
 import { timerMaxMs } from './duration.ts'
+import { inNextTurn, keepAlive, unref } from './event-loop.ts'
 import { deferrer } from './turns.ts'
+
+/** The global is looked up anew each time that it is named. */
+const { performance } = globalThis
 
 /** A timer that fires once. */
 export interface Timer {
@@ -40,11 +43,14 @@ export interface Environment {
  * the quickest counts: whatever comes between the readings would set this process's clock back against all others.
  */
 const threadStartMs = (() => {
+  const hrtime = runtimeProcess?.hrtime
+  // No other thread or process is there to agree with.
+  if (hrtime === undefined) return 0
   let quickest = Infinity
   let startMs = 0
   for (let tries = 0; tries < 16; tries += 1) {
     const before = performance.now()
-    const [seconds, nanoseconds] = process.hrtime()
+    const [seconds, nanoseconds] = hrtime()
     const after = performance.now()
     if (after - before >= quickest) continue
     quickest = after - before
@@ -56,21 +62,6 @@ const threadStartMs = (() => {
 /** The monotonic clock of this machine: the same for every thread and, on Linux, for every process. Stops in a sleep. @internal */
 export function monotonicMs(): number {
   return performance.now() + threadStartMs
-}
-
-/** Unguessable names of 32 hex digits. Randomness is fetched for many at a time: asking for it is what takes long. */
-function randomIds(): () => string {
-  const idBytes = 16
-  let pool = Buffer.alloc(0)
-  let used = 0
-  return () => {
-    if (used === pool.length) {
-      pool = randomBytes(256 * idBytes)
-      used = 0
-    }
-    used += idBytes
-    return pool.toString('hex', used - idBytes, used)
-  }
 }
 
 /** Milliseconds awake between two looks for a sleep. */
@@ -95,7 +86,7 @@ export interface Clocks {
  * uptime. Only a sleep during which somebody set it back by as much goes unnoticed, until the uptime is next read.
  * @internal
  */
-export function sleepProofClock({ monotonic, uptime: uptimeMs, wall }: Clocks, leadAtStart: number): () => number {
+export function sleepProofClock({ monotonic, uptime, wall }: Clocks, leadAtStart: number): () => number {
   let asleepMs = 0
   let lookedAt = -Infinity
   let readAt = -Infinity
@@ -108,7 +99,7 @@ export function sleepProofClock({ monotonic, uptime: uptimeMs, wall }: Clocks, l
     if (awakeMs - readAt > uptimeEveryMs || Math.abs(wallLeadNow - wallLead) > lookEveryMs) {
       readAt = awakeMs
       wallLead = wallLeadNow
-      asleepMs = Math.max(asleepMs, uptimeMs() - awakeMs - leadAtStart)
+      asleepMs = Math.max(asleepMs, uptime() - awakeMs - leadAtStart)
     }
     return awakeMs + asleepMs
   }
@@ -124,16 +115,26 @@ export interface ClockStart {
 
 const zeroMs = Math.floor(monotonicMs())
 
+/**
+ * The time since the machine was started, where the runtime tells. Else the wall clock stands in: it goes on in a sleep as well, and
+ * whoever sets it forward ends leases early, which is safe.
+ */
+const uptimeMs: () => number = (() => {
+  const uptime = builtin('node:os')?.uptime
+  const isKnown = uptime !== undefined && (permitted(uptime) ?? 0) > 0
+  return isKnown ? () => uptime() * 1000 : () => Date.now()
+})()
+
 /** @internal */
 export function clockStart(): ClockStart {
-  return { zeroMs, leadMs: uptime() * 1000 - (monotonicMs() - zeroMs) }
+  return { zeroMs, leadMs: uptimeMs() - (monotonicMs() - zeroMs) }
 }
 
 /** The real surroundings. @internal */
 export function systemEnvironment(start = clockStart()): Environment {
   const clocks: Clocks = {
     monotonic: () => monotonicMs() - start.zeroMs,
-    uptime: () => uptime() * 1000,
+    uptime: uptimeMs,
     wall: () => Date.now(),
   }
   const now = sleepProofClock(clocks, start.leadMs)
@@ -141,15 +142,15 @@ export function systemEnvironment(start = clockStart()): Environment {
     now,
     wall: () => Date.now(),
     timer(delayMs, action) {
-      const handle = setTimeout(action, Math.min(Math.max(0, Math.ceil(delayMs)), timerMaxMs)).unref()
+      const handle = unref(setTimeout(action, Math.min(Math.max(0, Math.ceil(delayMs)), timerMaxMs)))
       return {
         cancel: () => clearTimeout(handle),
-        keepAlive: (wanted) => void (wanted ? handle.ref() : handle.unref()),
+        keepAlive: (wanted) => void keepAlive(handle, wanted),
       }
     },
     defer: deferrer(),
-    afterReading: (action) => void setImmediate(action),
+    afterReading: inNextTurn,
     random: Math.random,
-    id: randomIds(),
+    id: randomIds(256),
   }
 }

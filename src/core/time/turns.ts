@@ -1,7 +1,16 @@
+import { runtimeProcess } from '../machine/builtin.ts'
+import { inNextTurn } from './event-loop.ts'
+
 /** A turn of the event loop that takes longer than this is ended: timers, signals and the network have waited enough. */
 const turnMaxMs = 5
 /** To notice the end of a turn costs a little, so that only every so many actions do. */
 const actionsUnnoticed = 8
+
+/** Runs `action` when the micro-tasks are done. Where no such queue exists, after those that wait now and those they make. */
+const afterMicrotasks: (action: () => void) => void =
+  runtimeProcess?.nextTick === undefined
+    ? (action) => queueMicrotask(() => queueMicrotask(action))
+    : (action) => process.nextTick(action)
 
 /**
  * Runs actions when everything else of this turn of the event loop has run. A store that answers without waiting for
@@ -21,10 +30,10 @@ export function deferrer(now: () => number = () => performance.now()): (action: 
     if (actions > actionsUnnoticed) {
       if (watchedSince === undefined) {
         watchedSince = now()
-        setImmediate(turnOver)
-      } else if (now() - watchedSince > turnMaxMs) return void setImmediate(action)
+        inNextTurn(turnOver)
+      } else if (now() - watchedSince > turnMaxMs) return inNextTurn(action)
     }
     // Micro-tasks may ask for more; the next tick comes when they are done. A promise is quicker than queueMicrotask.
-    void settled.then(() => process.nextTick(action))
+    void settled.then(() => afterMicrotasks(action))
   }
 }

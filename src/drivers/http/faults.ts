@@ -1,6 +1,7 @@
 import { LeaseholdError, messageOf, plainMessageOf } from '../../core/errors.ts'
 import { fromWireError } from '../../core/wire/wire-error.ts'
 import type { Reply } from './line.ts'
+import { replyBytesMax } from './transport-limits.ts'
 
 /** Nothing can have been carried out. */
 export class Unsent extends Error {
@@ -14,10 +15,16 @@ export class Unsent extends Error {
 }
 
 /** The error of a call that got no reply. */
-export function unreachable(where: string, error: unknown): LeaseholdError {
+function unreachable(where: string, error: unknown): LeaseholdError {
   if (error instanceof LeaseholdError) return error
   const message = `The Leasehold server at ${where} cannot be reached: ${messageOf(error).replace(/\.$/, '')}.`
   return new LeaseholdError('UNAVAILABLE', message, { reason: 'network', cause: error })
+}
+
+/** Why a call got no reply: as {@link Unsent} if nothing can have reached the server. */
+export function noReply(where: string, error: unknown, isSent: boolean): Error {
+  const fault = unreachable(where, error)
+  return isSent ? fault : new Unsent(fault)
 }
 
 /** The error of whoever still asks after the driver was closed. */
@@ -35,6 +42,16 @@ export function overdue(where: string, milliseconds: number): LeaseholdError {
 export function senseless(where: string, what: string): LeaseholdError {
   const message = `The Leasehold server at ${where} answered with ${what}. Is something else listening there?`
   return new LeaseholdError('UNAVAILABLE', message, { reason: 'network' })
+}
+
+/** The error of a reply that has no end. */
+export function tooLong(where: string): LeaseholdError {
+  return senseless(where, `more than ${replyBytesMax} bytes`)
+}
+
+/** What is wrong with a reply that has no end of its own. */
+export function brokeOff(where: string): string {
+  return `The answer of the Leasehold server at ${where} broke off.`
 }
 
 /** What a reply other than 200 means. Thrown as {@link Unsent} if it says that nothing was carried out. */

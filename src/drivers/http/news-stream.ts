@@ -1,5 +1,6 @@
 import { pauseMs, type Backoff } from '../../core/time/backoff.ts'
 import type { Heard } from '../../core/driver.ts'
+import { unref } from '../../core/time/event-loop.ts'
 import { sessionHeader } from '../../core/wire/wire-protocol.ts'
 import { fromWireStanding } from '../../core/wire/wire-standing.ts'
 import { EventReader, type ServerEvent } from './event-reader.ts'
@@ -55,12 +56,13 @@ export class NewsStream {
       {
         opened: () => {
           openedAt = performance.now()
-          silence = setTimeout(end, silentMaxMs).unref()
+          silence = unref(setTimeout(end, silentMaxMs))
           this.#listener.missed()
           settled()
         },
         read: (text) => {
-          silence?.refresh()
+          clearTimeout(silence)
+          silence = unref(setTimeout(end, silentMaxMs))
           if (!events.read(text)) end()
         },
         ended: () => {
@@ -78,7 +80,7 @@ export class NewsStream {
     if (this.#closed) return
     this.#failures += 1
     const delayMs = pauseMs(reconnecting, this.#failures, Math.random())
-    this.#retry = setTimeout(() => this.#connect(() => {}), delayMs).unref()
+    this.#retry = unref(setTimeout(() => this.#connect(() => {}), delayMs))
   }
 
   /** What makes no sense is dropped: news are hints. */

@@ -1,0 +1,144 @@
+import type * as Http from 'node:http'
+import type * as Https from 'node:https'
+import { LeaseholdError } from '../../core/errors.ts'
+import { timeLimit } from '../../core/time/bounded.ts'
+import { storeHeader } from '../../core/wire/wire-protocol.ts'
+import type { Address } from './address.ts'
+import { brokeOff, closed, noReply, tooLong, Unsent } from './faults.ts'
+import { replyBytesMax, streamOpensWithinMs, unusedMaxMs } from './transport-limits.ts'
+import type { OutgoingCall, RawReply, StreamReader, Transport } from './transport.ts'
+
+/** Calls over `node:http` or `node:https`, on connections that are kept open between them. */
+export class NodeTransport implements Transport {
+  readonly #module: typeof Http | typeof Https
+  readonly #address: Address
+  readonly #where: string
+  readonly #tls: { readonly ca?: string | Buffer }
+  readonly #agent: Http.Agent
+  readonly #streams = new Set<Http.ClientRequest>()
+  #closed = false
+
+  constructor(
+    module: typeof Http | typeof Https,
+    address: Address,
+    where: string,
+    ca: string | Uint8Array | undefined,
+  ) {
+    this.#module = module
+    this.#address = address
+    this.#where = where
+    this.#tls = ca === undefined ? {} : { ca: typeof ca === 'string' ? ca : Buffer.from(ca) }
+    const options = { keepAlive: true, noDelay: true, timeout: unusedMaxMs, ...this.#tls }
+    this.#agent = new module.Agent(options)
+  }
+
+  call(call: OutgoingCall): Promise<RawReply> {
+    const { method, path, headers, body, deadline } = call
+    // Also whoever is about to ask again: it would open a connection that nobody closes.
+    if (this.#closed) return Promise.reject(new Unsent(closed(this.#where)))
+    return new Promise((resolve, reject) => {
+      let isSent = false
+      const request = this.#begin(
+        method,
+        path,
+        this.#agent,
+        body === undefined ? headers : { ...headers, 'content-length': String(Buffer.byteLength(body)) },
+      )
+      const leftMs = Math.max(0, deadline - performance.now())
+      const limit = timeLimit(leftMs, () => request.destroy(call.late()))
+      const fail = (error: unknown): void => {
+        limit.cancel()
+        // The server closed a connection that was kept. What changes nothing may be asked again, over another.
+        if (method === 'GET' && request.reusedSocket && isReset(error)) return resolve(this.call(call))
+        reject(noReply(this.#where, error, isSent))
+      }
+      request.on('socket', (socket) => {
+        if (request.reusedSocket || !socket.connecting) isSent = true
+        else socket.once(this.#address.secure ? 'secureConnect' : 'connect', () => (isSent = true))
+      })
+      request.on('error', fail)
+      request.on('response', (response) => {
+        void readReply(response, this.#where)
+          .finally(() => limit.cancel())
+          .then(resolve, fail)
+      })
+      request.end(body)
+    })
+  }
+
+  stream(path: string, headers: Readonly<Record<string, string>>, reader: StreamReader): () => void {
+    const request = this.#begin('GET', path, false, headers)
+    const timer = setTimeout(() => request.destroy(), streamOpensWithinMs)
+    this.#streams.add(request)
+    request.on('error', () => {})
+    request.on('close', () => {
+      clearTimeout(timer)
+      if (this.#streams.delete(request)) reader.ended()
+    })
+    request.on('response', (response) => {
+      clearTimeout(timer)
+      response.on('error', () => {})
+      response.socket.unref()
+      if (response.statusCode !== 200) return void request.destroy()
+      response.setEncoding('utf8')
+      response.on('data', (text: string) => reader.read(text))
+      reader.opened()
+    })
+    request.end()
+    return () => void request.destroy()
+  }
+
+  close(): void {
+    this.#closed = true
+    for (const request of this.#streams) request.destroy()
+    this.#agent.destroy()
+  }
+
+  #begin(
+    method: string,
+    path: string,
+    agent: Http.Agent | false,
+    headers: Readonly<Record<string, string>>,
+  ): Http.ClientRequest {
+    const { host, port } = this.#address
+    return this.#module.request({
+      method,
+      host,
+      port,
+      path: `${this.#address.path}${path}`,
+      agent,
+      headers,
+      ...this.#tls,
+    })
+  }
+}
+
+function readReply(response: Http.IncomingMessage, where: string): Promise<RawReply> {
+  return new Promise((resolve, reject) => {
+    const pieces: Buffer[] = []
+    let length = 0
+    response.on('data', (piece: Buffer) => {
+      length += piece.length
+      pieces.push(piece)
+      if (length > replyBytesMax) response.destroy(tooLong(where))
+    })
+    response.on('error', reject)
+    response.on('close', () => reject(new LeaseholdError('UNAVAILABLE', brokeOff(where), { reason: 'network' })))
+    response.on('end', () =>
+      resolve({
+        status: response.statusCode ?? 0,
+        text: Buffer.concat(pieces).toString('utf8'),
+        location: response.headers.location,
+        store: textOf(response.headers[storeHeader.toLowerCase()]),
+      }),
+    )
+  })
+}
+
+function textOf(header: string | string[] | undefined): string | undefined {
+  return typeof header === 'string' ? header : undefined
+}
+
+function isReset(error: unknown): boolean {
+  return ['ECONNRESET', 'EPIPE'].includes((error as NodeJS.ErrnoException | undefined)?.code ?? '')
+}

@@ -1,0 +1,43 @@
+import { gzipSync } from 'node:zlib'
+import { rolldown } from 'rolldown'
+
+/** One file made of several. */
+export interface Bundle {
+  readonly code: string
+  /** Of what it takes on the way to a browser. */
+  readonly gzippedBytes: number
+  /** What it still imports. */
+  readonly imports: readonly string[]
+}
+
+const entryName = 'bundled-by-a-test'
+
+/** Bundles a module, by its text, as an application's build would: minified, without what nobody uses. */
+export async function bundle(text: string): Promise<Bundle> {
+  const build = await rolldown({
+    input: entryName,
+    platform: 'neutral',
+    // As package.json says for whoever bundles the package.
+    treeshake: {
+      moduleSideEffects: [
+        { test: new RegExp(entryName), sideEffects: true },
+        { test: /./, sideEffects: false },
+      ],
+    },
+    external: (specifier) => !specifier.startsWith('.') && !specifier.startsWith('/') && specifier !== entryName,
+    plugins: [
+      {
+        name: entryName,
+        resolveId: (specifier) => (specifier === entryName ? `${process.cwd()}/${entryName}.ts` : null),
+        load: (id) => (id === `${process.cwd()}/${entryName}.ts` ? text : null),
+      },
+    ],
+  })
+  try {
+    const { output } = await build.generate({ format: 'esm', minify: true, codeSplitting: false })
+    const [{ code, imports, dynamicImports }] = output
+    return { code, gzippedBytes: gzipSync(code, { level: 9 }).length, imports: [...imports, ...dynamicImports] }
+  } finally {
+    await build.close()
+  }
+}

@@ -1,0 +1,27 @@
+/** What an application has to load, minified and gzipped. A bar that is reached says: look at what came in. */
+import { expect, test } from 'vitest'
+import { bundle } from '../support/bundle.ts'
+
+const createLocks = `export { createLocks } from './src/index.ts'`
+
+const bars: readonly { readonly what: string; readonly of: string; readonly kilobytesMax: number }[] = [
+  { what: 'leasehold/http', of: `export * from './src/drivers/http.ts'`, kilobytesMax: 15 },
+  { what: 'leasehold/edge, with all that it needs', of: `export * from './src/edge/index.ts'`, kilobytesMax: 31 },
+  {
+    what: 'createLocks and leasehold/http',
+    of: `${createLocks}; export * from './src/drivers/http.ts'`,
+    kilobytesMax: 40,
+  },
+  ...['sqlite', 'redis', 'postgres', 'mongodb', 'etcd', 'postgres-advisory', 'github', 'memory'].map((driver) => ({
+    what: `createLocks and leasehold/${driver}`,
+    of: `${createLocks}; export * from './src/drivers/${driver}.ts'`,
+    kilobytesMax: 60,
+  })),
+]
+
+test.each(bars)('$what takes at most $kilobytesMax KB', async ({ of, kilobytesMax }) => {
+  const { gzippedBytes } = await bundle(of)
+  expect(gzippedBytes).toBeLessThanOrEqual(kilobytesMax * 1000)
+  // Less would mean that the bundle is not whole.
+  expect(gzippedBytes).toBeGreaterThan(5000)
+})
