@@ -5,7 +5,7 @@ import { LeaseholdError } from '../core/errors.ts'
 import { durationMaxOf } from '../core/limits.ts'
 import { requestBounds } from '../core/limits/bounds.ts'
 import { textFault } from '../core/limits/texts.ts'
-import { checkOptions, type OptionNames } from '../core/option-names.ts'
+import { checkOptions, type OptionNames, withDefaults } from '../core/option-names.ts'
 import type { Patience } from '../core/waiter.ts'
 import { checkLongest, checkTtl, checkUnnamedTtl } from './lease-limits.ts'
 import type { Origin } from './origin.ts'
@@ -226,11 +226,10 @@ export function checkAcquireOptions(options: AcquireOptions, whose: string): voi
 }
 
 /** The options of one acquisition, checked by name, and for those that are absent or undefined the defaults. @internal */
-export function withDefaults(defaults: AcquireOptions, options: AcquireOptions | undefined): AcquireOptions {
+export function acquireOptions(defaults: AcquireOptions, options: AcquireOptions | undefined): AcquireOptions {
   if (options === undefined) return defaults
   checkAcquireOptions(options, 'acquire')
-  const named = Object.entries(options).filter(([, value]) => value !== undefined)
-  return { ...defaults, ...(Object.fromEntries(named) as AcquireOptions) }
+  return withDefaults(defaults, options)
 }
 
 /** Refuses what does not say how long to wait. @internal */

@@ -5,7 +5,7 @@ import { attempt, pursue, type Sharing } from './acquisition.ts'
 import type { Client } from './client.ts'
 import type { LeaseHandle } from './lease-handle.ts'
 import type { Lock, RunArguments } from './lock.ts'
-import { checkAcquireOptions, resolveOptions, type AcquireOptions, type Terms, withDefaults } from './options.ts'
+import { checkAcquireOptions, resolveOptions, type AcquireOptions, type Terms, acquireOptions } from './options.ts'
 import { enterAgain, ownDeadlock, partyTerms } from './parties/own-party.ts'
 import { asParty, bodyParty, claimingParty } from './parties/party.ts'
 import { refusal } from './refusal.ts'
@@ -37,7 +37,7 @@ export class Taker {
     const last = this.#lastOptions
     if (last !== undefined && this.#lastTerms !== undefined && areSame(last, options)) return this.#lastTerms
     const { driver, allowForce } = this.client
-    const terms = resolveOptions(withDefaults(this.#defaults, options), driver.supports, allowForce)
+    const terms = resolveOptions(acquireOptions(this.#defaults, options), driver.supports, allowForce)
     this.#lastOptions = { ...options }
     this.#lastTerms = terms
     return terms
@@ -97,7 +97,7 @@ export class Taker {
   /** The same lock, with the same options, again and again. */
   lock(scope: Scope, sharing: Sharing, fixed: AcquireOptions = {}): Lock {
     checkAcquireOptions(fixed, 'a lock')
-    const merged = (options?: AcquireOptions): AcquireOptions => withDefaults(fixed, options)
+    const merged = (options?: AcquireOptions): AcquireOptions => acquireOptions(fixed, options)
     return {
       scope,
       acquire: (options) => this.acquire(scope, sharing, merged(options)),

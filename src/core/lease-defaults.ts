@@ -5,8 +5,8 @@ import { positiveMs, type Duration } from './time/duration.ts'
 
 /** How long leases of a store last where the caller does not say, and how often they are renewed. */
 export interface LeaseDefaults {
-  readonly ttl?: Duration
-  readonly heartbeat?: Duration
+  readonly ttl?: Duration | undefined
+  readonly heartbeat?: Duration | undefined
 }
 
 const ttlUnlessTold = '30s'

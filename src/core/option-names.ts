@@ -24,6 +24,12 @@ export function checkOptions(
   for (const name of Object.keys(given)) if (!Object.hasOwn(known, name)) throw noOption(name, known, whose, hints)
 }
 
+/** The given options, and for those that are absent or undefined the defaults. @internal */
+export function withDefaults<Options extends object>(defaults: Options, given: Options): Options {
+  const named = Object.entries(given).filter(([, value]) => value !== undefined)
+  return { ...defaults, ...Object.fromEntries(named) }
+}
+
 function noOption(name: string, known: object, whose: string, hints: Readonly<Record<string, string>>): LeaseholdError {
   const names = Object.keys(known)
   const meant = nearest(name, names)

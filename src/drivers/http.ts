@@ -36,25 +36,25 @@ export interface HttpOptions {
    *
    * @default the one in the URL, else the variable LEASEHOLD_TOKEN
    */
-  readonly token?: string
+  readonly token?: string | undefined
   /**
    * Whom to trust for the server's certificate, as PEM. Not where `fetch` is used.
    *
    * @default those whom Node trusts
    */
-  readonly ca?: string | Uint8Array
+  readonly ca?: string | Uint8Array | undefined
   /**
    * What to call the server with: a binding of a Cloudflare Worker, or a `fetch` that adds something.
    *
    * @default connections of our own where there is `node:http`, else the global `fetch`
    */
-  readonly fetch?: Fetch
+  readonly fetch?: Fetch | undefined
   /**
    * The longest to wait for an answer before its outcome counts as unknown; a third of a ttl at most.
    *
    * @default 5000, longer where the store behind the server is slow
    */
-  readonly answerWithinMs?: number
+  readonly answerWithinMs?: number | undefined
 }
 
 const httpNames: OptionNames<HttpOptions> = { url: true, token: true, ca: true, fetch: true, answerWithinMs: true }

@@ -31,13 +31,13 @@ export interface MemoryOptions {
    *
    * @default a store of its own
    */
-  readonly name?: string
+  readonly name?: string | undefined
   /**
    * The time of the store. With a name, the clock of the driver that was made first counts.
    *
    * @default this machine's
    */
-  readonly clock?: MemoryClock
+  readonly clock?: MemoryClock | undefined
 }
 
 const memoryNames: OptionNames<MemoryOptions> = { name: true, clock: true }

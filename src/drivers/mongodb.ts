@@ -16,7 +16,7 @@ import { leaseDefaults } from '../core/lease-defaults.ts'
 import { withinLimits } from '../core/limits.ts'
 import { Listeners } from '../core/listeners.ts'
 import { Opening } from '../core/opening.ts'
-import { checkOptions, type OptionNames } from '../core/option-names.ts'
+import { checkOptions, type OptionNames, withDefaults } from '../core/option-names.ts'
 import { patienceFor } from '../core/time/patience.ts'
 import type { MongoSource } from './mongodb/client.ts'
 import type { ReadConcern } from './mongodb/concerns.ts'
@@ -42,63 +42,63 @@ export interface MongodbOptions {
    *
    * @default 'DistributedLocks'
    */
-  readonly collection?: string
+  readonly collection?: string | undefined
   /**
    * With a client or URL: the database.
    *
    * @default the one that the URL names
    */
-  readonly database?: string
+  readonly database?: string | undefined
   /**
    * How long a lease lasts where the caller names no ttl.
    *
    * @default '30s'
    */
-  readonly ttl?: Duration
+  readonly ttl?: Duration | undefined
   /**
    * How often such a lease is renewed.
    *
    * @default a third of `ttl`
    */
-  readonly heartbeat?: Duration
+  readonly heartbeat?: Duration | undefined
   /**
    * The least pause between two looks at a key that is waited for, where changes cannot be watched.
    *
    * @default '10ms'
    */
-  readonly waitMin?: Duration
+  readonly waitMin?: Duration | undefined
   /**
    * The longest such pause.
    *
    * @default '800ms'
    */
-  readonly waitMax?: Duration
+  readonly waitMax?: Duration | undefined
   /**
    * False: pauses are anything between the two, by chance, instead of growing from the least.
    *
    * @default true
    */
-  readonly adaptive?: boolean
+  readonly adaptive?: boolean | undefined
   /**
    * False: look instead of watching changes, and spare the connection.
    *
    * @default true
    */
-  readonly changeStream?: boolean
+  readonly changeStream?: boolean | undefined
   /**
    * Weaker concerns are refused.
    *
    * @default 'linearizable', or 'majority' of a server without a replica set
    */
-  readonly readConcern?: ReadConcern
+  readonly readConcern?: ReadConcern | undefined
   /**
    * How long one `send` may take, retries included; where short leases are renewed, a third of their ttl at most.
    *
    * @default '5s'
    */
-  readonly timeout?: Duration
+  readonly timeout?: Duration | undefined
   /** The store's time in milliseconds, for tests that move it. All drivers of one store must share it. */
-  readonly clockForTests?: () => number
+  readonly clockForTests?: (() => number) | undefined
 }
 
 const mongodbNames: OptionNames<MongodbOptions> = {
@@ -163,7 +163,7 @@ class MongodbDriver implements LockDriver {
   constructor(source: MongoSource, options: MongodbOptions) {
     const fromUrl = typeof source === 'string' ? urlOptions(source) : undefined
     this.#source = fromUrl?.url ?? source
-    this.#options = { ...fromUrl?.options, ...options }
+    this.#options = withDefaults<MongodbOptions>(fromUrl?.options ?? {}, options)
     this.#timeoutMs = timerMs(options.timeout ?? defaults.timeout, 'timeout')
     this.#pace = paceOf(options)
     this.supports = { ...fullSupport, ...leaseDefaults(options) }

@@ -37,19 +37,19 @@ export interface PostgresAdvisoryOptions {
    *
    * @default 'leasehold'
    */
-  readonly schema?: string
+  readonly schema?: string | undefined
   /**
    * The longest lease, and how long the server bears with a silent session.
    *
    * @default 30_000
    */
-  readonly ttlMs?: number
+  readonly ttlMs?: number | undefined
   /**
    * How long one statement may take.
    *
    * @default 5000
    */
-  readonly patienceMs?: number
+  readonly patienceMs?: number | undefined
 }
 
 const advisoryNames: OptionNames<PostgresAdvisoryOptions> = { schema: true, ttlMs: true, patienceMs: true }

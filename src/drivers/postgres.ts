@@ -13,7 +13,7 @@ import { fullSupport } from '../core/full-support.ts'
 import { withinLimits } from '../core/limits.ts'
 import { Listeners } from '../core/listeners.ts'
 import { Opening } from '../core/opening.ts'
-import { checkOptions } from '../core/option-names.ts'
+import { checkOptions, withDefaults } from '../core/option-names.ts'
 import { timerMs } from '../core/time/duration.ts'
 import { pageLimit } from '../core/paging.ts'
 import { patienceFor } from '../core/time/patience.ts'
@@ -94,7 +94,7 @@ class PostgresDriver implements LockDriver {
   constructor(source: PostgresSource, options: PostgresOptions) {
     const fromUrl = typeof source === 'string' ? optionsInUrl(source) : undefined
     this.#source = fromUrl?.url ?? source
-    this.#options = { ...fromUrl?.options, ...options }
+    this.#options = withDefaults(fromUrl?.options ?? {}, options)
     const { poolSize = poolSizeDefault } = this.#options
     if (!Number.isInteger(poolSize) || poolSize < 1 || poolSize > poolSizeMax) {
       throw new LeaseholdError('INVALID', `poolSize is ${poolSize}. Use a whole number from 1 to ${poolSizeMax}.`)

@@ -29,21 +29,21 @@ export interface QuorumOptions {
    *
    * @default '1m'
    */
-  readonly votesAfter?: Duration
+  readonly votesAfter?: Duration | undefined
   /**
    * How long a node may take to answer before the others decide alone; half the ttl at most.
    *
    * @default a tenth of the ttl, 50 ms to 1 s
    */
-  readonly answerWithin?: Duration
+  readonly answerWithin?: Duration | undefined
   /**
    * By how much the clocks of nodes and clients may run at different rates, 0 to 0.5, beside the client's own 5 %.
    *
    * @default 0.01
    */
-  readonly drift?: number
+  readonly drift?: number | undefined
   /** Time, timers and chance, for simulators and tests. */
-  readonly environment?: Environment
+  readonly environment?: Environment | undefined
 }
 
 const quorumNames: OptionNames<QuorumOptions> = {

@@ -46,23 +46,23 @@ export interface RedisOptions {
    *
    * @default 'redis://127.0.0.1'
    */
-  readonly url?: string
+  readonly url?: string | undefined
   /** A client to use instead of a URL. It stays yours: closing the driver leaves it open. */
-  readonly client?: RedisClient
+  readonly client?: RedisClient | undefined
   /**
    * Begins every name in Redis.
    *
    * @default 'leasehold:'
    */
-  readonly prefix?: string
+  readonly prefix?: string | undefined
   /**
    * The longest to wait for a reply before its outcome counts as unknown; a third of a ttl at most.
    *
    * @default 5000
    */
-  readonly commandTimeoutMs?: number
+  readonly commandTimeoutMs?: number | undefined
   /** The store's time in milliseconds, for tests that move it. All drivers of one store must share it. */
-  readonly clockForTests?: () => number
+  readonly clockForTests?: (() => number) | undefined
 }
 
 const redisNames: OptionNames<RedisOptions> = {

@@ -16,7 +16,7 @@ export interface FileGuardOptions {
    *
    * @default '5s'
    */
-  readonly patience?: Duration
+  readonly patience?: Duration | undefined
 }
 
 const fileNames: OptionNames<FileGuardOptions> = { patience: true }

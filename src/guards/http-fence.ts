@@ -10,7 +10,7 @@ export const refusedHeader = 'Fence-Refused'
 export interface Fenced {
   readonly fence: number
   /** Aborts the request when the lease is lost. */
-  readonly signal?: AbortSignal
+  readonly signal?: AbortSignal | undefined
 }
 
 /**

@@ -12,19 +12,19 @@ export interface HttpGuardOptions<Request extends IncomingMessage = IncomingMess
    *
    * @default the path of its URL
    */
-  readonly resource?: (request: Request) => string
+  readonly resource?: ((request: Request) => string) | undefined
   /**
    * What keeps the fences.
    *
    * @default a new one, which forgets with the process
    */
-  readonly guard?: MemoryGuard
+  readonly guard?: MemoryGuard | undefined
   /**
    * True: lets requests without a fence through, unguarded. False: refuses them with 428.
    *
    * @default false
    */
-  readonly optional?: boolean
+  readonly optional?: boolean | undefined
 }
 
 const httpNames: OptionNames<HttpGuardOptions> = { resource: true, guard: true, optional: true }

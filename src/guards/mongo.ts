@@ -9,7 +9,7 @@ export interface MongoGuardOptions {
    *
    * @default 'fence'
    */
-  readonly field?: string
+  readonly field?: string | undefined
 }
 
 const mongoNames: OptionNames<MongoGuardOptions> = { field: true }

@@ -21,7 +21,7 @@ export interface RedisGuardOptions {
    *
    * @default `{key}:fence`, in the same slot of a cluster
    */
-  readonly fenceKey?: (key: string) => string
+  readonly fenceKey?: ((key: string) => string) | undefined
 }
 
 const redisNames: OptionNames<RedisGuardOptions> = { fenceKey: true }

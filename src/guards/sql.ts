@@ -13,7 +13,7 @@ export interface SqlGuardOptions {
    *
    * @default 'fence'
    */
-  readonly column?: string
+  readonly column?: string | undefined
 }
 
 const sqlNames: OptionNames<SqlGuardOptions> = { column: true }

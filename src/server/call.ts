@@ -46,13 +46,13 @@ export type Schema = Readonly<Record<string, unknown>>
 /** What a route takes and gives, for the OpenAPI document. */
 export interface RouteSchema {
   /** By name; all of them may be left out unless `required` names them. */
-  readonly query?: Readonly<Record<string, Schema>>
-  readonly headers?: Readonly<Record<string, Schema>>
-  readonly required?: readonly string[]
-  readonly body?: Schema
+  readonly query?: Readonly<Record<string, Schema>> | undefined
+  readonly headers?: Readonly<Record<string, Schema>> | undefined
+  readonly required?: readonly string[] | undefined
+  readonly body?: Schema | undefined
   /** The answer with status 200, and its type if that is not JSON. */
-  readonly answer?: Schema
-  readonly answerType?: string
+  readonly answer?: Schema | undefined
+  readonly answerType?: string | undefined
 }
 
 /** One thing the server can be asked for. */
@@ -65,10 +65,10 @@ export interface Route {
   /** For the OpenAPI document: what it is for, in one sentence. */
   readonly summary: string
   /** For the OpenAPI document: what it takes and gives, as JSON Schema. */
-  readonly schema?: RouteSchema
+  readonly schema?: RouteSchema | undefined
   /** False: it is not for programs, and so not in the document. */
-  readonly documented?: boolean
+  readonly documented?: boolean | undefined
   /** True: answered also while as many calls are under way as may be, which is when operators need it most. */
-  readonly always?: boolean
+  readonly always?: boolean | undefined
   handle(call: Call): Answer | Promise<Answer>
 }

@@ -1,5 +1,5 @@
 import { LeaseholdError } from '../core/errors.ts'
-import { checkOptions } from '../core/option-names.ts'
+import { checkOptions, withDefaults } from '../core/option-names.ts'
 
 /** The most that a server takes on, from anybody and from all together. */
 export interface Limits {
@@ -94,6 +94,5 @@ export function resolveLimits(given: Partial<Limits> = {}): Limits {
     if (Number.isInteger(value) && value >= 1 && value <= 2_147_483_647) continue
     throw new LeaseholdError('INVALID', `The limit ${name} is ${String(value)}. Use a whole number from 1 on.`)
   }
-  const named = Object.entries(given).filter(([, value]) => value !== undefined)
-  return { ...defaults, ...Object.fromEntries(named) }
+  return withDefaults<Partial<Limits>>(defaults, given) as Limits
 }

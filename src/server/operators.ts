@@ -21,9 +21,9 @@ export interface DashboardOptions {
    *
    * @default nobody is told
    */
-  readonly logger?: Logger
+  readonly logger?: Logger | undefined
   /** Time, for simulators and tests. */
-  readonly environment?: Environment
+  readonly environment?: Environment | undefined
 }
 
 const dashboardNames: OptionNames<DashboardOptions> = { logger: true, environment: true }

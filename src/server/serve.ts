@@ -32,55 +32,55 @@ import { TokenBook, type TokenOptions } from './tokens.ts'
 /** The options of `serve`: a `store` or a `driver`, and what else there is to say. */
 export interface ServeOptions {
   /** The URL of the store to serve, as of `connect`. */
-  readonly store?: string
+  readonly store?: string | undefined
   /** A driver to serve instead of a URL. Closing the server closes it. */
-  readonly driver?: LockDriver
+  readonly driver?: LockDriver | undefined
   /**
    * Where to listen. Other machines are answered only with tokens.
    *
    * @default '127.0.0.1'
    */
-  readonly host?: string
+  readonly host?: string | undefined
   /**
    * The port to listen on; 0: any that is free.
    *
    * @default 7411
    */
-  readonly port?: number
+  readonly port?: number | undefined
   /**
    * Who may do what.
    *
    * @default whoever is on this machine may do everything
    */
-  readonly tokens?: readonly TokenOptions[]
+  readonly tokens?: readonly TokenOptions[] | undefined
   /**
    * Origins whose pages may call this server from a browser: `https://app.example`.
    *
    * @default none but its own
    */
-  readonly corsOrigins?: readonly string[]
+  readonly corsOrigins?: readonly string[] | undefined
   /**
    * Serve https instead of http.
    *
    * @default http
    */
-  readonly tls?: TlsOptions
+  readonly tls?: TlsOptions | undefined
   /** The most that the server takes on. */
-  readonly limits?: Partial<Limits>
+  readonly limits?: Partial<Limits> | undefined
   /**
    * Where the server writes what it does.
    *
    * @default nowhere
    */
-  readonly logger?: Logger
+  readonly logger?: Logger | undefined
   /**
    * More that the server can be asked for, beside its own: a `dashboard`, say.
    *
    * @default []
    */
-  readonly routes?: readonly Route[] | ((store: StoreAccess) => readonly Route[])
+  readonly routes?: (readonly Route[] | ((store: StoreAccess) => readonly Route[])) | undefined
   /** Time and chance, for simulators and tests. */
-  readonly environment?: Environment
+  readonly environment?: Environment | undefined
 }
 
 const serveNames: OptionNames<ServeOptions> = {

@@ -8,9 +8,9 @@ export interface TokenOptions {
   /** For logs, the audit, and `metadata.via` of claims. */
   readonly name: string
   /** At least 16 printable characters. */
-  readonly token?: string
+  readonly token?: string | undefined
   /** The SHA-256 of the token, 64 hex digits, instead of the token. */
-  readonly sha256?: string
+  readonly sha256?: string | undefined
   /** Which namespaces it is good for; `*`: all. */
   readonly namespaces: readonly string[] | '*'
   /** What it may do. */

@@ -13,9 +13,9 @@ export type { SpansOptions } from './opentelemetry/spans.ts'
 /** What `openTelemetry` tells, to whom and how. */
 export interface OpenTelemetryOptions<Context = unknown> extends InstrumentsOptions, SpansOptions<Context> {
   /** Of `metrics.getMeter('leasehold')`, for counters, histograms and gauges. */
-  readonly meter?: Meter
+  readonly meter?: Meter | undefined
   /** Of `trace.getTracer('leasehold')`, for spans. */
-  readonly tracer?: Tracer<Context>
+  readonly tracer?: Tracer<Context> | undefined
 }
 
 const openTelemetryNames: OptionNames<OpenTelemetryOptions> = {

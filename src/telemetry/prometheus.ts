@@ -15,7 +15,7 @@ export type { TallyOptions } from './prometheus/tallies.ts'
 /** What `prometheus` can be told; nothing need be. */
 export interface PrometheusOptions extends TallyOptions, StoreOptions {
   /** Labels of everything, to tell apart clients of one process and one namespace. */
-  readonly commonLabels?: Labels
+  readonly commonLabels?: Labels | undefined
 }
 
 const prometheusNames: OptionNames<PrometheusOptions> = {

@@ -41,13 +41,13 @@ export interface StoreOptions {
    *
    * @default true
    */
-  readonly store?: boolean
+  readonly store?: boolean | undefined
   /**
    * How long the store may take for that before it counts as down.
    *
    * @default '5s'
    */
-  readonly storeWithin?: Duration
+  readonly storeWithin?: Duration | undefined
 }
 
 /** Lists the store, once at a time however many ask. @internal */

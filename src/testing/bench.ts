@@ -23,31 +23,31 @@ export interface Harness {
    *
    * @default 1000
    */
-  readonly tickMs?: number
+  readonly tickMs?: number | undefined
   /**
    * How far times told by the store may be off; 0 for a clock that only `advance` moves.
    *
    * @default 0
    */
-  readonly toleranceMs?: number
+  readonly toleranceMs?: number | undefined
   /**
    * How long pushed news may take, in turns of the waiting process.
    *
    * @default 10_000
    */
-  readonly newsWithinMs?: number
+  readonly newsWithinMs?: number | undefined
   /**
    * True: benches share nothing, so tests that mostly wait may run side by side.
    *
    * @default false
    */
-  readonly apart?: boolean
+  readonly apart?: boolean | undefined
   /**
    * Titles of facts that cannot hold for this store, for reasons that its page gives.
    *
    * @default []
    */
-  readonly except?: readonly string[]
+  readonly except?: readonly string[] | undefined
 }
 
 /** The harness with its defaults filled in. @internal */

@@ -6,31 +6,31 @@ import { seededRandom } from './random.ts'
 /** What may go wrong between a client and its store. Shares are of all sends, from 0 (never) to 1 (always). */
 export interface FaultPlan {
   /** The send fails and nothing reaches the store. */
-  readonly reject?: number
+  readonly reject?: number | undefined
   /** The send hangs, and fails only when the plan changes or the driver is closed. Nothing reaches the store. */
-  readonly hang?: number
+  readonly hang?: number | undefined
   /** The store carries the requests out and the reply is lost: every answer is `unknown`. */
-  readonly dropReply?: number
+  readonly dropReply?: number | undefined
   /** The store carries the requests out twice, as when a network repeats them; the second answer is the one that comes. */
-  readonly duplicate?: number
+  readonly duplicate?: number | undefined
   /** The requests are on their way for up to `delayMs`. */
-  readonly delayRequest?: number
+  readonly delayRequest?: number | undefined
   /** The reply is on its way for up to `delayMs`. */
-  readonly delayReply?: number
+  readonly delayReply?: number | undefined
   /**
    * The longest delay.
    *
    * @default 100
    */
-  readonly delayMs?: number
+  readonly delayMs?: number | undefined
   /** Share of pushed news that never arrives. */
-  readonly dropNews?: number
+  readonly dropNews?: number | undefined
   /**
    * Which sends are at risk: those with a request for which this is true.
    *
    * @default all of them
    */
-  readonly only?: (request: Request) => boolean
+  readonly only?: ((request: Request) => boolean) | undefined
 }
 
 /** A driver with faults, which can be changed while it runs. */

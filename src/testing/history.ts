@@ -21,25 +21,25 @@ export interface HistoryOptions {
    *
    * @default 'all'
    */
-  readonly fencesOf?: FencesOf
+  readonly fencesOf?: FencesOf | undefined
   /**
    * Also looks for fences that nobody got: for stores that count one by one and per key.
    *
    * @default false
    */
-  readonly gaps?: boolean
+  readonly gaps?: boolean | undefined
   /**
    * Also looks for grants out of turn: for stores with a queue.
    *
    * @default true
    */
-  readonly fair?: boolean
+  readonly fair?: boolean | undefined
   /**
    * How much later than a known waiter a claim must have been made to count as overtaking.
    *
    * @default 0
    */
-  readonly fairToleranceMs?: number
+  readonly fairToleranceMs?: number | undefined
 }
 
 /** What `checkHistory` found. */

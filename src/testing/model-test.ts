@@ -12,25 +12,25 @@ export interface ModelTestOptions {
    *
    * @default 500
    */
-  readonly runs?: number
+  readonly runs?: number | undefined
   /**
    * Commands of the longest script: the default makes about 20,000 commands in all.
    *
    * @default 80
    */
-  readonly commandsMax?: number
+  readonly commandsMax?: number | undefined
   /**
    * Stops beginning new scripts after this long.
    *
    * @default 20_000
    */
-  readonly timeLimitMs?: number
+  readonly timeLimitMs?: number | undefined
   /**
    * Where chance begins: always the same, so that a suite that passed passes again.
    *
    * @default 1
    */
-  readonly seed?: number
+  readonly seed?: number | undefined
 }
 
 /** A script on which the driver and the rule part ways, shrunk to what matters. */

@@ -43,31 +43,31 @@ export interface SimulationOptions {
    *
    * @default 'storm'
    */
-  readonly weather?: 'calm' | 'storm'
+  readonly weather?: 'calm' | 'storm' | undefined
   /**
    * Processes at once.
    *
    * @default 3
    */
-  readonly processes?: number
+  readonly processes?: number | undefined
   /**
    * Those who want locks in each process.
    *
    * @default 3
    */
-  readonly workers?: number
+  readonly workers?: number | undefined
   /**
    * Whether processes renew from a second thread, over a driver of its own, as with `heartbeatThread`.
    *
    * @default false
    */
-  readonly threads?: boolean
+  readonly threads?: boolean | undefined
   /**
    * How long they go on, in simulated milliseconds.
    *
    * @default 20_000
    */
-  readonly ms?: number
+  readonly ms?: number | undefined
 }
 
 /** What must all be empty, and 0, but for `summary` and `events`. */

@@ -1,5 +1,13 @@
 // Compiled by test/unit/types.test.ts and scripts/consumers/types.mjs. Never run.
 import { parseDuration, type AcquireOptions, type ConnectOptions, type Duration } from 'leasehold'
+import type { EtcdOptions } from 'leasehold/etcd'
+import type { SqlGuardOptions } from 'leasehold/guards'
+import type { HttpOptions } from 'leasehold/http'
+import type { MongodbOptions } from 'leasehold/mongodb'
+import type { PostgresOptions } from 'leasehold/postgres'
+import type { RedisOptions } from 'leasehold/redis'
+import type { ServeOptions } from 'leasehold/server'
+import type { SqliteOptions } from 'leasehold/sqlite'
 
 // Text with a unit, one part or several, and milliseconds.
 export const durations: readonly Duration[] = [500, '500ms', '30s', '1.5h', '1m30s', '1h5m30s']
@@ -21,3 +29,15 @@ export const connected: ConnectOptions = { runner: undefined, defaults: undefine
 
 // What is checked at run time, with a default of its own.
 export const ofEnvironment: AcquireOptions = { ttl: parseDuration(process.env['LOCK_TTL'] ?? '5s') }
+
+// The same goes for the options of drivers, servers and guards.
+export const ofDrivers: [RedisOptions, PostgresOptions, SqliteOptions, HttpOptions, MongodbOptions, EtcdOptions] = [
+  { url: 'redis://localhost', prefix: undefined },
+  { schema: undefined, poolSize: undefined },
+  { file: undefined },
+  { url: 'http://localhost', token: process.env['LEASEHOLD_TOKEN'] },
+  { ttl: undefined, collection: undefined },
+  { prefix: undefined },
+]
+export const served: ServeOptions = { store: process.env['LEASEHOLD_STORE'], port: undefined, tls: undefined }
+export const guarded: SqlGuardOptions = { column: undefined }

@@ -10,29 +10,29 @@ export interface EtcdOptions {
    *
    * @default 'leasehold/'
    */
-  readonly prefix?: string
+  readonly prefix?: string | undefined
   /**
    * How long a lease lasts where the caller names no ttl.
    *
    * @default '30s'
    */
-  readonly ttl?: Duration
+  readonly ttl?: Duration | undefined
   /**
    * How often such a lease is renewed.
    *
    * @default a third of `ttl`
    */
-  readonly heartbeat?: Duration
+  readonly heartbeat?: Duration | undefined
   /**
    * How long one `send` may take, retries included; where short leases are renewed, a third of their ttl at most.
    *
    * @default '5s'
    */
-  readonly timeout?: Duration
+  readonly timeout?: Duration | undefined
   /** With `etcds:`, and beside what Node trusts anyway: the authority, and a certificate and key of our own. */
-  readonly tls?: Pick<ConnectionOptions, 'ca' | 'cert' | 'key' | 'passphrase' | 'servername'>
+  readonly tls?: Pick<ConnectionOptions, 'ca' | 'cert' | 'key' | 'passphrase' | 'servername'> | undefined
   /** For tests that move time: they end claims, not etcd. All drivers of one store must share it. */
-  readonly leasesForTests?: LeasesForTests
+  readonly leasesForTests?: LeasesForTests | undefined
 }
 
 const etcdNames: OptionNames<EtcdOptions> = {

@@ -17,73 +17,73 @@ export interface GithubOptions {
    *
    * @default GITHUB_TOKEN, else what `gh auth token` says
    */
-  readonly token?: string
+  readonly token?: string | undefined
   /**
    * The API of a GitHub Enterprise Server: `https://github.example.com/api/v3`.
    *
    * @default GITHUB_API_URL, else github.com's
    */
-  readonly baseUrl?: string
+  readonly baseUrl?: string | undefined
   /** An octokit of yours, with the plugins you want. Then `token`, `baseUrl` and `fetch` are not used. */
-  readonly octokit?: OctokitLike
+  readonly octokit?: OctokitLike | undefined
   /**
    * Sends the requests.
    *
    * @default `globalThis.fetch`
    */
-  readonly fetch?: typeof globalThis.fetch
+  readonly fetch?: typeof globalThis.fetch | undefined
   /**
    * GitHub's reads may lag behind its writes by less than this. Exclusion depends on it. The same for all clients.
    *
    * @default '5s'
    */
-  readonly settle?: Duration
+  readonly settle?: Duration | undefined
   /**
    * How often waiters ask: the pauses grow from the least to the longest, each twice the one before.
    *
    * @default { min: '1s', max: '16s' }
    */
-  readonly poll?: { readonly min: Duration; readonly max: Duration }
+  readonly poll?: { readonly min: Duration; readonly max: Duration } | undefined
   /**
    * What the comments call this worker.
    *
    * @default its runner's id, without the pid
    */
-  readonly workerId?: string
+  readonly workerId?: string | undefined
   /**
    * What comments may tell beyond that; they may be public.
    *
    * @default []
    */
-  readonly publish?: readonly Published[]
+  readonly publish?: readonly Published[] | undefined
   /**
    * Assigns the holder's account to the issue.
    *
    * @default true
    */
-  readonly assign?: boolean
+  readonly assign?: boolean | undefined
   /**
    * The label of held issues; false: none.
    *
    * @default 'leasehold: held'
    */
-  readonly heldLabel?: string | false
+  readonly heldLabel?: string | false | undefined
   /**
    * The label of issues that stand for names. The same for all clients.
    *
    * @default 'leasehold'
    */
-  readonly lockLabel?: string
+  readonly lockLabel?: string | undefined
   /**
    * Accounts whose comments count without asking GitHub whether they may write, such as `my-app[bot]`.
    *
    * @default []
    */
-  readonly trusted?: readonly string[]
+  readonly trusted?: readonly string[] | undefined
   /** Kept up to date with what this process holds, to serve `status`. */
-  readonly mirror?: Mirror
+  readonly mirror?: Mirror | undefined
   /** Time, timers and chance, for simulators and tests. */
-  readonly environment?: Environment
+  readonly environment?: Environment | undefined
 }
 
 const githubNames: OptionNames<GithubOptions> = {

@@ -10,19 +10,19 @@ export interface PostgresOptions extends SchemaOptions {
    *
    * @default 4
    */
-  readonly poolSize?: number
+  readonly poolSize?: number | undefined
   /**
    * False: ask instead of listening, and spare the connection.
    *
    * @default true
    */
-  readonly listen?: boolean
+  readonly listen?: boolean | undefined
   /**
    * How long one `send` may take, retries included; where short leases are renewed, a third of their ttl at most.
    *
    * @default 5000
    */
-  readonly patienceMs?: number
+  readonly patienceMs?: number | undefined
 }
 
 /** Every option by its name. @internal */

@@ -17,9 +17,9 @@ import tablesSql from './tables.sql.generated.ts'
 
 export interface SchemaOptions {
   /** Where the tables and functions live. Default `leasehold`. */
-  readonly schema?: string
+  readonly schema?: string | undefined
   /** True: the tables are not written to the log. Quicker, and emptied by a crash of the server. */
-  readonly unlogged?: boolean
+  readonly unlogged?: boolean | undefined
 }
 
 /** The format of the tables and the revision of the functions that this version makes. */

@@ -8,28 +8,28 @@ export interface SqliteOptions {
    *
    * @default `locks.sqlite` in the user's state directory
    */
-  readonly file?: string
+  readonly file?: string | undefined
   /**
    * True: use the file even on a network file system. Only safe while one machine alone uses it.
    *
    * @default false
    */
-  readonly networkFileSystem?: boolean
+  readonly networkFileSystem?: boolean | undefined
   /**
    * How long to wait for a file that other processes keep busy before UNAVAILABLE.
    *
    * @default 5000
    */
-  readonly patienceMs?: number
+  readonly patienceMs?: number | undefined
   /**
    * True: its claims are made for other processes, as by a server, and live by their ttl alone. False: they end with this
    * process.
    *
    * @default false
    */
-  readonly forOthers?: boolean
+  readonly forOthers?: boolean | undefined
   /** What to take from elsewhere than the machine, in tests. */
-  readonly surroundings?: Partial<SqliteSurroundings>
+  readonly surroundings?: Partial<SqliteSurroundings> | undefined
 }
 
 /** Every option, so that a misspelt one is refused. @internal */

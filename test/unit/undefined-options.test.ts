@@ -1,0 +1,39 @@
+/** An option that is undefined is one that is absent: the URL's or the default holds. */
+import { describe, expect, test } from 'vitest'
+import { withDefaults } from '../../src/core/option-names.ts'
+import { etcd } from '../../src/drivers/etcd.ts'
+import { http } from '../../src/drivers/http.ts'
+import { memory } from '../../src/drivers/memory.ts'
+import { mongodb } from '../../src/drivers/mongodb.ts'
+import { postgresAdvisory } from '../../src/drivers/postgres-advisory.ts'
+import { postgres } from '../../src/drivers/postgres.ts'
+import { redis } from '../../src/drivers/redis.ts'
+import { sqlite } from '../../src/drivers/sqlite.ts'
+import { resolveLimits } from '../../src/server/limits.ts'
+
+test('an undefined option leaves the default', () => {
+  expect(withDefaults({ ttl: 5, prefix: 'a' }, { ttl: undefined as unknown as number, prefix: 'b' })).toEqual({
+    ttl: 5,
+    prefix: 'b',
+  })
+  const limits: object = { bodyBytesMax: undefined }
+  expect(resolveLimits(limits)).toEqual(resolveLimits())
+})
+
+describe('every option of a driver may be undefined', () => {
+  const drivers = {
+    memory: () => memory({ name: undefined, clock: undefined }),
+    sqlite: () =>
+      sqlite({ file: ':memory:', networkFileSystem: undefined, patienceMs: undefined, forOthers: undefined }),
+    redis: () =>
+      redis({ url: 'redis://127.0.0.1:1', client: undefined, prefix: undefined, commandTimeoutMs: undefined }),
+    postgres: () => postgres('postgres://127.0.0.1:1/a', { schema: undefined, poolSize: undefined, listen: undefined }),
+    'postgres-advisory': () => postgresAdvisory('postgres://127.0.0.1:1/a', { schema: undefined, ttlMs: undefined }),
+    mongodb: () => mongodb('mongodb://127.0.0.1:1/a', { collection: undefined, ttl: undefined, timeout: undefined }),
+    etcd: () => etcd('etcd://127.0.0.1:1', { prefix: undefined, ttl: undefined, heartbeat: undefined }),
+    http: () => http({ url: 'http://127.0.0.1:1', token: undefined, ca: undefined, answerWithinMs: undefined }),
+  }
+  test.each(Object.entries(drivers))('%s', async (_, make) => {
+    await make().close()
+  })
+})
