@@ -1,3 +1,4 @@
+import { whenRead, type WhenRead } from './after-reading.ts'
 import { timerMaxMs } from './duration.ts'
 import type { Environment, Timer } from './environment.ts'
 
@@ -11,17 +12,17 @@ export interface TimeLimit {
  * timers fire before sockets are read: an answer that lies there is not late for having waited for us.
  */
 export function timeLimit(milliseconds: number, action: () => void): TimeLimit {
-  let immediate: NodeJS.Immediate | undefined
+  let reading: WhenRead | undefined
   const timer = setTimeout(
     () => {
-      immediate = setImmediate(action)
+      reading = whenRead(action)
     },
     Math.min(milliseconds, timerMaxMs),
   )
   return {
     cancel() {
       clearTimeout(timer)
-      clearImmediate(immediate)
+      reading?.cancel()
     },
   }
 }

@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { uptime } from 'node:os'
 import { performance } from 'node:perf_hooks'
+import { whenRead } from './after-reading.ts'
 import { timerMaxMs } from './duration.ts'
 import { deferrer } from './turns.ts'
 
@@ -146,7 +147,7 @@ export function systemEnvironment(start = clockStart()): Environment {
       }
     },
     defer: deferrer(),
-    afterReading: (action) => void setImmediate(action),
+    afterReading: (action) => void whenRead(action),
     random: Math.random,
     id: randomIds(),
   }

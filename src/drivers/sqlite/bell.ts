@@ -133,6 +133,8 @@ export class Bell {
       this.#split(this.#buffer.subarray(0, length))
       if (this.#closed) return
     }
+    // One event may stand for a line and the deletion after it.
+    if (fstatSync(this.#descriptor).nlink === 0) return this.#options.removed()
     if (this.#offset <= bellBytesMax) return
     // A line written between the last read and this is lost, so everybody asks.
     ftruncateSync(this.#descriptor)
