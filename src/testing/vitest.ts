@@ -1,4 +1,5 @@
 import { LeaseholdError } from '../core/errors.ts'
+import { installCommand } from '../core/machine/runtime.ts'
 
 /**
  * Vitest, where it is installed. Only the suites need it: whoever wants `fakeTime`, `faulty` or `checkHistory` may test with
@@ -15,7 +16,7 @@ const vitest = await import('vitest').catch((error: unknown) => {
 function missing(): never {
   throw new LeaseholdError(
     'UNSUPPORTED',
-    'The suites of leasehold/testing need vitest. Run: npm install --save-dev vitest',
+    `The suites of leasehold/testing need vitest. Run: ${installCommand(['vitest'], { dev: true })}`,
   )
 }
 

@@ -7,6 +7,7 @@ import path from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { LeaseholdError } from '../errors.ts'
 import { ownLocation } from './own-location.ts'
+import { installCommand } from './runtime.ts'
 
 export interface OptionalPackage<Name extends string = string> {
   readonly name: Name
@@ -95,7 +96,7 @@ function described({ name, fits }: OptionalPackage): string {
 
 function commandFor(packages: readonly OptionalPackage[]): string {
   const newest = packages.map(({ name, fits }) => `${name}@${fits.at(-1)?.split('.')[0]}`)
-  return `npm install ${newest.join(' ')}`
+  return installCommand(newest)
 }
 
 function missing(user: string, wanted: string, unfit: readonly string[], command: string): LeaseholdError {

@@ -1,10 +1,9 @@
+import { runtime } from '../machine/runtime.ts'
+
 /** An action that has not run yet. */
 export interface WhenRead {
   cancel(): void
 }
-
-/** Deno takes what arrives on a socket from another thread, in a turn of the event loop that no immediate waits for. */
-const isDeno = 'Deno' in globalThis
 
 /**
  * Runs `action` when what has arrived by now, on sockets say, has been read. After a long block of the event loop timers
@@ -12,10 +11,11 @@ const isDeno = 'Deno' in globalThis
  */
 export function whenRead(action: () => void): WhenRead {
   let immediate: NodeJS.Immediate | undefined
-  if (!isDeno) {
+  if (runtime !== 'Deno') {
     immediate = setImmediate(action)
     return { cancel: () => clearImmediate(immediate) }
   }
+  // Deno takes what arrives on a socket from another thread, in a turn of the event loop that no immediate waits for.
   const timer = setTimeout(() => {
     immediate = setImmediate(action)
   }, 1)

@@ -1,8 +1,8 @@
 import { randomBytes } from 'node:crypto'
-import { uptime } from 'node:os'
 import { performance } from 'node:perf_hooks'
 import { whenRead } from './after-reading.ts'
 import { timerMaxMs } from './duration.ts'
+import { machineClock } from './machine-clock.ts'
 import { deferrer } from './turns.ts'
 
 /** A timer that fires once. */
@@ -36,6 +36,11 @@ export interface Environment {
   id(): string
 }
 
+const machine = machineClock()
+
+/** Whether `monotonicMs` reads the same in every process of this machine and in every thread of this process. */
+export const isClockShared = machine.isShared
+
 /**
  * `performance.now()` counts from the start of the thread; this moves it to the clock all threads share. Of several tries
  * the quickest counts: whatever comes between the readings would set this process's clock back against all others.
@@ -45,16 +50,19 @@ const threadStartMs = (() => {
   let startMs = 0
   for (let tries = 0; tries < 16; tries += 1) {
     const before = performance.now()
-    const [seconds, nanoseconds] = process.hrtime()
+    const monotonic = machine.monotonicMs()
     const after = performance.now()
     if (after - before >= quickest) continue
     quickest = after - before
-    startMs = seconds * 1000 + nanoseconds / 1e6 - (before + after) / 2
+    startMs = monotonic - (before + after) / 2
   }
   return startMs
 })()
 
-/** The monotonic clock of this machine: the same for every thread and, on Linux, for every process. Stops in a sleep. */
+/**
+ * The monotonic clock of this machine: the same for every thread and, on Linux, for every process (but see
+ * {@link isClockShared}). Stops in a sleep.
+ */
 export function monotonicMs(): number {
   return performance.now() + threadStartMs
 }
@@ -125,14 +133,14 @@ export interface ClockStart {
 const zeroMs = Math.floor(monotonicMs())
 
 export function clockStart(): ClockStart {
-  return { zeroMs, leadMs: uptime() * 1000 - (monotonicMs() - zeroMs) }
+  return { zeroMs, leadMs: machine.uptimeMs() - (monotonicMs() - zeroMs) }
 }
 
 /** The real surroundings. */
 export function systemEnvironment(start = clockStart()): Environment {
   const clocks: Clocks = {
     monotonic: () => monotonicMs() - start.zeroMs,
-    uptime: () => uptime() * 1000,
+    uptime: () => machine.uptimeMs(),
     wall: () => Date.now(),
   }
   const now = sleepProofClock(clocks, start.leadMs)
