@@ -1,10 +1,11 @@
 import { expect, test } from 'vitest'
 import { installCommand, runtime } from '../../src/core/machine/runtime.ts'
 
-test('the runtime is the one whose name is among the globals', () => {
-  const { Bun: bun, Deno: deno } = globalThis as { Bun?: unknown; Deno?: unknown }
-  expect(runtime).toBe(bun !== undefined ? 'Bun' : deno !== undefined ? 'Deno' : 'Node')
-})
+const { Bun: bun, Deno: deno } = globalThis as { Bun?: unknown; Deno?: unknown }
+const here = bun !== undefined ? 'Bun' : deno !== undefined ? 'Deno' : 'Node'
+
+// Read by scripts/test-runtimes.mjs.
+test(`this is ${here}, as its global says`, () => expect(runtime).toBe(here))
 
 test.each([
   ['Node', 'npm install pg@8 @octokit/core@7', 'npm install --save-dev vitest'],
