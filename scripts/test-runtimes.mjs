@@ -50,19 +50,9 @@ const notRun = [
     reason: 'Deno cannot fork a process of Node; test/integration/runtimes.test.ts has the same, forked by Node',
   },
   {
-    on: ['bun', 'deno'],
-    title: 'a certificate or key that is none is INVALID',
-    reason: 'the runtime has words of its own for a key that is none; the server then answers UNAVAILABLE',
-  },
-  {
-    on: ['bun'],
-    title: 'an address that is taken is told',
-    reason: 'Bun does not call it EADDRINUSE in its message; the server answers UNAVAILABLE all the same',
-  },
-  {
     on: ['bun'],
     title: 'a server answers all the same',
-    reason: 'it looks at how Node sets up its standard error, which Bun does otherwise',
+    reason: 'it looks at whether standard error is non-blocking, which Bun makes it',
   },
   {
     on: ['bun'],
