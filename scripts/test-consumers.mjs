@@ -10,11 +10,12 @@ import path from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { rows as bundlers } from './consumers/bundlers.mjs'
 import { npm, Project } from './consumers/project.mjs'
+import { rows as runtimes } from './consumers/runtimes.mjs'
 
 const root = fileURLToPath(new URL('..', import.meta.url))
 
 /** Each row is a name and what is to hold in a project of its own; it may return a promise. */
-const rows = new Map([bundlers].flatMap((table) => [...table]))
+const rows = new Map([bundlers, runtimes].flatMap((table) => [...table]))
 
 /** The tarball, out of what is built. It carries no maps, and stays small. */
 function pack(folder) {

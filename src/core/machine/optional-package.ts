@@ -52,7 +52,7 @@ async function find({ name, fits }: OptionalPackage): Promise<Found> {
     const { code, message } = error as NodeJS.ErrnoException
     if (code !== 'ERR_MODULE_NOT_FOUND' && code !== 'MODULE_NOT_FOUND') throw error
     // If the package is there and one that it depends on is missing, the error names that one.
-    const lacking = /^Cannot find (?:package|module) '([^']+)'/.exec(message)?.[1]
+    const lacking = /^(?:Cannot|Could not) find (?:package|module) '([^']+)'/.exec(message)?.[1]
     if (lacking !== undefined && lacking !== name) throw error
     return undefined
   }
