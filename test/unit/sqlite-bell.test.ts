@@ -12,6 +12,7 @@ import {
   writeFileSync,
 } from 'node:fs'
 import path from 'node:path'
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import { afterEach, expect, test } from 'vitest'
 import { Bell, removeDeadBells, watchFile, type WatchFile } from '../../src/drivers/sqlite/bell.ts'
 import { BellRinger } from '../../src/drivers/sqlite/bell-ringer.ts'
@@ -204,6 +205,17 @@ test('a bell says when it has been deleted, and whoever rings finds the one hung
   const second = hang()
   await ringer().ring([{ ...notice, id: 'two' }])
   expect((await eventually(() => second.heard[0], 'the news')).id).toBe('two')
+})
+
+test('news that comes right after other news is heard as soon', async () => {
+  const log = hang()
+  for (let ring = 1; ring <= 50; ring += 1) {
+    await ringer().ring([{ ...notice, id: String(ring) }])
+    // At once: the next is to come within the same millisecond.
+    for (const until = performance.now() + 5000; log.heard.length < ring; await nextTurn()) {
+      expect(performance.now(), `ring ${ring}`).toBeLessThan(until)
+    }
+  }
 })
 
 test('a bell that is a link is not rung', async () => {
