@@ -133,8 +133,8 @@ function runSuite(runtime, program, name, { projects, words, only = '' }) {
     numFailedTests = 0,
     testResults = [],
   } = existsSync(results) ? JSON.parse(readFileSync(results, 'utf8')) : {}
-  for (const { status: how, fullName } of testResults.flatMap(({ assertionResults }) => assertionResults)) {
-    if (how === 'passed' || how === 'failed' || only !== '') continue
+  for (const { status: outcome, fullName } of testResults.flatMap(({ assertionResults }) => assertionResults)) {
+    if (outcome === 'passed' || outcome === 'failed' || only !== '') continue
     const { reason = 'the test skips itself' } = excluded.find(({ title }) => fullName.endsWith(title)) ?? {}
     skipped.push(`${runtime}: ${fullName} (${reason})`)
   }
