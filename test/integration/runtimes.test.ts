@@ -76,10 +76,10 @@ describe.each([
     cpSync('dist', path.join(folder, 'dist'), { recursive: true })
     writeFileSync(path.join(folder, 'package.json'), '{ "type": "module" }')
     const urls = ['mongodb://127.0.0.1:1', 'redis-cluster://127.0.0.1:1', 'postgres://127.0.0.1:1']
-    const program = `
+    const text = `
       import { connect } from './dist/index.js'
       for (const url of ${JSON.stringify(urls)}) await connect(url).catch(({ message }) => console.log(message))`
-    writeFileSync(path.join(folder, 'program.js'), program)
+    writeFileSync(path.join(folder, 'program.js'), text)
     const said = await inRuntime([path.join(folder, 'program.js')])
     expect(said.split('\n')).toEqual([
       `UNAVAILABLE: The mongodb driver needs mongodb ^6.11 or ^7. Run: ${add}mongodb@7`,

@@ -119,7 +119,12 @@ export class Line {
         }),
       })
       const leftMs = Math.max(0, deadline - performance.now())
-      const limit = timeLimit(leftMs, () => request.destroy(overdue(this.where, withinMs)))
+      const limit = timeLimit(leftMs, () => {
+        const late = overdue(this.where, withinMs)
+        request.destroy(late)
+        // In Deno a request that is destroyed may tell of it much later.
+        fail(late)
+      })
       const fail = (error: unknown): void => {
         limit.cancel()
         // The server closed a connection that was kept. What changes nothing may be asked again, over another.
