@@ -12,7 +12,7 @@ const run = promisify(execFile)
 const { file } = scratch()
 endProcessesAfterEach()
 
-const withoutFfi = ['--no-prompt', '--allow-read', '--allow-write', '--allow-env', '--allow-sys']
+const withoutFfi = ['run', '--no-prompt', '--allow-read', '--allow-write', '--allow-env', '--allow-sys']
 
 /** The environment without what Vitest has put there for its own workers. */
 const environment = Object.fromEntries(
@@ -43,25 +43,27 @@ describe.each([
     expect(Number(passed), stdout).toBeGreaterThan(500)
   })
 
-  test.each([
-    ['a process', how],
-    // There Deno does not let us read the machine's clock.
-    ...(runtime === 'deno' ? [['a process without --allow-ffi', ['run', ...withoutFfi]] as const] : []),
-  ])('%s and one of Node hand a lock in a SQLite file over to each other', async (_process, inThisWay) => {
-    const here = await ClientProcess.start(file())
-    const there = await ClientProcess.start(file(), program, inThisWay)
-    const first = claimOf('report', { id: 'first' })
-    const second = claimOf('report', { id: 'second' })
-    const third = claimOf('report', { id: 'third' })
-    expect(await here.claim(first)).toMatchObject({ state: 'held' })
-    expect(await there.claim(second)).toMatchObject({ state: 'waiting' })
-    expect(await here.claim(third)).toMatchObject({ state: 'waiting' })
-    await here.release(first)
-    await expect.poll(() => there.heard).toMatchObject([{ id: 'second', news: { state: 'held' } }])
-    await there.release(second)
-    await expect.poll(() => here.heard).toMatchObject([{ id: 'third', news: { state: 'held' } }])
-    expect(await here.release(third)).toMatchObject({ state: 'absent', reason: 'released' })
-  })
+  // Without --allow-ffi Deno does not let us read the machine's clock.
+  const ways =
+    runtime === 'deno' ? { 'a process': how, 'a process without --allow-ffi': withoutFfi } : { 'a process': how }
+  test.each(Object.entries(ways))(
+    '%s and one of Node hand a lock in a SQLite file over to each other',
+    async (_, way) => {
+      const here = await ClientProcess.start(file())
+      const there = await ClientProcess.start(file(), program, way)
+      const first = claimOf('report', { id: 'first' })
+      const second = claimOf('report', { id: 'second' })
+      const third = claimOf('report', { id: 'third' })
+      expect(await here.claim(first)).toMatchObject({ state: 'held' })
+      expect(await there.claim(second)).toMatchObject({ state: 'waiting' })
+      expect(await here.claim(third)).toMatchObject({ state: 'waiting' })
+      await here.release(first)
+      await expect.poll(() => there.heard).toMatchObject([{ id: 'second', news: { state: 'held' } }])
+      await there.release(second)
+      await expect.poll(() => here.heard).toMatchObject([{ id: 'third', news: { state: 'held' } }])
+      expect(await here.release(third)).toMatchObject({ state: 'absent', reason: 'released' })
+    },
+  )
 
   test('a client that is missing, does not fit or lacks a package of its own is told, with the command to install it', async () => {
     const folder = path.dirname(file())
