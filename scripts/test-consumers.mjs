@@ -12,6 +12,7 @@ import { rows as bundlers } from './consumers/bundlers.mjs'
 import { rows as commonjs } from './consumers/commonjs.mjs'
 import { rows as next } from './consumers/next.mjs'
 import { npm, Project } from './consumers/project.mjs'
+import { rows as runtimes } from './consumers/runtimes.mjs'
 import { rows as singleFiles } from './consumers/single-files.mjs'
 import { rows as types } from './consumers/types.mjs'
 import { packedBytesMax, unpackedBytesMax } from './tarball-bounds.mjs'
@@ -19,7 +20,7 @@ import { packedBytesMax, unpackedBytesMax } from './tarball-bounds.mjs'
 const root = fileURLToPath(new URL('..', import.meta.url))
 
 /** Each row is a name and what is to hold in a project of its own; it may return a promise. */
-const rows = new Map([bundlers, commonjs, types, singleFiles, next].flatMap((table) => [...table]))
+const rows = new Map([bundlers, commonjs, types, runtimes, singleFiles, next].flatMap((table) => [...table]))
 
 /** The tarball, out of what is built. It carries no maps, and stays small. */
 function pack(folder) {

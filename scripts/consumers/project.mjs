@@ -6,16 +6,16 @@ import path from 'node:path'
 /** A user's project in a temporary folder. */
 export class Project {
   folder = mkdtempSync(path.join(tmpdir(), 'leasehold-consumer-'))
-  #tarball
+  tarball
 
   constructor(tarball) {
-    this.#tarball = tarball
+    this.tarball = tarball
     mkdirSync(path.join(this.folder, 'out'))
     this.write({ 'package.json': '{ "private": true, "type": "module" }' })
   }
 
   install(...packages) {
-    npm(this.folder, 'install', '--ignore-scripts', this.#tarball, ...packages)
+    npm(this.folder, 'install', '--ignore-scripts', this.tarball, ...packages)
   }
 
   /** Writes files, each under its path. */
@@ -28,7 +28,7 @@ export class Project {
 
   /** What npm prints. */
   installWithScripts() {
-    const { stdout, stderr } = npm(this.folder, 'install', this.#tarball)
+    const { stdout, stderr } = npm(this.folder, 'install', this.tarball)
     return `${stdout}${stderr}`
   }
 

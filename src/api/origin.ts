@@ -23,5 +23,5 @@ export function linesOf({ stack = '' }: Origin): readonly string[] {
   return stack
     .split('\n')
     .map((line) => line.trim())
-    .filter((line) => line.startsWith('at ') && !isOwn(line) && !/node:|<anonymous>/.test(line))
+    .filter((line) => line.startsWith('at ') && !isOwn(line) && !/node:|ext:|<anonymous>|\(native/.test(line))
 }

@@ -1,3 +1,4 @@
+import { createPrivateKey, X509Certificate } from 'node:crypto'
 import { createServer as createHttp, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import { createServer as createHttps, type ServerOptions } from 'node:https'
 import type { AddressInfo } from 'node:net'
@@ -196,7 +197,9 @@ export class Listener {
 }
 
 function cannotListen(host: string, port: number, error: NodeJS.ErrnoException): LeaseholdError {
-  const message = `The server cannot listen on ${host} port ${port}: ${error.message}. Choose another host or port.`
+  // Bun leaves the code out of its words.
+  const why = error.code === undefined || error.message.includes(error.code) ? '' : `${error.code}: `
+  const message = `The server cannot listen on ${host} port ${port}: ${why}${error.message}. Choose another host or port.`
   return new LeaseholdError('UNAVAILABLE', message, { cause: error, reason: 'configuration' })
 }
 
@@ -207,6 +210,9 @@ function secureServer(
   // Node takes what is empty for what is absent, and would serve without a certificate.
   if (options.cert.length === 0 || options.key.length === 0) throw unusable('one of them is empty')
   try {
+    // Before the server: Bun tells of what is no certificate only when it listens, and Deno not at all.
+    if (!new X509Certificate(options.cert).checkPrivateKey(createPrivateKey(options.key)))
+      throw new Error('they differ')
     return createHttps(options, heard)
   } catch (error) {
     throw unusable(messageOf(error), error)

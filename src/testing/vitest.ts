@@ -3,6 +3,7 @@
  * something else.
  */
 import { LeaseholdError } from '../core/errors.ts'
+import { installCommand } from '../core/machine/runtime.ts'
 
 type Vitest = typeof import('vitest')
 
@@ -10,7 +11,7 @@ type Vitest = typeof import('vitest')
 function missing(): never {
   throw new LeaseholdError(
     'UNSUPPORTED',
-    'The suites of leasehold/testing need vitest, and to be imported by an ES module. Run: npm install --save-dev vitest',
+    `The suites of leasehold/testing need vitest, and to be imported by an ES module. Run: ${installCommand(['vitest'], { dev: true })}`,
   )
 }
 

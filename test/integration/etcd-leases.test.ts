@@ -22,6 +22,7 @@ import {
 } from '../support/etcd-store.ts'
 import { eventually } from '../support/eventually.ts'
 import { desk } from '../unit/support/desk.ts'
+import { signalTo } from '../support/signal.ts'
 
 const server = await EtcdServer.start()
 afterAll(() => server.stop())
@@ -99,10 +100,10 @@ describe('who stops being heard of', () => {
     const fence = Number((await child.line(/^held/)).split(' ')[1])
     const locks = await openLocks(prefix)
     const next = locks.acquire('report', { wait: '60s' })
-    child.process.kill('SIGSTOP')
+    signalTo(child.process, 'SIGSTOP')
     const lease = await next
     expect(lease.fence).toBeGreaterThan(fence)
-    child.process.kill('SIGCONT')
+    signalTo(child.process, 'SIGCONT')
     expect(await child.line(/^lost/)).toBe(`lost ${fence}`)
     expect(lease.signal.aborted).toBe(false)
   })

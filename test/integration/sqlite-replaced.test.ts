@@ -9,6 +9,7 @@ import { claim, claimOf, release, renew } from '../support/claims.ts'
 import { ClientProcess, endProcessesAfterEach } from '../sqlite/processes.ts'
 import { scratch } from '../sqlite/scratch.ts'
 import { eventually } from '../support/eventually.ts'
+import { signalTo } from '../support/signal.ts'
 
 const { file, driver } = scratch()
 endProcessesAfterEach()
@@ -73,12 +74,12 @@ describe.each(Object.entries({ ...ways, ...waysBeside }))('when the file %s unde
   test('a process that stands still, and may believe that it holds, keeps everybody out', async () => {
     const holder = await ClientProcess.start(file())
     await holder.claim(claimOf('a', { ttlMs: 600_000 }))
-    holder.child.kill('SIGSTOP')
+    signalTo(holder.child, 'SIGSTOP')
     replace()
     const refused = sqlite({ file: file(), patienceMs: 300 })
     await expect(refused.open()).rejects.toMatchObject({ code: 'UNAVAILABLE', reason: 'replaced' })
     await refused.close()
-    holder.child.kill('SIGCONT')
+    signalTo(holder.child, 'SIGCONT')
     expect(await claim(await driver({ file: file() }), claimOf('b'))).toMatchObject({ state: 'held' })
   })
 })

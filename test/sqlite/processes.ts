@@ -48,8 +48,8 @@ export class ClientProcess {
   #ready = false
   #lastCall = 0
 
-  private constructor(file: string, program: string) {
-    this.child = keep(fork(builtChild('sqlite-client'), [file], { execPath: program }))
+  private constructor(file: string, program: string, how: readonly string[]) {
+    this.child = keep(fork(builtChild('sqlite-client'), [file], { execPath: program, execArgv: [...how] }))
     this.child.on('message', (message: Message) => {
       if (message.ready === true) this.#ready = true
       if (message.heard !== undefined) this.heard.push(message.heard)
@@ -57,9 +57,9 @@ export class ClientProcess {
     })
   }
 
-  /** `program`: another version of Node. */
-  static async start(file: string, program = process.execPath): Promise<ClientProcess> {
-    const client = new ClientProcess(file, program)
+  /** `program`: another version of Node, or another runtime, and `how`: what it is told before the file that it runs. */
+  static async start(file: string, program = process.execPath, how: readonly string[] = []): Promise<ClientProcess> {
+    const client = new ClientProcess(file, program, how)
     await eventually(() => client.#ready, 'a client process')
     return client
   }

@@ -8,6 +8,7 @@ import { setTimeout as pause } from 'node:timers/promises'
 import { MongoClient } from 'mongodb'
 import { freePort } from './free-port.ts'
 import { mongodProgram } from './mongod-program.ts'
+import { signalTo } from './signal.ts'
 
 /** The first start of all makes a Windows out of nothing. */
 const startedWithinMs = 120_000
@@ -146,11 +147,11 @@ export class MongoServer {
 
   /** Stops it in its tracks: connections stay, nothing is answered. */
   freeze(): void {
-    this.#process?.kill('SIGSTOP')
+    signalTo(this.#process, 'SIGSTOP')
   }
 
   thaw(): void {
-    this.#process?.kill('SIGCONT')
+    signalTo(this.#process, 'SIGCONT')
   }
 
   /** Ends it and throws its data away. */

@@ -1,5 +1,6 @@
 import type { ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
+import { signalTo } from './signal.ts'
 
 /** A server that a test started, and may do things to. */
 export abstract class ServerProcess {
@@ -16,10 +17,10 @@ export abstract class ServerProcess {
 
   /** Stops it in its tracks: connections stay, nothing is answered. */
   freeze(): void {
-    this.process?.kill('SIGSTOP')
+    signalTo(this.process, 'SIGSTOP')
   }
 
   thaw(): void {
-    this.process?.kill('SIGCONT')
+    signalTo(this.process, 'SIGCONT')
   }
 }

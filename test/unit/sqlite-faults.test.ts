@@ -23,6 +23,21 @@ test.each([
   expect(fault.message).toContain('/x/locks.sqlite')
 })
 
+test.each([
+  ['busy', 'database is locked'],
+  ['read-only', 'attempt to write a readonly database'],
+  ['read-only', 'unable to open database file: /x/locks.sqlite'],
+  ['full', 'database or disk is full'],
+  ['corrupt', 'database disk image is malformed'],
+  ['corrupt', 'file is not a database'],
+  ['io', 'disk I/O error'],
+  ['sqlite', 'near "nonsense": syntax error in nonsense at offset 0'],
+])('%s is told by the words of an error without a result code: %s', (reason, message) => {
+  const error = Object.assign(new Error(message), { code: 'ERR_SQLITE_ERROR' })
+  expect(faultOf(error, '/x/locks.sqlite').reason).toBe(reason)
+  expect(faultOf(new Error(message), '/x/locks.sqlite').reason).toBe('sqlite')
+})
+
 test('only a busy file is worth another try at once', () => {
   expect(isBusy(sqliteError(5))).toBe(true)
   expect(isBusy(sqliteError(13))).toBe(false)

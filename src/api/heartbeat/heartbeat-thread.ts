@@ -1,6 +1,7 @@
 import { MessageChannel, receiveMessageOnPort, Worker, type MessagePort, type WorkerOptions } from 'node:worker_threads'
 import { LeaseholdError } from '../../core/errors.ts'
-import { clockStart, type ClockStart } from '../../core/time/environment.ts'
+import { runtime } from '../../core/machine/runtime.ts'
+import { clockStart, isClockShared, type ClockStart } from '../../core/time/environment.ts'
 import type { HeartbeatThread, WatchedClaim } from '../../core/tenure.ts'
 import { onExit } from './exit-order.ts'
 import { sift, type Report } from './heartbeats.ts'
@@ -41,8 +42,16 @@ function withoutFile(cause: unknown): LeaseholdError {
   return new LeaseholdError('UNSUPPORTED', `${what}. Tell the bundler that leasehold is external.`, { cause })
 }
 
+/** For a runtime whose threads have a clock each: the second could not tell when the leases of the first end. */
+function withoutClock(): LeaseholdError {
+  const what = `heartbeatThread needs the clock of this machine, which ${runtime} does not show`
+  const advice = runtime === 'Deno' ? 'Run on Linux with --allow-ffi.' : 'Run on Linux, or with Node.'
+  return new LeaseholdError('UNSUPPORTED', `${what}. ${advice}`)
+}
+
 /** Starts a thread that renews held claims over a connection of its own, however long this thread is blocked. */
 export async function startHeartbeatThread(url: string, report: (report: Report) => void): Promise<HeartbeatThread> {
+  if (!isClockShared) throw withoutClock()
   const { port1: port, port2 } = new MessageChannel()
   const stopped = new Int32Array(new SharedArrayBuffer(4))
   const workerData: WorkerSetup = { url, clock: clockStart(), port: port2, stopped }

@@ -94,7 +94,14 @@ export class CommandProcess implements Disposable {
 
   /** Passes on what is for the command alone: it would end most of what the command started. */
   tell(signal: TellingSignal): void {
-    this.#child.kill(signal)
+    const { pid, exitCode, signalCode } = this.#child
+    if (pid === undefined || exitCode !== null || signalCode !== null) return
+    try {
+      // Not by `child.kill`, which in Deno sends one signal only.
+      process.kill(pid, signal)
+    } catch {
+      // It has ended meanwhile.
+    }
   }
 
   /** Tells it to end, or ends it, with all that it started. A command that was paused must run to hear it. */

@@ -65,7 +65,8 @@ export function startWatchdog(lock: string, mark: string, controlGroup: ControlG
   watchdog.on('error', () => {})
   watchdog.stdin.on('error', () => {})
   watchdog.unref()
-  ;(watchdog.stdin as unknown as { unref(): void }).unref()
+  // In Bun a pipe has no `unref`, and keeps no process running.
+  ;(watchdog.stdin as unknown as { unref?(): void }).unref?.()
   return {
     guard: ({ pid, started }, ownsSession) => void watchdog.stdin.write(`${ownsSession ? '-' : ''}${pid} ${started}\n`),
     [Symbol.dispose]: () => void watchdog.kill('SIGKILL'),

@@ -8,6 +8,7 @@ import { fileURLToPath } from 'node:url'
 import { LeaseholdError } from '../errors.ts'
 import { importPackage } from './import-package.ts'
 import { ownLocation } from './own-location.ts'
+import { installCommand } from './runtime.ts'
 
 export interface OptionalPackage<Name extends string = string> {
   readonly name: Name
@@ -51,7 +52,7 @@ async function find({ name, fits }: OptionalPackage): Promise<Found> {
     const { code, message } = error as NodeJS.ErrnoException
     if (code !== 'ERR_MODULE_NOT_FOUND' && code !== 'MODULE_NOT_FOUND') throw error
     // If the package is there and one that it depends on is missing, the error names that one.
-    const lacking = /^Cannot find (?:package|module) '([^']+)'/.exec(message)?.[1]
+    const lacking = /^(?:Cannot|Could not) find (?:package|module) '([^']+)'/.exec(message)?.[1]
     if (lacking !== undefined && lacking !== name) throw error
     return undefined
   }
@@ -95,7 +96,7 @@ function described({ name, fits }: OptionalPackage): string {
 
 function commandFor(packages: readonly OptionalPackage[]): string {
   const newest = packages.map(({ name, fits }) => `${name}@${fits.at(-1)?.split('.')[0]}`)
-  return `npm install ${newest.join(' ')}`
+  return installCommand(newest)
 }
 
 function missing(user: string, wanted: string, unfit: readonly string[], command: string): LeaseholdError {

@@ -1,6 +1,6 @@
 import { timerMaxMs } from './duration.ts'
 import type { Environment, Timer } from './environment.ts'
-import { inNextTurn } from './event-loop.ts'
+import { whenRead, type WhenRead } from './event-loop.ts'
 
 /** A limit of time that has not been reached yet. */
 export interface TimeLimit {
@@ -12,15 +12,17 @@ export interface TimeLimit {
  * timers fire before sockets are read: an answer that lies there is not late for having waited for us.
  */
 export function timeLimit(milliseconds: number, action: () => void): TimeLimit {
-  let isCancelled = false
-  const act = (): void => {
-    if (!isCancelled) action()
-  }
-  const timer = setTimeout(() => inNextTurn(act), Math.min(milliseconds, timerMaxMs))
+  let reading: WhenRead | undefined
+  const timer = setTimeout(
+    () => {
+      reading = whenRead(action)
+    },
+    Math.min(milliseconds, timerMaxMs),
+  )
   return {
     cancel() {
-      isCancelled = true
       clearTimeout(timer)
+      reading?.cancel()
     },
   }
 }

@@ -1,7 +1,7 @@
-import { builtin, permitted, runtimeProcess } from '../machine/builtin.ts'
 import { randomIds } from '../random-id.ts'
 import { timerMaxMs } from './duration.ts'
-import { inNextTurn, keepAlive, unref } from './event-loop.ts'
+import { keepAlive, unref, whenRead } from './event-loop.ts'
+import { machineClock } from './machine-clock.ts'
 import { deferrer } from './turns.ts'
 
 /** The global is looked up anew each time that it is named. */
@@ -38,28 +38,33 @@ export interface Environment {
   id(): string
 }
 
+const machine = machineClock()
+
+/** Whether `monotonicMs` reads the same in every process of this machine and in every thread of this process. */
+export const isClockShared = machine.isShared
+
 /**
  * `performance.now()` counts from the start of the thread; this moves it to the clock all threads share. Of several tries
  * the quickest counts: whatever comes between the readings would set this process's clock back against all others.
  */
 const threadStartMs = (() => {
-  const hrtime = runtimeProcess?.hrtime
-  // No other thread or process is there to agree with.
-  if (hrtime === undefined) return 0
   let quickest = Infinity
   let startMs = 0
   for (let tries = 0; tries < 16; tries += 1) {
     const before = performance.now()
-    const [seconds, nanoseconds] = hrtime()
+    const monotonic = machine.monotonicMs()
     const after = performance.now()
     if (after - before >= quickest) continue
     quickest = after - before
-    startMs = seconds * 1000 + nanoseconds / 1e6 - (before + after) / 2
+    startMs = monotonic - (before + after) / 2
   }
   return startMs
 })()
 
-/** The monotonic clock of this machine: the same for every thread and, on Linux, for every process. Stops in a sleep. @internal */
+/**
+ * The monotonic clock of this machine: the same for every thread and, on Linux, for every process (but see
+ * {@link isClockShared}). Stops in a sleep. @internal
+ */
 export function monotonicMs(): number {
   return performance.now() + threadStartMs
 }
@@ -115,26 +120,16 @@ export interface ClockStart {
 
 const zeroMs = Math.floor(monotonicMs())
 
-/**
- * The time since the machine was started, where the runtime tells. Else the wall clock stands in: it goes on in a sleep as well, and
- * whoever sets it forward ends leases early, which is safe.
- */
-const uptimeMs: () => number = (() => {
-  const uptime = builtin('node:os')?.uptime
-  const isKnown = uptime !== undefined && (permitted(uptime) ?? 0) > 0
-  return isKnown ? () => uptime() * 1000 : () => Date.now()
-})()
-
 /** @internal */
 export function clockStart(): ClockStart {
-  return { zeroMs, leadMs: uptimeMs() - (monotonicMs() - zeroMs) }
+  return { zeroMs, leadMs: machine.uptimeMs() - (monotonicMs() - zeroMs) }
 }
 
 /** The real surroundings. @internal */
 export function systemEnvironment(start = clockStart()): Environment {
   const clocks: Clocks = {
     monotonic: () => monotonicMs() - start.zeroMs,
-    uptime: uptimeMs,
+    uptime: () => machine.uptimeMs(),
     wall: () => Date.now(),
   }
   const now = sleepProofClock(clocks, start.leadMs)
@@ -149,7 +144,7 @@ export function systemEnvironment(start = clockStart()): Environment {
       }
     },
     defer: deferrer(),
-    afterReading: inNextTurn,
+    afterReading: (action) => void whenRead(action),
     random: Math.random,
     id: randomIds(256),
   }

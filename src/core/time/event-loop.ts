@@ -1,5 +1,7 @@
 /** Turns of the event loop, in runtimes that have Node's functions for them and in those that have not. */
 
+import { runtime } from '../machine/runtime.ts'
+
 type NodeTimer = Partial<Pick<NodeJS.Timeout, 'ref' | 'unref'>>
 
 const immediately: unknown = (globalThis as { readonly setImmediate?: unknown }).setImmediate
@@ -10,6 +12,26 @@ export const inNextTurn: (action: () => void) => void =
     ? (action) => void setImmediate(action)
     : // A browser and a worker read the network between two timers.
       (action) => void setTimeout(action, 0)
+
+/** An action that has not run yet. */
+export interface WhenRead {
+  cancel(): void
+}
+
+/**
+ * Runs `action` when what has arrived by now, on sockets say, has been read. After a long block of the event loop timers
+ * fire before sockets are read.
+ */
+export function whenRead(action: () => void): WhenRead {
+  let isCancelled = false
+  const act = (): void => {
+    if (!isCancelled) action()
+  }
+  if (runtime !== 'Deno') inNextTurn(act)
+  // Deno takes what arrives on a socket from another thread, in a turn of the event loop that no immediate waits for.
+  else setTimeout(() => inNextTurn(act), 1)
+  return { cancel: () => void (isCancelled = true) }
+}
 
 /** Lets the process end although the timer is set. Where a process does not wait for timers there is nothing to do. */
 export function unref<Timer extends NodeJS.Timeout>(timer: Timer): Timer {

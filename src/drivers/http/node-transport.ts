@@ -45,7 +45,12 @@ export class NodeTransport implements Transport {
         body === undefined ? headers : { ...headers, 'content-length': String(Buffer.byteLength(body)) },
       )
       const leftMs = Math.max(0, deadline - performance.now())
-      const limit = timeLimit(leftMs, () => request.destroy(call.late()))
+      const limit = timeLimit(leftMs, () => {
+        const late = call.late()
+        request.destroy(late)
+        // In Deno a request that is destroyed may tell of it much later.
+        fail(late)
+      })
       const fail = (error: unknown): void => {
         limit.cancel()
         // The server closed a connection that was kept. What changes nothing may be asked again, over another.

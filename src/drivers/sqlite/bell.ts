@@ -12,6 +12,7 @@ import {
 } from 'node:fs'
 import path from 'node:path'
 import { lookLine, readBellLine, type BellNews } from './bell-line.ts'
+import { runtime } from '../../core/machine/runtime.ts'
 import { parseOwner } from '../../core/machine/owner.ts'
 import type { Standpoint } from './standpoint.ts'
 
@@ -21,6 +22,7 @@ const readBytes = 16 * 1024
 /** How often the file is looked at where it cannot be watched: while somebody waits, and otherwise. */
 const pollWaitingMs = 15
 const pollIdleMs = 500
+const secondLookMs = 5
 /** Leftovers looked at, at most, by one opening. */
 const leftoversMax = 1000
 /** Processes of another boot or another container cannot be seen from here: those that use the file touch their bells. */
@@ -31,9 +33,28 @@ export type WatchFile = (file: string, changed: () => void, failed: () => void) 
 
 /** `fs.watch`, in a way that keeps no process alive. @internal */
 export const watchFile: WatchFile = (file, changed, failed) => {
-  const watcher = watch(file, { persistent: false }, changed)
+  const looks = runtime === 'Bun' ? lookTwice(changed) : { changed, close: () => {} }
+  const watcher = watch(file, { persistent: false }, looks.changed)
   watcher.on('error', failed)
-  return watcher
+  return {
+    close() {
+      looks.close()
+      watcher.close()
+    },
+  }
+}
+
+/** Of two changes within two milliseconds Bun tells the first alone: a look a little later finds the second. */
+function lookTwice(look: () => void): { changed(): void; close(): void } {
+  let timer: NodeJS.Timeout | undefined
+  return {
+    changed() {
+      clearTimeout(timer)
+      timer = setTimeout(look, secondLookMs).unref()
+      look()
+    },
+    close: () => clearTimeout(timer),
+  }
 }
 
 /** @internal */
@@ -134,6 +155,8 @@ export class Bell {
       this.#split(this.#buffer.subarray(0, length))
       if (this.#closed) return
     }
+    // One event may stand for a line and the deletion after it.
+    if (fstatSync(this.#descriptor).nlink === 0) return this.#options.removed()
     if (this.#offset <= bellBytesMax) return
     // A line written between the last read and this is lost, so everybody asks.
     ftruncateSync(this.#descriptor)

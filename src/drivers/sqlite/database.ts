@@ -5,6 +5,7 @@
 import nodeModule from 'node:module'
 import { LeaseholdError } from '../../core/errors.ts'
 import { ownLocation } from '../../core/machine/own-location.ts'
+import { installCommand, runtime, type Runtime } from '../../core/machine/runtime.ts'
 import { inOrder, withoutNumbers } from './parameters.ts'
 import { collectStatements } from './unfinished-statements.ts'
 
@@ -45,7 +46,7 @@ export function openDatabase(file: string, binding?: Binding): Database {
 /** The same in two steps: throws if there is no binding, before anything is done to a file. @internal */
 export function databaseOpener(binding?: Binding): (file: string) => Database {
   const builtin = binding === '@photostructure/sqlite' ? undefined : loadBuiltin()
-  if (builtin === undefined && binding === 'node:sqlite') throw noBinding('This version of Node has no node:sqlite')
+  if (builtin === undefined && binding === 'node:sqlite') throw noBinding('')
   const { DatabaseSync } = builtin ?? loadPackage()
   return (file) => {
     const database = new DatabaseSync(file, { timeout: 0 })
@@ -82,7 +83,7 @@ interface SqliteModule {
   ) => { prepare(sql: string): Query; exec(sql: string): void; close(): void }
 }
 
-/** Undefined before Node 22.13. */
+/** Undefined before Node 22.13 and Bun 1.4. */
 function loadBuiltin(): SqliteModule | undefined {
   const { getBuiltinModule } = process as { getBuiltinModule?: (name: string) => unknown }
   if (getBuiltinModule === undefined) return undefined
@@ -104,12 +105,22 @@ function loadPackage(): SqliteModule {
     // Not imported by name, which webpack would take for one of its own.
     return nodeModule.createRequire(ownLocation())('@photostructure/sqlite') as SqliteModule
   } catch (error) {
-    throw noBinding('This version of Node has no node:sqlite, and @photostructure/sqlite could not be loaded', error)
+    throw noBinding(', and @photostructure/sqlite could not be loaded', error)
   }
 }
 
-function noBinding(what: string, cause?: unknown): LeaseholdError {
-  const message = `${what}. Run: npm install @photostructure/sqlite@1 (or use Node 22.13 or newer)`
+/** The first version of each runtime that has a `node:sqlite` that serves. */
+const haveSqlite: Readonly<Record<Runtime, string>> = {
+  Node: 'Node 22.13',
+  Bun: 'Bun 1.4',
+  Deno: 'Deno 2.8',
+  Web: 'Node 22.13',
+}
+
+function noBinding(more: string, cause?: unknown): LeaseholdError {
+  const command = installCommand(['@photostructure/sqlite@1'])
+  const what = `This version of ${runtime} has no node:sqlite${more}`
+  const message = `${what}. Run: ${command} (or use ${haveSqlite[runtime]} or newer)`
   return new LeaseholdError('UNAVAILABLE', message, { reason: 'configuration', cause })
 }
 

@@ -14,11 +14,27 @@ const codes = {
   SQLITE_NOTADB: 26,
 } as const
 
+/** SQLite's own words for these codes. An error of Deno's `exec` and of its opening a file has the words and no code. */
+const words: readonly (readonly [start: string, code: number])[] = [
+  ['access permission denied', codes.SQLITE_PERM],
+  ['database is locked', codes.SQLITE_BUSY],
+  ['database table is locked', codes.SQLITE_LOCKED],
+  ['attempt to write a readonly database', codes.SQLITE_READONLY],
+  ['disk I/O error', codes.SQLITE_IOERR],
+  ['database disk image is malformed', codes.SQLITE_CORRUPT],
+  ['database or disk is full', codes.SQLITE_FULL],
+  ['unable to open database file', codes.SQLITE_CANTOPEN],
+  ['locking protocol', codes.SQLITE_PROTOCOL],
+  ['file is not a database', codes.SQLITE_NOTADB],
+]
+
 /** The primary result code of an error. Undefined: SQLite did not throw it. */
 function sqliteCode(error: unknown): number | undefined {
-  const { errcode } = (error ?? {}) as { errcode?: unknown }
+  const { errcode, code, message } = (error ?? {}) as { errcode?: unknown; code?: unknown; message?: unknown }
   // Extended codes keep the primary one in their low byte.
-  return typeof errcode === 'number' ? errcode & 0xff : undefined
+  if (typeof errcode === 'number') return errcode & 0xff
+  if (code !== 'ERR_SQLITE_ERROR') return undefined
+  return words.find(([start]) => String(message).startsWith(start))?.[1]
 }
 
 /** Whether somebody else has the file just now: trying again is all it takes. */

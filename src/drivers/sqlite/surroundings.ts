@@ -1,6 +1,7 @@
+import { randomBytes } from 'node:crypto'
 import { statfsSync } from 'node:fs'
 import path from 'node:path'
-import { monotonicMs } from '../../core/time/environment.ts'
+import { isClockShared, monotonicMs } from '../../core/time/environment.ts'
 import { watchFile, type WatchFile } from './bell.ts'
 import { bootIdentity } from '../../core/machine/boot.ts'
 import type { Binding } from './database.ts'
@@ -27,11 +28,16 @@ export interface SqliteSurroundings {
   readonly binding?: Binding | undefined
 }
 
+/**
+ * Names a clock that only this thread reads: claims of others then look as those of another boot do, which is slow and safe.
+ */
+const ownClock = randomBytes(8).toString('hex')
+
 /** The real ones. @internal */
 export function systemSurroundings(): SqliteSurroundings {
   return {
     clock: { now: monotonicMs, wall: () => Date.now() },
-    boot: bootIdentity(),
+    boot: isClockShared ? bootIdentity() : `${bootIdentity()}+${ownClock}`,
     process: ownProcess(),
     isGone: isGoneByGlance(),
     fileSystemType: (file) => statfsSync(path.dirname(file)).type,

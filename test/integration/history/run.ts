@@ -5,6 +5,7 @@ import path from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
 import { expect } from 'vitest'
 import { checkHistory, historyLog, readHistory, type HistoryEvent } from '../../../src/testing/index.ts'
+import { signalTo } from '../../support/signal.ts'
 
 const program = path.resolve('.build/test/children/history-client.js')
 
@@ -93,8 +94,8 @@ class Run {
         } else {
           faults.write({ type: 'pause', client: victim })
           const child = this.#children.get(victim)
-          child?.kill('SIGSTOP')
-          setTimeout(() => child?.kill('SIGCONT'), 800)
+          signalTo(child, 'SIGSTOP')
+          setTimeout(() => signalTo(child, 'SIGCONT'), 800)
         }
         await pause(every)
       }
