@@ -19,7 +19,8 @@ import { packedBytesMax, unpackedBytesMax } from './tarball-bounds.mjs'
 
 const root = fileURLToPath(new URL('..', import.meta.url))
 
-/** Each row is a name and what is to hold in a project of its own; it may return a promise. */
+/** Each row is a name and what is to hold in a project of its own; it may return a promise. What it
+ * returns says why it could not be run here. */
 const rows = new Map([bundlers, commonjs, types, runtimes, singleFiles, next].flatMap((table) => [...table]))
 
 /** The tarball, out of what is built. It carries no maps, and stays small. */
@@ -50,8 +51,9 @@ try {
     const project = new Project(tarball)
     const startedAt = performance.now()
     try {
-      await Promise.resolve(check(project))
-      console.log(`ok     ${name} (${((performance.now() - startedAt) / 1000).toFixed(1)} s)`)
+      const lacking = await Promise.resolve(check(project))
+      const seconds = ((performance.now() - startedAt) / 1000).toFixed(1)
+      console.log(lacking === undefined ? `ok     ${name} (${seconds} s)` : `NOT RUN ${name}: ${lacking}`)
     } catch (error) {
       failed += 1
       console.log(`FAILED ${name}\n${error.message}`)
