@@ -79,7 +79,7 @@ describe.each([
     writeFileSync(path.join(folder, 'package.json'), '{ "type": "module" }')
     const urls = ['mongodb://127.0.0.1:1', 'redis-cluster://127.0.0.1:1', 'postgres://127.0.0.1:1']
     const text = `
-      import { connect } from './dist/index.js'
+      import { connect } from './dist/node/index.mjs'
       for (const url of ${JSON.stringify(urls)}) await connect(url).catch(({ message }) => console.log(message))`
     writeFileSync(path.join(folder, 'program.js'), text)
     const said = await inRuntime([path.join(folder, 'program.js')])
@@ -93,6 +93,6 @@ describe.each([
 
   test('the command line runs a program under a lock', async () => {
     const state = { LEASEHOLD_STATE_DIR: path.dirname(file()) }
-    expect(await inRuntime(['dist/cli/main.js', 'run', 'report', '--', 'echo', 'held'], state)).toBe('held\n')
+    expect(await inRuntime(['dist/node/cli.js', 'run', 'report', '--', 'echo', 'held'], state)).toBe('held\n')
   })
 })
