@@ -325,6 +325,16 @@ describe.each([overNode, overFetch])('over $name', ({ http, closesIdle }) => {
       await (await locks.acquire('orders/42')).release()
     })
 
+    test.each(['of-a-file\n', 'in two', 'tök€n'])(
+      'is refused with %j in LEASEHOLD_TOKEN, which is not shown',
+      (token) => {
+        process.env['LEASEHOLD_TOKEN'] = token
+        onTestFinished(() => void delete process.env['LEASEHOLD_TOKEN'])
+        const expected = { code: 'INVALID', message: expect.not.stringContaining(token.trim()) }
+        expect(() => http('http://127.0.0.1:1')).toThrow(expect.objectContaining(expected))
+      },
+    )
+
     test.each([
       'http://',
       'ftp://a',
