@@ -1,3 +1,5 @@
+import { LeaseholdError } from './errors.ts'
+
 const idBytes = 16
 
 /**
@@ -10,12 +12,19 @@ export function randomIds(poolSize: number): () => string {
   let used = pool.length
   return () => {
     if (used === pool.length) {
-      crypto.getRandomValues(pool)
+      fillWithChance(pool)
       used = 0
     }
     used += idBytes
     return digits(used - idBytes, used)
   }
+}
+
+function fillWithChance(pool: Uint8Array<ArrayBuffer>): void {
+  const { crypto: chance } = globalThis as { readonly crypto?: Partial<typeof crypto> }
+  if (chance?.getRandomValues !== undefined) return void chance.getRandomValues(pool)
+  const message = 'This runtime has no crypto.getRandomValues, and without it no id is unguessable.'
+  throw new LeaseholdError('UNSUPPORTED', message)
 }
 
 /** Writes some of these bytes in hex. Node's buffers do that quickest. */

@@ -104,8 +104,7 @@ class HttpDriver implements LockDriver {
 
   constructor({ url, token, ca, fetch, answerWithinMs }: HttpOptions) {
     const fromVariable = environmentVariable('LEASEHOLD_TOKEN') || undefined
-    const address = parseAddress(url, token)
-    this.#line = new Line({ ...address, token: address.token ?? fromVariable }, { ca, fetch })
+    this.#line = new Line(parseAddress(url, token, fromVariable), { ca, fetch })
     this.#answerWithinMs = answerWithinMs === undefined ? undefined : timerMs(answerWithinMs, 'answerWithinMs')
   }
 

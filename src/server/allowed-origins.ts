@@ -15,6 +15,7 @@ export class AllowedOrigins {
   readonly #origins: ReadonlySet<string>
 
   constructor(origins: readonly string[]) {
+    if (!Array.isArray(origins)) throw new LeaseholdError('INVALID', "corsOrigins is a list: ['https://app.example'].")
     const wrong = origins.find((origin) => !isOrigin(origin))
     if (wrong !== undefined) throw notAnOrigin(wrong)
     this.#origins = new Set(origins)

@@ -3,6 +3,7 @@ import { createServer, type RequestListener, type ServerResponse } from 'node:ht
 import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
+import { setTimeout as pause } from 'node:timers/promises'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import type { LockDriver, Request, Standing } from '../../src/core/driver.ts'
 import type { HttpOptions } from '../../src/drivers/http.ts'
@@ -324,6 +325,16 @@ describe.each([overNode, overFetch])('over $name', ({ http, closesIdle }) => {
       await (await locks.acquire('orders/42')).release()
     })
 
+    test.each(['of-a-file\n', 'in two', 'tök€n'])(
+      'is refused with %j in LEASEHOLD_TOKEN, which is not shown',
+      (token) => {
+        process.env['LEASEHOLD_TOKEN'] = token
+        onTestFinished(() => void delete process.env['LEASEHOLD_TOKEN'])
+        const expected = { code: 'INVALID', message: expect.not.stringContaining(token.trim()) }
+        expect(() => http('http://127.0.0.1:1')).toThrow(expect.objectContaining(expected))
+      },
+    )
+
     test.each([
       'http://',
       'ftp://a',
@@ -425,6 +436,28 @@ describe.each([overNode, overFetch])('over $name', ({ http, closesIdle }) => {
     // 100, 200 and 400 ms, each shorter by a fifth at most.
     expect(fourth - first).toBeGreaterThan(550)
   })
+
+  test.each(['stalls', 'is reset'])(
+    'an answer that %s in its midst is asked for once more at most, and fails once',
+    async (fault) => {
+      let asked = 0
+      const port = await listening((request, response) => {
+        asked += 1
+        if (asked === 1) return void response.end('{ "now": 1, "keys": [] }')
+        response.writeHead(200, { 'content-length': '1000' }).write('{ "now": ')
+        if (fault === 'is reset') setTimeout(() => request.socket.resetAndDestroy(), 20)
+      })
+      const driver = http({ url: `http://127.0.0.1:${port}`, answerWithinMs: 200 })
+      onTestFinished(() => driver.close())
+      // Its connection is kept, and used by the next.
+      await driver.list({})
+      await pause(20)
+      await expect(driver.list({})).rejects.toMatchObject({ code: 'UNAVAILABLE', reason: 'network' })
+      // A rejection that nobody handles comes by then, and fails the run.
+      await pause(300)
+      expect(asked).toBeLessThanOrEqual(fault === 'stalls' ? 2 : 3)
+    },
+  )
 
   function held(standing: Standing): Extract<Standing, { state: 'held' }> | undefined {
     return standing.state === 'held' ? standing : undefined

@@ -57,6 +57,25 @@ describe('the clock', () => {
     expect(now() - before).toBe(60_000 + afterMs)
   })
 
+  test.each([-3_600_000, 3_600_000])(
+    'counts a sleep where the wall clock stands in for the uptime, also after it was set by %d ms and back',
+    (set) => {
+      const { time, pass, sleep } = machine()
+      const now = sleepProofClock(
+        { monotonic: () => time.awake, uptime: () => time.wall, wall: () => time.wall },
+        time.wall - time.awake,
+      )
+      for (const by of [set, -set]) {
+        time.wall += by
+        pass(200)
+        const before = now()
+        sleep(60_000)
+        pass(10)
+        expect(now() - before).toBe(60_010)
+      }
+    },
+  )
+
   test('does not count what the wall clock was set by', () => {
     const { now, pass, time } = machine()
     const before = now()

@@ -78,6 +78,44 @@ describe('over fetch', () => {
     await expect(driver.send([])).rejects.toMatchObject({ code: 'CLOSED' })
   })
 
+  test('close lets go of a stream that heeds no signal', async () => {
+    const server = await startServer()
+    const driver = http({ url: server.url, fetch: (address, init) => fetch(address, { ...init, signal: null }) })
+    onTestFinished(() => driver.close())
+    await driver.open()
+    const streams = async (): Promise<string> => (await fetch(`${server.url}/metrics`)).text()
+    expect(await streams()).toMatch(/^leasehold_server_streams_under_way 1$/m)
+    await driver.close()
+    const closedAt = performance.now()
+    await eventually(
+      async () => /^leasehold_server_streams_under_way 0$/m.test(await streams()),
+      'the end of the stream',
+    )
+    // The server says something every 15 s: that must not be what ends it.
+    expect(performance.now() - closedAt).toBeLessThan(10_000)
+  })
+
+  test('an answer that comes after it was given up is let go of', async () => {
+    let isCancelled = false
+    const body = new ReadableStream({ cancel: () => void (isCancelled = true) })
+    const late = async (): Promise<Response> => pause(100, new Response(body))
+    const driver = http({ url, answerWithinMs: 50, fetch: late })
+    await expect(driver.open()).rejects.toMatchObject({ code: 'UNAVAILABLE', message: expect.stringMatching(/50 ms/) })
+    await eventually(() => isCancelled, 'the end of the answer')
+    await driver.close()
+  })
+
+  test('a fetch that closes the driver, and never answers, is not waited for', async () => {
+    const driver = http({
+      url,
+      fetch: () => {
+        void driver.close()
+        return new Promise(() => {})
+      },
+    })
+    await expect(driver.open()).rejects.toMatchObject({ code: 'CLOSED' })
+  })
+
   test('a stream that does not open is opened again', async () => {
     const server = await startServer()
     let streams = 0

@@ -1,5 +1,7 @@
-import { expect, test } from 'vitest'
+import { expect, test, vi } from 'vitest'
+import { builtin } from '../../src/core/machine/builtin.ts'
 import { installCommand, runtime } from '../../src/core/machine/runtime.ts'
+import { randomIds } from '../../src/core/random-id.ts'
 
 const { Bun: bun, Deno: deno } = globalThis as { Bun?: unknown; Deno?: unknown }
 const here = bun !== undefined ? 'Bun' : deno !== undefined ? 'Deno' : 'Node'
@@ -14,4 +16,24 @@ test.each([
 ] as const)('a missing package is installed in %s with %s', (on, command, forTests) => {
   expect(installCommand(['pg@8', '@octokit/core@7'], { on })).toBe(command)
   expect(installCommand(['vitest'], { on, dev: true })).toBe(forTests)
+})
+
+test('what stands in for the process of Node, and throws, has no modules', () => {
+  const lookUp = vi.spyOn(process, 'getBuiltinModule').mockImplementation(() => {
+    throw new Error('not implemented')
+  })
+  try {
+    expect(builtin('node:http')).toBeUndefined()
+  } finally {
+    lookUp.mockRestore()
+  }
+})
+
+test.each([undefined, {}])('where crypto is %j, ids are refused with a code', (chance) => {
+  vi.stubGlobal('crypto', chance)
+  try {
+    expect(() => randomIds(1)()).toThrow(expect.objectContaining({ code: 'UNSUPPORTED' }))
+  } finally {
+    vi.unstubAllGlobals()
+  }
 })

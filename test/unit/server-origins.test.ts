@@ -57,3 +57,9 @@ test.each(['*', 'app.example', 'https://app.example/', 'https://APP.example', 'f
     await expect(served).rejects.toMatchObject({ code: 'INVALID', message: expect.stringMatching(/no origin/) })
   },
 )
+
+test('origins that are no list are refused', async () => {
+  const corsOrigins = allowed as unknown as string[]
+  const served = serve({ driver: memory(), port: 0, corsOrigins })
+  await expect(served).rejects.toMatchObject({ code: 'INVALID', message: expect.stringMatching(/is a list/) })
+})

@@ -19,9 +19,9 @@ interface Builtins {
 /** The process we run in, as far as this runtime has one. */
 export const runtimeProcess = (globalThis as { readonly process?: Partial<NodeJS.Process> }).process
 
-/** A module of Node; undefined where the runtime has none. */
+/** A module of Node; undefined where the runtime has none, also where what stands in for its process throws. */
 export function builtin<Name extends keyof Builtins>(name: Name): Builtins[Name] | undefined {
-  return runtimeProcess?.getBuiltinModule?.(name)
+  return permitted(() => runtimeProcess?.getBuiltinModule?.(name))
 }
 
 /** A variable of the environment; undefined where there is none, or where we may not read it. */

@@ -73,12 +73,14 @@ export function monotonicMs(): number {
 const lookEveryMs = 5
 /** Reading the uptime opens a file. It is read this often, and whenever the wall clock may have slept. */
 const uptimeEveryMs = 100
+/** An uptime that falls back by more was set: one that comes in whole seconds never does. */
+const setBackMs = 2000
 
 /** The clocks of a machine, in milliseconds. @internal */
 export interface Clocks {
   /** Stops while the machine sleeps. */
   readonly monotonic: () => number
-  /** Goes on in a sleep. */
+  /** Goes on in a sleep. Where the wall clock stands in for it, it is set by people as well. */
   readonly uptime: () => number
   /** Goes on in a sleep, and is set by people. */
   readonly wall: () => number
@@ -96,6 +98,7 @@ export function sleepProofClock({ monotonic, uptime, wall }: Clocks, leadAtStart
   let lookedAt = -Infinity
   let readAt = -Infinity
   let wallLead = 0
+  let leadMs = leadAtStart
   return () => {
     const awakeMs = monotonic()
     if (awakeMs - lookedAt <= lookEveryMs) return awakeMs + asleepMs
@@ -104,7 +107,10 @@ export function sleepProofClock({ monotonic, uptime, wall }: Clocks, leadAtStart
     if (awakeMs - readAt > uptimeEveryMs || Math.abs(wallLeadNow - wallLead) > lookEveryMs) {
       readAt = awakeMs
       wallLead = wallLeadNow
-      asleepMs = Math.max(asleepMs, uptime() - awakeMs - leadAtStart)
+      const leadNow = uptime() - awakeMs
+      // Otherwise no sleep would be counted until it is longer than what the uptime was set back by.
+      if (leadNow - leadMs < asleepMs - setBackMs) leadMs = leadNow - asleepMs
+      asleepMs = Math.max(asleepMs, leadNow - leadMs)
     }
     return awakeMs + asleepMs
   }

@@ -12,8 +12,11 @@ export interface Address {
 
 const tokenForm = /^[\x21-\x7e]{1,512}$/
 
-/** Reads `http(s)://[TOKEN@]HOST[:PORT][/PATH]`. Ports are those of any URL: 80 and 443 unless told. */
-export function parseAddress(url: string, token: string | undefined): Address {
+/**
+ * Reads `http(s)://[TOKEN@]HOST[:PORT][/PATH]`. Ports are those of any URL: 80 and 443 unless told. `tokenDefault` is for a URL
+ * without a token.
+ */
+export function parseAddress(url: string, token: string | undefined, tokenDefault?: string): Address {
   const parsed = typeof url === 'string' && URL.canParse(url) ? new URL(url) : undefined
   const secure = parsed?.protocol === 'https:'
   if (parsed === undefined || (!secure && parsed.protocol !== 'http:') || parsed.hostname === '') {
@@ -22,7 +25,7 @@ export function parseAddress(url: string, token: string | undefined): Address {
   if (parsed.password !== '')
     throw invalid('A Leasehold server takes a token, not user and password: https://TOKEN@HOST.')
   if (parsed.search !== '' || parsed.hash !== '') throw invalid('The URL of a Leasehold server ends with its path.')
-  const shown = token ?? (parsed.username === '' ? undefined : decoded(parsed.username))
+  const shown = token ?? (parsed.username === '' ? tokenDefault : decoded(parsed.username))
   if (shown !== undefined && !tokenForm.test(shown)) throw invalid('The token has characters that no token has.')
   return {
     secure,

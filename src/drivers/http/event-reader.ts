@@ -11,8 +11,11 @@ const charactersMax = 1_048_576
 export class EventReader {
   readonly #told: (event: ServerEvent) => void
   #text = ''
+  /** A line feed that comes next belongs to it. */
+  #endsInReturn = false
   #event = ''
   #data: string[] = []
+  #dataLength = 0
 
   constructor(told: (event: ServerEvent) => void) {
     this.#told = told
@@ -20,18 +23,28 @@ export class EventReader {
 
   /** Takes in a piece. False: this is no stream of ours, and not worth reading on. */
   read(piece: string): boolean {
+    const endsLine = this.#endsInReturn || /[\r\n]/.test(piece)
     this.#text += piece
+    // What came before is looked through once a line ends, not with every piece of it.
+    if (endsLine) this.#takeLines()
+    return this.#text.length + this.#dataLength <= charactersMax && this.#data.length <= 1000
+  }
+
+  #takeLines(): void {
     const lines = this.#text.split(/\r\n|\r(?!$)|\n/)
     this.#text = lines.pop() ?? ''
+    this.#endsInReturn = this.#text.endsWith('\r')
     for (const line of lines) this.#take(line)
-    return this.#text.length <= charactersMax && this.#data.length <= 1000
   }
 
   #take(line: string): void {
     if (line === '') return this.#complete()
     const [, field, value] = /^([^:]*):? ?(.*)$/s.exec(line) ?? []
     if (field === 'event') this.#event = value ?? ''
-    else if (field === 'data') this.#data.push(value ?? '')
+    else if (field === 'data') {
+      this.#data.push(value ?? '')
+      this.#dataLength += value?.length ?? 0
+    }
   }
 
   #complete(): void {
@@ -39,6 +52,7 @@ export class EventReader {
     const isEmpty = this.#data.length === 0
     this.#event = ''
     this.#data = []
+    this.#dataLength = 0
     if (!isEmpty) this.#told(event)
   }
 }

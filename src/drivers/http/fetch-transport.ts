@@ -128,17 +128,38 @@ async function textOf(response: Response, where: string, signal: AbortSignal): P
 async function* piecesOf({ body }: Response, signal: AbortSignal): AsyncIterable<Uint8Array> {
   if (body === null) return
   const reader = (body as ReadableStream<Uint8Array>).getReader()
-  try {
-    for (let next = await reader.read(); !next.done && !signal.aborted; next = await reader.read()) yield next.value
-  } finally {
-    void reader.cancel().catch(() => {})
+  const letGo = async (): Promise<void> => {
+    try {
+      await reader.cancel()
+    } catch {
+      // It has ended by itself.
+    }
   }
+  // At once: a body that heeds no signal would keep its connection until its next piece, which may never come.
+  signal.addEventListener('abort', () => void letGo(), { once: true })
+  try {
+    while (!signal.aborted) {
+      const { done, value } = await reader.read()
+      if (done || isAborted(signal)) return
+      yield value
+    }
+  } finally {
+    void letGo()
+  }
+}
+
+/** Asked by a function, as the compiler believes that what it has seen stays so. */
+function isAborted({ aborted }: AbortSignal): boolean {
+  return aborted
 }
 
 /** Settles as `work` does, or rejects once the signal aborts, whether or not `work` heeds it. */
 function until<Result>(signal: AbortSignal, work: Promise<Result>): Promise<Result> {
   return new Promise((resolve, reject) => {
-    signal.addEventListener('abort', () => reject(signal.reason as Error), { once: true })
+    const stop = (): void => reject(signal.reason as Error)
+    // Whoever begins the work may have aborted it already.
+    if (signal.aborted) stop()
+    else signal.addEventListener('abort', stop, { once: true })
     work.then(resolve, reject)
   })
 }

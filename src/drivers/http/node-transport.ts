@@ -38,6 +38,7 @@ export class NodeTransport implements Transport {
     if (this.#closed) return Promise.reject(new Unsent(closed(this.#where)))
     return new Promise((resolve, reject) => {
       let isSent = false
+      let isOver = false
       const request = this.#begin(
         method,
         path,
@@ -52,10 +53,18 @@ export class NodeTransport implements Transport {
         fail(late)
       })
       const fail = (error: unknown): void => {
+        // A reply that is cut off fails twice, as request and as response, and one that is late fails again once it is destroyed.
+        if (isOver) return
+        isOver = true
         limit.cancel()
         // The server closed a connection that was kept. What changes nothing may be asked again, over another.
         if (method === 'GET' && request.reusedSocket && isReset(error)) return resolve(this.call(call))
         reject(noReply(this.#where, error, isSent))
+      }
+      const succeed = (reply: RawReply): void => {
+        isOver = true
+        limit.cancel()
+        resolve(reply)
       }
       request.on('socket', (socket) => {
         if (request.reusedSocket || !socket.connecting) isSent = true
@@ -63,9 +72,7 @@ export class NodeTransport implements Transport {
       })
       request.on('error', fail)
       request.on('response', (response) => {
-        void readReply(response, this.#where)
-          .finally(() => limit.cancel())
-          .then(resolve, fail)
+        void readReply(response, this.#where).then(succeed, fail)
       })
       request.end(body)
     })
