@@ -9,8 +9,11 @@ import { partyName } from '../../core/parties/party-name.ts'
 const current = storage()
 
 function storage(): AsyncLocalStorage<string | undefined> | undefined {
-  const hooks = builtin('node:async_hooks')
-  return hooks === undefined ? undefined : new hooks.AsyncLocalStorage()
+  // A polyfill may have the module, and nothing in it.
+  const { AsyncLocalStorage: Storage } = (builtin('node:async_hooks') ?? {}) as Partial<
+    typeof import('node:async_hooks')
+  >
+  return Storage === undefined ? undefined : new Storage()
 }
 
 /**

@@ -8,9 +8,9 @@ const actionsUnnoticed = 8
 
 /** Runs `action` when the micro-tasks are done. Where no such queue exists, after those that wait now and those they make. */
 const afterMicrotasks: (action: () => void) => void =
-  runtimeProcess?.nextTick === undefined
-    ? (action) => queueMicrotask(() => queueMicrotask(action))
-    : (action) => process.nextTick(action)
+  typeof runtimeProcess?.nextTick === 'function'
+    ? (action) => process.nextTick(action)
+    : (action) => queueMicrotask(() => queueMicrotask(action))
 
 /**
  * Runs actions when everything else of this turn of the event loop has run. A store that answers without waiting for
