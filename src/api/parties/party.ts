@@ -10,9 +10,8 @@ const current = storage()
 
 function storage(): AsyncLocalStorage<string | undefined> | undefined {
   // A polyfill may have the module, and nothing in it.
-  const { AsyncLocalStorage: Storage } = (builtin('node:async_hooks') ?? {}) as Partial<
-    typeof import('node:async_hooks')
-  >
+  const hooks: { readonly AsyncLocalStorage?: typeof AsyncLocalStorage } = builtin('node:async_hooks') ?? {}
+  const { AsyncLocalStorage: Storage } = hooks
   return Storage === undefined ? undefined : new Storage()
 }
 

@@ -6,10 +6,13 @@ const turnMaxMs = 5
 /** To notice the end of a turn costs a little, so that only every so many actions do. */
 const actionsUnnoticed = 8
 
+/** As it was when this was loaded: fake timers of a test take its place, and would keep every call from being sent. */
+const { nextTick } = (runtimeProcess ?? {}) as Partial<NodeJS.Process>
+
 /** Runs `action` when the micro-tasks are done. Where no such queue exists, after those that wait now and those they make. */
 const afterMicrotasks: (action: () => void) => void =
-  typeof runtimeProcess?.nextTick === 'function'
-    ? (action) => process.nextTick(action)
+  typeof nextTick === 'function'
+    ? (action) => nextTick(action)
     : (action) => queueMicrotask(() => queueMicrotask(action))
 
 /**
