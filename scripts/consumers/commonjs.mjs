@@ -24,9 +24,11 @@ test('finds a client, or says what to install', async () => {
   expect(error).toBeInstanceOf(Error)
   expect(error.message).toContain('Run: npm install mongodb@7')
   // Nobody listens there: the client was found, and tried.
-  const refused = await connect('redis://127.0.0.1:1').catch((thrown) => thrown)
+  const refused = await connect('redis-cluster://127.0.0.1:1').catch((thrown) => thrown)
   expect(refused.code).toBe('UNAVAILABLE')
   expect(refused.message).not.toContain('npm install')
+  const unreachable = await connect('postgres://127.0.0.1:1').catch((thrown) => thrown)
+  expect(unreachable.message).toContain('ECONNREFUSED')
 }, 60_000)
 
 test('opens a file', async () => {
@@ -125,7 +127,8 @@ export const rows = new Map([
   [
     'jest, in CommonJS',
     (project) => {
-      project.install('jest@30.5.2', 'ioredis@5.11.1', '@photostructure/sqlite@1.2.1')
+      const clients = ['ioredis@5.11.1', 'pg@8.23.1', '@photostructure/sqlite@1.2.1']
+      project.install('jest@30.5.2', ...clients)
       project.write({
         'package.json': '{ "private": true, "jest": { "testEnvironment": "node", "cacheDirectory": ".cache" } }',
         'locks.test.js': jestTest,

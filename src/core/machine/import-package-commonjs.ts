@@ -11,6 +11,11 @@ export async function importPackage(name: string): Promise<unknown> {
     const { code, message } = error as NodeJS.ErrnoException
     const refused = code?.startsWith('ERR_VM_DYNAMIC_IMPORT') === true || message.includes('--experimental-vm-modules')
     if (!refused) throw error
-    return require(name) as unknown
+    return asImported(require(name) as object)
   }
+}
+
+/** `import()` gives what a CommonJS module exports as `default` too, and clients are looked for there. */
+function asImported(required: object): object {
+  return 'default' in required && '__esModule' in required ? required : { ...required, default: required }
 }
