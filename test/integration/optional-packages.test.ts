@@ -89,8 +89,15 @@ describe('a client that does not fit', () => {
 
   test('is told from one that fits and lacks a package of its own', async () => {
     const said = await refusal('postgres://127.0.0.1:1', { 'pg@8.23.1': 'import "pg-pool"' })
-    expect(said).toContain("Cannot find package 'pg-pool'")
+    expect(said).toContain("UNAVAILABLE: pg is installed, and fails when it is loaded: Cannot find package 'pg-pool'")
   })
+})
+
+test('a client that fails when it is loaded is UNAVAILABLE, and not missing', async () => {
+  const said = await refusal('mongodb://127.0.0.1:1', { 'mongodb@7.7.0': 'throw new Error("built for another Node")' })
+  expect(said).toBe(
+    'UNAVAILABLE: mongodb is installed, and fails when it is loaded: built for another Node | configuration',
+  )
 })
 
 test('a client is found where only require looks: in the folders of NODE_PATH', async () => {
