@@ -38,6 +38,21 @@ test('opens a file', async () => {
 })
 `
 
+/** As `leasehold/testing` and a client that is missing are found by Jest's own loaders. */
+const jestModuleTest = `
+import { createLocks, LeaseholdError } from 'leasehold'
+import { memory } from 'leasehold/memory'
+import { faulty } from 'leasehold/testing'
+
+test('holds a lock', async () => {
+  const locks = await createLocks({ driver: memory() })
+  await locks.run('job', async () => expect(await locks.tryAcquire('job')).toBeNull())
+  await locks.close()
+  expect(typeof faulty).toBe('function')
+  expect(typeof LeaseholdError).toBe('function')
+})
+`
+
 const typed = `
 import { connect, createLocks, LeaseholdError, type Lease, type Locks } from 'leasehold'
 import { memory } from 'leasehold/memory'
@@ -136,6 +151,25 @@ export const rows = new Map([
       project.runTool('jest', 'node_modules/jest/bin/jest.js', '--ci')
     },
   ],
+  ...['29.7.0', '30.5.2'].map((version) => [
+    `jsdom and ES modules, in Jest ${version}`,
+    (project) => {
+      project.install(`jest@${version}`, `jest-environment-jsdom@${version}`)
+      const packageFile = (settings) =>
+        JSON.stringify({ private: true, jest: { cacheDirectory: '.cache', ...settings } })
+      const requiring = jestModuleTest.replaceAll(/import (.*) from (.*)/g, 'const $1 = require($2)')
+      project.write({
+        'locks.test.js': requiring,
+        'package.json': packageFile({ testEnvironment: 'jsdom', testMatch: ['**/*.test.js'] }),
+      })
+      project.runTool('jest', 'node_modules/jest/bin/jest.js', '--ci')
+      project.write({
+        'locks.test.mjs': jestModuleTest,
+        'package.json': packageFile({ testEnvironment: 'node', testMatch: ['**/*.test.mjs'] }),
+      })
+      project.runTool('jest', '--experimental-vm-modules', 'node_modules/jest/bin/jest.js', '--ci')
+    },
+  ]),
   [
     'ts-jest, in CommonJS',
     (project) => {
