@@ -65,7 +65,7 @@ async function buildForNode(entries) {
 const findVitest = `import { useVitest } from './testing.js'
 useVitest(
   await import('vitest').catch((error) => {
-    if (error.code !== 'ERR_MODULE_NOT_FOUND') throw error
+    if (!error.code?.endsWith('MODULE_NOT_FOUND')) throw error
   }),
 )
 `

@@ -91,16 +91,20 @@ export const rows = new Map([
       project.install('webpack@5.112.2')
       project.evaluate(`
         import webpack from 'webpack'
-        for (const name of ['connecting', 'one-driver']) {
+        const esm = { module: true, chunkFormat: 'module', library: { type: 'module' } }
+        for (const name of ['connecting', 'one-driver']) for (const ending of ['cjs', 'mjs']) {
           const stats = await new Promise((resolve, reject) => webpack({
-            mode: 'production', target: 'node', devtool: false, optimization: { minimize: false },
-            entry: './' + name + '.mjs', output: { path: import.meta.dirname + '/out', filename: name + '.cjs' },
+            mode: 'production', target: 'node20', devtool: false, optimization: { minimize: false },
+            entry: './' + name + '.mjs', experiments: { outputModule: ending === 'mjs' },
+            output: { path: import.meta.dirname + '/out', filename: name + '.' + ending, ...(ending === 'mjs' && esm) },
           }, (error, stats) => error ? reject(error) : resolve(stats)))
           const { errors, warnings } = stats.toJson()
           if (errors.length + warnings.length > 0) throw new Error(JSON.stringify([...errors, ...warnings].map((e) => e.message)))
         }`)
-      assert.equal(project.run('out/connecting.cjs'), connectingSays(''))
-      assertOneDriver(project, 'out/one-driver.cjs')
+      for (const ending of ['cjs', 'mjs']) {
+        assert.equal(project.run(`out/connecting.${ending}`), connectingSays(''))
+        assertOneDriver(project, `out/one-driver.${ending}`)
+      }
     },
   ],
   [

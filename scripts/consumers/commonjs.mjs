@@ -24,15 +24,32 @@ test('finds a client, or says what to install', async () => {
   expect(error).toBeInstanceOf(Error)
   expect(error.message).toContain('Run: npm install mongodb@7')
   // Nobody listens there: the client was found, and tried.
-  const refused = await connect('redis://127.0.0.1:1').catch((thrown) => thrown)
+  const refused = await connect('redis-cluster://127.0.0.1:1').catch((thrown) => thrown)
   expect(refused.code).toBe('UNAVAILABLE')
   expect(refused.message).not.toContain('npm install')
+  const unreachable = await connect('postgres://127.0.0.1:1').catch((thrown) => thrown)
+  expect(unreachable.message).toContain('ECONNREFUSED')
 }, 60_000)
 
 test('opens a file', async () => {
   const locks = await connect('sqlite:' + __dirname + '/jest.sqlite')
   await locks.run('job', async (lease) => expect(lease.held).toBe(true))
   await locks.close()
+})
+`
+
+/** As `leasehold/testing` and a client that is missing are found by Jest's own loaders. */
+const jestModuleTest = `
+import { createLocks, LeaseholdError } from 'leasehold'
+import { memory } from 'leasehold/memory'
+import { faulty } from 'leasehold/testing'
+
+test('holds a lock', async () => {
+  const locks = await createLocks({ driver: memory() })
+  await locks.run('job', async () => expect(await locks.tryAcquire('job')).toBeNull())
+  await locks.close()
+  expect(typeof faulty).toBe('function')
+  expect(typeof LeaseholdError).toBe('function')
 })
 `
 
@@ -125,7 +142,8 @@ export const rows = new Map([
   [
     'jest, in CommonJS',
     (project) => {
-      project.install('jest@30.5.2', 'ioredis@5.11.1', '@photostructure/sqlite@1.2.1')
+      const clients = ['ioredis@5.11.1', 'pg@8.23.1', '@photostructure/sqlite@1.2.1']
+      project.install('jest@30.5.2', ...clients)
       project.write({
         'package.json': '{ "private": true, "jest": { "testEnvironment": "node", "cacheDirectory": ".cache" } }',
         'locks.test.js': jestTest,
@@ -133,6 +151,25 @@ export const rows = new Map([
       project.runTool('jest', 'node_modules/jest/bin/jest.js', '--ci')
     },
   ],
+  ...['29.7.0', '30.5.2'].map((version) => [
+    `jsdom and ES modules, in Jest ${version}`,
+    (project) => {
+      project.install(`jest@${version}`, `jest-environment-jsdom@${version}`)
+      const packageFile = (settings) =>
+        JSON.stringify({ private: true, jest: { cacheDirectory: '.cache', ...settings } })
+      const requiring = jestModuleTest.replaceAll(/import (.*) from (.*)/g, 'const $1 = require($2)')
+      project.write({
+        'locks.test.js': requiring,
+        'package.json': packageFile({ testEnvironment: 'jsdom', testMatch: ['**/*.test.js'] }),
+      })
+      project.runTool('jest', 'node_modules/jest/bin/jest.js', '--ci')
+      project.write({
+        'locks.test.mjs': jestModuleTest,
+        'package.json': packageFile({ testEnvironment: 'node', testMatch: ['**/*.test.mjs'] }),
+      })
+      project.runTool('jest', '--experimental-vm-modules', 'node_modules/jest/bin/jest.js', '--ci')
+    },
+  ]),
   [
     'ts-jest, in CommonJS',
     (project) => {

@@ -3,7 +3,8 @@ import { useVitest } from './vitest.ts'
 
 useVitest(
   await import('vitest').catch((error: unknown) => {
-    if ((error as NodeJS.ErrnoException).code === 'ERR_MODULE_NOT_FOUND') return undefined
+    // Jest leaves out the first part of the code.
+    if ((error as NodeJS.ErrnoException).code?.endsWith('MODULE_NOT_FOUND') === true) return undefined
     throw error
   }),
 )

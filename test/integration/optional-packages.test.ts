@@ -15,20 +15,24 @@ beforeAll(() => {
 afterAll(() => rmSync(folder, { recursive: true }))
 
 /** What `connect` says to a URL when these packages, each with its code, are installed and no others. */
-async function refusal(url: string, packages: Readonly<Record<string, string>> = {}): Promise<string> {
-  const installed = path.join(folder, 'node_modules')
+async function refusal(
+  url: string,
+  packages: Readonly<Record<string, string>> = {},
+  { within = 'node_modules', type = 'module' } = {},
+): Promise<string> {
+  const installed = path.join(folder, within)
   rmSync(installed, { recursive: true, force: true })
   for (const [spec, code] of Object.entries(packages)) {
     const [name = '', version] = spec.split('@')
     mkdirSync(path.join(installed, name), { recursive: true })
-    writeFileSync(path.join(installed, name, 'package.json'), JSON.stringify({ name, version, type: 'module' }))
+    writeFileSync(path.join(installed, name, 'package.json'), JSON.stringify({ name, version, type }))
     writeFileSync(path.join(installed, name, 'index.js'), code)
   }
   const program = `
     import { connect } from './dist/node/index.mjs'
     await connect(${JSON.stringify(url)}).catch(({ message, reason }) => console.log(message, '|', reason))`
   writeFileSync(path.join(folder, 'program.js'), program)
-  const env = { ...process.env, GITHUB_TOKEN: 'secret' }
+  const env = { ...process.env, GITHUB_TOKEN: 'secret', NODE_PATH: installed }
   const { stdout } = await promisify(execFile)(process.execPath, ['program.js'], { cwd: folder, env })
   return stdout.trim()
 }
@@ -84,8 +88,21 @@ describe('a client that does not fit', () => {
 
   test('is told from one that fits and lacks a package of its own', async () => {
     const said = await refusal('postgres://127.0.0.1:1', { 'pg@8.23.1': 'import "pg-pool"' })
-    expect(said).toContain("Cannot find package 'pg-pool'")
+    expect(said).toContain("UNAVAILABLE: pg is installed, and fails when it is loaded: Cannot find package 'pg-pool'")
   })
+})
+
+test('a client that fails when it is loaded is UNAVAILABLE, and not missing', async () => {
+  const said = await refusal('mongodb://127.0.0.1:1', { 'mongodb@7.7.0': 'throw new Error("built for another Node")' })
+  expect(said).toBe(
+    'UNAVAILABLE: mongodb is installed, and fails when it is loaded: built for another Node | configuration',
+  )
+})
+
+test('a client is found where only require looks: in the folders of NODE_PATH', async () => {
+  const code = 'exports.Pool = class { constructor() { throw new Error("the pool of a layer") } }'
+  const said = await refusal('postgres://127.0.0.1:1', { 'pg@8.23.1': code }, { within: 'layer', type: 'commonjs' })
+  expect(said).toContain('the pool of a layer')
 })
 
 test('the root loads no driver, and no package', async () => {

@@ -1,8 +1,9 @@
 /** Takes the place of `import-package.ts` in the CommonJS build. */
 
 /**
- * A package that is found at run time. Jest runs CommonJS where `import()` has no meaning: there it is required, so that
- * Jest's own registry and mocks apply.
+ * A package that is found at run time. If `import()` does not find it, `require` may: in the folders of NODE_PATH, where
+ * layers of function services are, and by Yarn without its loader of ES modules. Jest runs CommonJS where `import()` has no
+ * meaning: there it is required, so that Jest's own registry and mocks apply.
  */
 export async function importPackage(name: string): Promise<unknown> {
   try {
@@ -10,7 +11,12 @@ export async function importPackage(name: string): Promise<unknown> {
   } catch (error) {
     const { code, message } = error as NodeJS.ErrnoException
     const refused = code?.startsWith('ERR_VM_DYNAMIC_IMPORT') === true || message.includes('--experimental-vm-modules')
-    if (!refused) throw error
-    return require(name) as unknown
+    if (!refused && code !== 'ERR_MODULE_NOT_FOUND') throw error
+    return asImported(require(name) as object)
   }
+}
+
+/** `import()` gives what a CommonJS module exports as `default` too, and clients are looked for there. */
+function asImported(required: object): object {
+  return 'default' in required && '__esModule' in required ? required : { ...required, default: required }
 }

@@ -5,7 +5,7 @@
 import { readFileSync } from 'node:fs'
 import path from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { LeaseholdError } from '../errors.ts'
+import { LeaseholdError, messageOf } from '../errors.ts'
 import { importPackage } from './import-package.ts'
 import { ownLocation } from './own-location.ts'
 import { installCommand } from './runtime.ts'
@@ -49,13 +49,20 @@ async function find({ name, fits }: OptionalPackage): Promise<Found> {
   try {
     return { module: await importPackage(name) }
   } catch (error) {
-    const { code, message } = error as NodeJS.ErrnoException
-    if (code !== 'ERR_MODULE_NOT_FOUND' && code !== 'MODULE_NOT_FOUND') throw error
-    // If the package is there and one that it depends on is missing, the error names that one.
-    const lacking = /^(?:Cannot|Could not) find (?:package|module) '([^']+)'/.exec(message)?.[1]
-    if (lacking !== undefined && lacking !== name) throw error
-    return undefined
+    if (isMissing(name, error)) return undefined
+    throw new LeaseholdError('UNAVAILABLE', `${name} is installed, and fails when it is loaded: ${messageOf(error)}`, {
+      reason: 'configuration',
+      cause: error,
+    })
   }
+}
+
+/** If the package is there and one that it depends on is missing, the error names that one. */
+function isMissing(name: string, error: unknown): boolean {
+  const { code } = error as NodeJS.ErrnoException
+  if (code !== 'ERR_MODULE_NOT_FOUND' && code !== 'MODULE_NOT_FOUND') return false
+  const lacking = /^(?:Cannot|Could not) find (?:package|module) '([^']+)'/.exec(messageOf(error))?.[1]
+  return lacking === undefined || lacking === name
 }
 
 /** Undefined if the package is not installed, or not in a folder called `node_modules`: then its version is not checked. */

@@ -6,7 +6,14 @@ import { pathToFileURL } from 'node:url'
  * `import.meta.url`, and only that has `__filename`.
  */
 export function ownLocation(): string {
+  // In one piece: for `import.meta.url` webpack would write where this module was when the bundle was made.
   const here = import.meta as { readonly url?: string }
-  const file = typeof __filename === 'string' ? __filename : 'main.js'
+  let file = 'main.js'
+  try {
+    // `typeof __filename` would not do: webpack takes it for known, in an ES module too, where there is none.
+    file = __filename
+  } catch {
+    // An ES module, which has a URL.
+  }
   return here.url ?? pathToFileURL(path.resolve(file)).href
 }

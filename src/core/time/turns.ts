@@ -7,7 +7,7 @@ const turnMaxMs = 5
 const actionsUnnoticed = 8
 
 /** As it was when this was loaded: fake timers of a test take its place, and would keep every call from being sent. */
-const { nextTick } = (runtimeProcess ?? {}) as Partial<NodeJS.Process>
+const nextTick = runtimeProcess?.nextTick
 
 /** Runs `action` when the micro-tasks are done. Where no such queue exists, after those that wait now and those they make. */
 const afterMicrotasks: (action: () => void) => void =
