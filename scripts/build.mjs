@@ -72,8 +72,8 @@ useVitest(
 
 async function buildForBundlers(entries) {
   const wanted = entries.filter(({ forBundlers }) => forBundlers)
-  const worker = { 'heartbeat-worker': './src/api/heartbeat/heartbeat-worker.ts' }
-  await bundle({ ...inputsOf(wanted), ...worker }, path.join(dist, 'bundler'), 'esm')
+  const others = { web: './src/web/index.ts', 'heartbeat-worker': './src/api/heartbeat/heartbeat-worker.ts' }
+  await bundle({ ...inputsOf(wanted), ...others }, path.join(dist, 'bundler'), 'esm')
 }
 
 function inputsOf(entries) {

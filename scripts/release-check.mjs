@@ -50,7 +50,7 @@ console.log(`${manifest.name} ${version} can be released as ${npmTag}`)
 function versionProblems() {
   const said = new Map([
     ['package-lock.json', JSON.parse(read('package-lock.json')).version],
-    ['src/index.ts', /^export const version = '([^']+)'$/m.exec(read('src/index.ts'))?.[1]],
+    ['src/core/package-version.ts', /'([^']+)'/.exec(read('src/core/package-version.ts'))?.[1]],
   ])
   if (tag !== undefined) said.set('the tag', tag.replace(/^v/, ''))
   for (const file of ['compose.yaml', 'deploy/kubernetes.yaml']) {

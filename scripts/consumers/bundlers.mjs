@@ -45,6 +45,22 @@ const sqliteSays =
   'held true\nUNSUPPORTED: heartbeatThread starts a thread from a file of Leasehold, which is not beside this bundle. ' +
   'Tell the bundler that leasehold is external.\n'
 
+/** For a page or a worker, where nothing of Node is to be had. */
+const forPages = `
+import { connect, createLocks } from 'leasehold'
+import { http } from 'leasehold/http'
+import { memory } from 'leasehold/memory'
+export const open = (url) => createLocks({ driver: http(url) })
+connect('memory:shared').then(async (locks) => {
+  const others = await createLocks({ driver: memory({ name: 'shared' }) })
+  await locks.run('job', async () => console.log('taken', await others.tryAcquire('job')))
+  await connect('redis://127.0.0.1:1').catch(({ message }) => console.log(message))
+})
+`
+const forPagesSays =
+  'taken null\nUNSUPPORTED: Only stores of the schemes http:, https: and memory: can be opened in a page or an edge worker. ' +
+  'Put a Leasehold server in front of your store (leasehold serve), and connect to that.\n'
+
 export const rows = new Map([
   [
     'esbuild, beside clients and test tools of versions that do not fit',
@@ -64,6 +80,32 @@ export const rows = new Map([
           }`)
         assert.equal(project.run(`out/connecting.${ending}`), installed)
         assertOneDriver(project, `out/one-driver.${ending}`)
+      }
+    },
+  ],
+  [
+    'pages, bundled by esbuild and webpack',
+    (project) => {
+      project.install('esbuild@0.28.2', 'webpack@5.112.2')
+      project.write({ 'page.mjs': forPages })
+      project.evaluate(`
+        import { build } from 'esbuild'
+        import webpack from 'webpack'
+        const settings = { entryPoints: ['page.mjs'], bundle: true, format: 'esm', logLevel: 'silent' }
+        const ways = { browser: { platform: 'browser' }, worker: { platform: 'neutral', conditions: ['workerd', 'worker', 'browser'] } }
+        for (const [name, way] of Object.entries(ways)) {
+          const { warnings } = await build({ ...settings, ...way, outfile: 'out/' + name + '.mjs' })
+          if (warnings.length > 0) throw new Error(JSON.stringify(warnings))
+        }
+        const stats = await new Promise((resolve, reject) => webpack({
+          mode: 'production', target: 'web', devtool: false, entry: './page.mjs', performance: false,
+          output: { path: import.meta.dirname + '/out', filename: 'webpack.cjs' },
+        }, (error, stats) => error ? reject(error) : resolve(stats)))
+        const { errors, warnings } = stats.toJson()
+        if (errors.length + warnings.length > 0) throw new Error(JSON.stringify([...errors, ...warnings].map((e) => e.message)))`)
+      for (const file of ['browser.mjs', 'worker.mjs', 'webpack.cjs']) {
+        assert.equal(project.run(`out/${file}`), forPagesSays)
+        assert.doesNotMatch(project.read(`out/${file}`), /(?:from|import\(|require\()\s*["']node:/)
       }
     },
   ],

@@ -2,30 +2,12 @@ import { newRunnerId } from '../core/runner.ts'
 import type { HeldName } from '../core/machine/runner-name.ts'
 import { systemEnvironment } from '../core/time/environment.ts'
 import { LeaseholdError } from '../core/errors.ts'
-import { checkOptions, type OptionNames } from '../core/option-names.ts'
-import { locksNames, openLocks, type LocksOptions } from './create-locks.ts'
+import { checkOptions } from '../core/option-names.ts'
+import { connectNames, type ConnectOptions } from './connect-options.ts'
+import { openLocks } from './create-locks.ts'
 import type { StartThread } from './client.ts'
 import type { Locks } from './locks.ts'
 import { sayItInDefaults } from './options.ts'
-
-/** The options of `connect`. */
-export interface ConnectOptions extends LocksOptions {
-  /**
-   * A stable name for this process. Its runner id is kept in the user's state directory, so that after a restart
-   * `onConflict: 'reclaim'` takes its own locks back at once. A name has one live process: a second one is refused.
-   *
-   * @default an id of this process alone
-   */
-  readonly runner?: string | undefined
-  /**
-   * Renews from a thread of its own, over a second connection: leases survive a blocked event loop.
-   *
-   * @default false
-   */
-  readonly heartbeatThread?: boolean | undefined
-}
-
-const connectNames: OptionNames<ConnectOptions> = { ...locksNames, runner: true, heartbeatThread: true }
 
 /**
  * Connects to the store a URL names, `memory:`, `memory:NAME`, `sqlite:FILE` …, and opens its locks.

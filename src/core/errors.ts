@@ -58,6 +58,9 @@ export interface ErrorDetails {
   readonly retryAfterMs?: number
 }
 
+/** Marks the errors of every copy of this package: one process may have loaded two, by two ways. */
+const brand = Symbol.for('leasehold error')
+
 /** Every error of Leasehold. `code` is stable; the message says what happened and what to do. */
 export class LeaseholdError extends Error {
   override readonly name = 'LeaseholdError'
@@ -72,6 +75,12 @@ export class LeaseholdError extends Error {
   declare readonly reason?: string
   declare readonly retryAfterMs?: number
 
+  /** Knows the errors of other copies of this package, too. @internal */
+  static override [Symbol.hasInstance](value: unknown): boolean {
+    if (this !== LeaseholdError) return Function.prototype[Symbol.hasInstance].call(this, value)
+    return typeof value === 'object' && value !== null && brand in value
+  }
+
   constructor(code: ErrorCode, message: string, details: ErrorDetails = {}) {
     const { cause, ...rest } = details
     super(`${code}: ${message}`, cause === undefined ? undefined : { cause })
@@ -79,6 +88,7 @@ export class LeaseholdError extends Error {
     Object.assign(this, rest)
   }
 }
+Object.defineProperty(LeaseholdError.prototype, brand, { value: true })
 
 /** For whoever asks something of a client that has gone. @internal */
 export function clientClosed(): LeaseholdError {

@@ -15,7 +15,9 @@ import { fullSupport } from '../core/full-support.ts'
 import { KeyState, type FenceCounter } from '../core/key-state.ts'
 import { withinLimits } from '../core/limits.ts'
 import { Listeners } from '../core/listeners.ts'
+import { oneInThisRealm } from '../core/machine/one-in-this-realm.ts'
 import { checkOptions, type OptionNames } from '../core/option-names.ts'
+import { packageVersion } from '../core/package-version.ts'
 import { pageOf } from '../core/paging.ts'
 
 /** The store's time. `now` must never go back by itself; `wall` is milliseconds since 1970. */
@@ -49,7 +51,14 @@ const abandonedAfterMs = 3_600_000
 
 const systemClock: MemoryClock = { now: monotonicMs, wall: () => Date.now() }
 
-const storesByName = new Map<string, MemoryStore>()
+/**
+ * One for all copies of this module in a process: a test tool may load one as an ES module out of `dist/bundler`, and another by `require`.
+ * Copies of other versions are apart, as their stores may be of another shape.
+ */
+const storesByName: Map<string, MemoryStore> = oneInThisRealm(
+  `leasehold ${packageVersion} memory stores`,
+  () => new Map(),
+)
 
 /**
  * A lock store in this process.

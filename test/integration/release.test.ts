@@ -117,7 +117,7 @@ describe('npm run release:check', () => {
     const leads = { bin: { leasehold: './dist/main.js' }, exports: { '.': { default: './dist/index.js' } } }
     write('package.json', JSON.stringify({ ...own, ...leads }))
     write('package-lock.json', JSON.stringify({ version: '1.2.3' }))
-    write('src/index.ts', "export const version = '1.2.3'\n")
+    write('src/core/package-version.ts', "export const packageVersion = '1.2.3'\n")
     write(
       'CHANGELOG.md',
       '# Changelog\n\n## 1.2.3, 2026-01-02\n\n- Fix: this.\n\n## 1.2.2, 2026-01-01\n\n- Fix: that.\n',
@@ -153,7 +153,7 @@ describe('npm run release:check', () => {
 
   test('says everything that is wrong', () => {
     const { root, write, commit } = checkout()
-    write('src/index.ts', "export const version = '1.2.2'\n")
+    write('src/core/package-version.ts', "export const packageVersion = '1.2.2'\n")
     write('CHANGELOG.md', '# Changelog\n\n## 1.2.3, unreleased\n\n- Fix: this.\n')
     write('dist/index.js.map', '{}')
     rmSync(path.join(root, 'dist/main.js'))
@@ -163,7 +163,7 @@ describe('npm run release:check', () => {
     expect(code).toBe(1)
     expect(lines.filter((line) => line !== '')).toEqual([
       'FAILED every file says the same version',
-      'package.json says 1.2.3, but src/index.ts says 1.2.2',
+      'package.json says 1.2.3, but src/core/package-version.ts says 1.2.2',
       'package.json says 1.2.3, but the tag says 1.2.4',
       'package.json says 1.2.3, but compose.yaml says 1.2.2',
       'FAILED CHANGELOG.md has its section',

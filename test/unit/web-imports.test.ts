@@ -27,7 +27,7 @@ function reachedFrom(entry: string, form: RegExp): string[] {
   return foreign
 }
 
-test.each(['src/drivers/http.ts', 'src/api/create-locks.ts', 'src/edge/index.ts'])(
+test.each(['src/drivers/http.ts', 'src/api/create-locks.ts', 'src/edge/index.ts', 'src/web/index.ts'])(
   'no module outside this package is reached from %s',
   (entry) => {
     expect(reachedFrom(entry, imports)).toEqual([])
