@@ -65,6 +65,26 @@ describe.each([
     },
   )
 
+  // Deno shows /proc, which has the boot's id and the offsets of clocks, with --allow-all only.
+  test.runIf(runtime === 'deno')('a container with a clock of its own takes no lock that is held', async ({ skip }) => {
+    const inside = ['--time', '--monotonic', '1000', '--fork', '--kill-child']
+    try {
+      await run('unshare', [...inside, 'true'])
+    } catch {
+      skip('unshare needs root and Linux 5.6')
+    }
+    const way = [...withoutFfi, '--allow-ffi']
+    const here = await ClientProcess.start(file(), program, way)
+    const there = await ClientProcess.start(file(), 'unshare', [...inside, program, ...way])
+    const first = claimOf('report', { id: 'first' })
+    const second = claimOf('report', { id: 'second' })
+    expect(await here.claim(first)).toMatchObject({ state: 'held' })
+    expect(await there.claim(second)).toMatchObject({ state: 'waiting' })
+    await here.release(first)
+    await expect.poll(() => there.heard).toMatchObject([{ id: 'second', news: { state: 'held' } }])
+    expect(await here.claim(first)).toMatchObject({ state: 'waiting' })
+  })
+
   test('a client that is missing, does not fit or lacks a package of its own is told, with the command to install it', async () => {
     const folder = path.dirname(file())
     const install = (name: string, version: string, code: string): void => {
@@ -75,11 +95,13 @@ describe.each([
     }
     install('ioredis', '4.31.0', 'throw new Error("loaded")')
     install('pg', '8.23.1', 'import "pg-pool"')
-    cpSync('dist', path.join(folder, 'dist'), { recursive: true })
+    const own = path.join(folder, 'node_modules/leasehold')
+    cpSync('dist', path.join(own, 'dist'), { recursive: true })
+    cpSync('package.json', path.join(own, 'package.json'))
     writeFileSync(path.join(folder, 'package.json'), '{ "type": "module" }')
     const urls = ['mongodb://127.0.0.1:1', 'redis-cluster://127.0.0.1:1', 'postgres://127.0.0.1:1']
     const text = `
-      import { connect } from './dist/index.js'
+      import { connect } from 'leasehold'
       for (const url of ${JSON.stringify(urls)}) await connect(url).catch(({ message }) => console.log(message))`
     writeFileSync(path.join(folder, 'program.js'), text)
     const said = await inRuntime([path.join(folder, 'program.js')])
@@ -93,6 +115,6 @@ describe.each([
 
   test('the command line runs a program under a lock', async () => {
     const state = { LEASEHOLD_STATE_DIR: path.dirname(file()) }
-    expect(await inRuntime(['dist/cli/main.js', 'run', 'report', '--', 'echo', 'held'], state)).toBe('held\n')
+    expect(await inRuntime(['dist/node/cli.js', 'run', 'report', '--', 'echo', 'held'], state)).toBe('held\n')
   })
 })
