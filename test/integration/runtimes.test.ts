@@ -1,6 +1,6 @@
 /** Bun and Deno: a slice of what scripts/test-runtimes.mjs runs there. */
 import { execFile } from 'node:child_process'
-import { cpSync, mkdirSync, writeFileSync } from 'node:fs'
+import { cpSync, mkdirSync, statSync, utimesSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 import { promisify } from 'node:util'
 import { beforeAll, describe, expect, test } from 'vitest'
@@ -62,6 +62,34 @@ describe.each([
       await there.release(second)
       await expect.poll(() => here.heard).toMatchObject([{ id: 'third', news: { state: 'held' } }])
       expect(await here.release(third)).toMatchObject({ state: 'absent', reason: 'released' })
+    },
+  )
+
+  // Deno tells a file's times in whole milliseconds, and the last change in seconds.
+  test.each(['Node', runtime])(
+    'a file that %s made is no copy to the other, which opens it while it is in use',
+    async (by) => {
+      const node = [file()] as const
+      const other = [file(), program, how] as const
+      const [first, second] = by === 'Node' ? [node, other] : [other, node]
+      const maker = await ClientProcess.start(...first)
+      const held = claimOf('report', { id: 'held' })
+      expect(await maker.claim(held)).toMatchObject({ state: 'held' })
+      // The next second of the clock that stamps files: the file has been changed since it was made.
+      await expect
+        .poll(() => {
+          utimesSync(file(), new Date(), new Date())
+          const { birthtimeMs, ctimeMs } = statSync(file())
+          return Math.floor(ctimeMs / 1000) - Math.floor(birthtimeMs / 1000)
+        })
+        .toBeGreaterThan(0)
+      const again = await ClientProcess.start(...first)
+      expect(await again.claim(claimOf('report', { wait: false }))).toMatchObject({ state: 'absent' })
+      const opener = await ClientProcess.start(...second)
+      expect(await opener.claim(claimOf('report', { wait: false }))).toMatchObject({
+        state: 'absent',
+        reason: 'refused',
+      })
     },
   )
 
