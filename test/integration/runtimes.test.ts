@@ -69,8 +69,9 @@ describe.each([
   test.each(['Node', runtime])(
     'a file that %s made is no copy to the other, which opens it while it is in use',
     async (by) => {
-      const node = [file()] as const
-      const other = [file(), program, how] as const
+      type Started = Parameters<typeof ClientProcess.start>
+      const node: Started = [file()]
+      const other: Started = [file(), program, how]
       const [first, second] = by === 'Node' ? [node, other] : [other, node]
       const maker = await ClientProcess.start(...first)
       const held = claimOf('report', { id: 'held' })
