@@ -49,11 +49,6 @@ const notRun = [
     title: 'what is under way when a driver is closed is not asked again over another connection',
     reason: ofRetries,
   },
-  {
-    on: ['deno'],
-    title: 'what still waits for a connection when a driver is closed is never sent',
-    reason: 'it fails in Deno, and we do not know yet why: docs/runtimes.md says so',
-  },
   { on: ['bun', 'deno'], title: 'is named as read-only, whether directory or file', reason: ofUncaught },
   { on: ['bun', 'deno'], title: 'where it is mounted by itself, as a container may have it', reason: ofUncaught },
   {

@@ -16,6 +16,8 @@ export class NodeTransport implements Transport {
   readonly #tls: { readonly ca?: string | Buffer }
   readonly #agent: Http.Agent
   readonly #streams = new Set<Http.ClientRequest>()
+  /** Ends the calls under way. */
+  readonly #underWay = new Set<(error: Error) => void>()
   #closed = false
 
   constructor(
@@ -44,15 +46,19 @@ export class NodeTransport implements Transport {
         this.#agent,
         body === undefined ? headers : { ...headers, 'content-length': String(Buffer.byteLength(body)) },
       )
-      const leftMs = Math.max(0, deadline - performance.now())
-      const limit = timeLimit(leftMs, () => {
-        const late = call.late()
-        request.destroy(late)
+      const abandon = (error: Error): void => {
+        request.destroy(error)
         // In Deno a request that is destroyed may tell of it much later.
-        fail(late)
-      })
-      const fail = (error: unknown): void => {
+        fail(error)
+      }
+      this.#underWay.add(abandon)
+      const limit = timeLimit(Math.max(0, deadline - performance.now()), () => abandon(call.late()))
+      const settle = (): void => {
         limit.cancel()
+        this.#underWay.delete(abandon)
+      }
+      const fail = (error: unknown): void => {
+        settle()
         // The server closed a connection that was kept. What changes nothing may be asked again, over another.
         if (method === 'GET' && request.reusedSocket && isReset(error)) return resolve(this.call(call))
         reject(noReply(this.#where, error, isSent))
@@ -64,7 +70,7 @@ export class NodeTransport implements Transport {
       request.on('error', fail)
       request.on('response', (response) => {
         void readReply(response, this.#where)
-          .finally(() => limit.cancel())
+          .finally(settle)
           .then(resolve, fail)
       })
       request.end(body)
@@ -96,6 +102,8 @@ export class NodeTransport implements Transport {
   close(): void {
     this.#closed = true
     for (const request of this.#streams) request.destroy()
+    // Not left to the agent: in Deno the end of a connection ends no request.
+    for (const abandon of this.#underWay) abandon(closed(this.#where))
     this.#agent.destroy()
   }
 
