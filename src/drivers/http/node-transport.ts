@@ -69,9 +69,7 @@ export class NodeTransport implements Transport {
       })
       request.on('error', fail)
       request.on('response', (response) => {
-        void readReply(response, this.#where)
-          .finally(settle)
-          .then(resolve, fail)
+        void readReply(response, this.#where).finally(settle).then(resolve, fail)
       })
       request.end(body)
     })
