@@ -1,6 +1,7 @@
 import type * as Http from 'node:http'
 import type * as Https from 'node:https'
 import { LeaseholdError } from '../../core/errors.ts'
+import { runtime } from '../../core/machine/runtime.ts'
 import { timeLimit } from '../../core/time/bounded.ts'
 import { storeHeader } from '../../core/wire/wire-protocol.ts'
 import type { Address } from './address.ts'
@@ -103,6 +104,8 @@ export class NodeTransport implements Transport {
     // Not left to the agent: in Deno the end of a connection ends no request.
     for (const abandon of this.#underWay) abandon(closed(this.#where))
     this.#agent.destroy()
+    // Deno asks again by itself over a connection that it opens after this, which would keep the process running.
+    if (runtime === 'Deno') setImmediate(() => this.#agent.destroy())
   }
 
   #begin(
