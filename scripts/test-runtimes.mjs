@@ -44,16 +44,6 @@ const ofUncaught = 'it reads how Node prints an error that nobody caught'
 /** Tests that are not run in a runtime, by the ends of their titles. */
 const notRun = [
   { on: ['deno'], title: 'leaves the outcome unknown; released by id, nothing is left', reason: ofRetries },
-  {
-    on: ['deno'],
-    title: 'what is under way when a driver is closed is not asked again over another connection',
-    reason: ofRetries,
-  },
-  {
-    on: ['deno'],
-    title: 'what still waits for a connection when a driver is closed is never sent',
-    reason: 'it fails in Deno, and we do not know yet why: docs/runtimes.md says so',
-  },
   { on: ['bun', 'deno'], title: 'is named as read-only, whether directory or file', reason: ofUncaught },
   { on: ['bun', 'deno'], title: 'where it is mounted by itself, as a container may have it', reason: ofUncaught },
   {

@@ -1,6 +1,6 @@
 /** Bun and Deno: a slice of what scripts/test-runtimes.mjs runs there. */
 import { execFile } from 'node:child_process'
-import { cpSync, mkdirSync, writeFileSync } from 'node:fs'
+import { cpSync, mkdirSync, statSync, utimesSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 import { promisify } from 'node:util'
 import { beforeAll, describe, expect, test } from 'vitest'
@@ -65,6 +65,55 @@ describe.each([
     },
   )
 
+  // Deno tells a file's times in whole milliseconds, and the last change in seconds.
+  test.each(['Node', runtime])(
+    'a file that %s made is no copy to the other, which opens it while it is in use',
+    async (by) => {
+      type Started = Parameters<typeof ClientProcess.start>
+      const node: Started = [file()]
+      const other: Started = [file(), program, how]
+      const [first, second] = by === 'Node' ? [node, other] : [other, node]
+      const maker = await ClientProcess.start(...first)
+      const held = claimOf('report', { id: 'held' })
+      expect(await maker.claim(held)).toMatchObject({ state: 'held' })
+      // The next second of the clock that stamps files: the file has been changed since it was made.
+      await expect
+        .poll(() => {
+          utimesSync(file(), new Date(), new Date())
+          const { birthtimeMs, ctimeMs } = statSync(file())
+          return Math.floor(ctimeMs / 1000) - Math.floor(birthtimeMs / 1000)
+        })
+        .toBeGreaterThan(0)
+      const again = await ClientProcess.start(...first)
+      expect(await again.claim(claimOf('report', { wait: false }))).toMatchObject({ state: 'absent' })
+      const opener = await ClientProcess.start(...second)
+      expect(await opener.claim(claimOf('report', { wait: false }))).toMatchObject({
+        state: 'absent',
+        reason: 'refused',
+      })
+    },
+  )
+
+  // Deno shows /proc, which has the boot's id and the offsets of clocks, with --allow-all only.
+  test.runIf(runtime === 'deno')('a container with a clock of its own takes no lock that is held', async ({ skip }) => {
+    const inside = ['--time', '--monotonic', '1000', '--fork', '--kill-child']
+    try {
+      await run('unshare', [...inside, 'true'])
+    } catch {
+      skip('unshare needs root and Linux 5.6')
+    }
+    const way = [...withoutFfi, '--allow-ffi']
+    const here = await ClientProcess.start(file(), program, way)
+    const there = await ClientProcess.start(file(), 'unshare', [...inside, program, ...way])
+    const first = claimOf('report', { id: 'first' })
+    const second = claimOf('report', { id: 'second' })
+    expect(await here.claim(first)).toMatchObject({ state: 'held' })
+    expect(await there.claim(second)).toMatchObject({ state: 'waiting' })
+    await here.release(first)
+    await expect.poll(() => there.heard).toMatchObject([{ id: 'second', news: { state: 'held' } }])
+    expect(await here.claim(first)).toMatchObject({ state: 'waiting' })
+  })
+
   test('a client that is missing, does not fit or lacks a package of its own is told, with the command to install it', async () => {
     const folder = path.dirname(file())
     const install = (name: string, version: string, code: string): void => {
@@ -75,11 +124,13 @@ describe.each([
     }
     install('ioredis', '4.31.0', 'throw new Error("loaded")')
     install('pg', '8.23.1', 'import "pg-pool"')
-    cpSync('dist', path.join(folder, 'dist'), { recursive: true })
+    const own = path.join(folder, 'node_modules/leasehold')
+    cpSync('dist', path.join(own, 'dist'), { recursive: true })
+    cpSync('package.json', path.join(own, 'package.json'))
     writeFileSync(path.join(folder, 'package.json'), '{ "type": "module" }')
     const urls = ['mongodb://127.0.0.1:1', 'redis-cluster://127.0.0.1:1', 'postgres://127.0.0.1:1']
     const text = `
-      import { connect } from './dist/node/index.mjs'
+      import { connect } from 'leasehold'
       for (const url of ${JSON.stringify(urls)}) await connect(url).catch(({ message }) => console.log(message))`
     writeFileSync(path.join(folder, 'program.js'), text)
     const said = await inRuntime([path.join(folder, 'program.js')])

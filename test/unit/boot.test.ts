@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { bootIdentity, guessedBoot, linuxBoot } from '../../src/core/machine/boot.ts'
+import { bootIdentity, guessedBoot, guessedClock, linuxBoot } from '../../src/core/machine/boot.ts'
 import { isGone, namespaceOf } from '../../src/core/machine/liveness.ts'
 import { newOwner, ownerName, parseOwner } from '../../src/core/machine/owner.ts'
 import { parseOffset } from '../../src/core/machine/time-namespace.ts'
@@ -34,6 +34,13 @@ test('a guessed boot stays the same while the machine runs', () => {
   const bootedAt = 1_700_000_040_000
   expect(guessedBoot(bootedAt + 5_000, 5)).toBe(guessedBoot(bootedAt + 900_000, 900.3))
   expect(guessedBoot(bootedAt, 5)).not.toBe(guessedBoot(bootedAt + 600_000, 5))
+})
+
+test('without /proc a container with a clock of its own is another boot all the same', () => {
+  const [wall, monotonic] = [1_700_000_040_003, 86_400_000.25]
+  expect(guessedClock(wall, monotonic)).toBe(guessedClock(wall + 900_000, monotonic + 900_000.4))
+  expect(guessedClock(wall, monotonic)).not.toBe(guessedClock(wall, monotonic + 1000))
+  expect(guessedClock(wall, monotonic)).toMatch(/^[A-Za-z0-9.+-]+$/)
 })
 
 test('this machine has an identity that fits into a file name', () => {

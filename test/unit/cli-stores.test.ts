@@ -90,6 +90,9 @@ describe('the URL of an SQLite store', () => {
     ['sqlite://tmp/x.sqlite', 'Write sqlite:/tmp/x.sqlite for a path from the root, sqlite:tmp/x.sqlite'],
     ['sqlite:///tmp/x.sqlite', 'Write sqlite:/tmp/x.sqlite for a path from the root, sqlite:tmp/x.sqlite'],
     ['sqlite:x.sqlite?mode=ro', 'takes no parameters. Write sqlite:x.sqlite'],
+    ['sqlite:x.sqlite\n', 'has a line break in it, or a space at its end'],
+    ['sqlite:x.sqlite ', 'has a line break in it, or a space at its end'],
+    ['memory:\n', 'has a line break in it, or a space at its end'],
   ])('is not %s', async (url, message) => {
     const { leasehold, shown } = desk()
     expect(await leasehold('ls', '--store', url)).toBe(64)

@@ -89,6 +89,11 @@ export function storeFile(url: string): string | undefined {
 /** The parts of a store's URL. */
 function splitUrl(url: string): { readonly scheme: string; readonly rest: string } {
   const [, scheme, rest] = (typeof url === 'string' ? /^([a-z][a-z0-9+.-]*):(.*)$/s.exec(url) : null) ?? []
+  // Out of a file or a secret, mostly. As part of a path or a name it would lead to another store than the same URL without it.
+  if (/\p{Cc}|\s$/u.test(rest ?? '')) {
+    const what = 'The URL of the store has a line break in it, or a space at its end'
+    throw new LeaseholdError('INVALID', `${what}. Where it is read from a file, write that with: printf %s "$url"`)
+  }
   if (scheme !== undefined && rest !== undefined) return { scheme, rest }
   const shown = typeof url === 'string' ? JSON.stringify(redactedUrl(url)) : String(url)
   throw new LeaseholdError('INVALID', `${shown} is not the URL of a store. Use, say, sqlite:locks.db.`)

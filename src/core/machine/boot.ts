@@ -1,6 +1,7 @@
 import { execFileSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import { uptime } from 'node:os'
+import { monotonicMs } from '../time/environment.ts'
 import { clockOffset } from './time-namespace.ts'
 
 /** What may stand in a boot identity: it becomes part of a file name. */
@@ -8,6 +9,9 @@ const unwanted = /[^A-Za-z0-9.+-]/g
 
 /** Boot times guessed from two clocks that do not tick together differ by less than this. */
 const guessRoundedToMs = 60_000
+
+/** Far less than a time namespace moves a clock by, and far more than it takes to read two of them. */
+const clockRoundedToMs = 20
 
 /**
  * Names the run of the system clock that this process lives in: two processes with the same identity read the same
@@ -21,6 +25,7 @@ export function bootIdentity(platform: NodeJS.Platform = process.platform): stri
   } catch {
     // Neither is certain to be there: fall through to the guess.
   }
+  if (platform === 'linux') return guessedClock(Date.now(), monotonicMs())
   return guessedBoot(Date.now(), uptime())
 }
 
@@ -32,6 +37,15 @@ export function linuxBoot(bootId: string, offset: string): string {
 /** For systems that do not name their boots: the time of the last one, to the minute. */
 export function guessedBoot(wallMs: number, uptimeSeconds: number): string {
   return `at-${Math.round((wallMs - uptimeSeconds * 1000) / guessRoundedToMs)}`
+}
+
+/**
+ * For Linux without /proc, which Deno shows with `--allow-all` only. A time namespace moves the monotonic clock and never the
+ * wall clock, so that the lead of the second tells the clocks of containers apart. It changes with a sleep, and when somebody
+ * sets the wall clock: processes from before and after then look foreign to each other.
+ */
+export function guessedClock(wallMs: number, monotonic: number): string {
+  return `clock-${Math.round((wallMs - monotonic) / clockRoundedToMs)}`
 }
 
 function readText(file: string): string {

@@ -8,7 +8,7 @@ const initialNamespace = 'time:[4026531834]'
 
 /**
  * How far this process's time namespace moves a clock, as text. Empty where it does not, and on kernels before 5.6, which
- * have no time namespaces. Two processes with the same text read the same clock.
+ * have no time namespaces. Two processes with the same text read the same clock. Throws where /proc may not be read.
  */
 export function clockOffset(clock: MovedClock): string {
   try {
@@ -16,8 +16,9 @@ export function clockOffset(clock: MovedClock): string {
     // The offsets are those of our children, which may have been given another namespace.
     if (own !== readlinkSync('/proc/self/ns/time_for_children')) return own === initialNamespace ? '' : digitsOf(own)
     return parseOffset(readFileSync('/proc/self/timens_offsets', 'utf8'), clock)
-  } catch {
-    return ''
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return ''
+    throw error
   }
 }
 

@@ -164,8 +164,12 @@ function until<Result>(signal: AbortSignal, work: Promise<Result>): Promise<Resu
   })
 }
 
-/** Whether the runtime says that there was no connection, so that nothing can have been sent. A browser never says. */
+/**
+ * Whether the runtime says that there was no connection, so that nothing can have been sent. Node says it by the code of the
+ * cause, Bun by that of the error, Deno in the message of the cause; a browser never does.
+ */
 function wasNotConnected(error: unknown): boolean {
-  const cause = (error as { readonly cause?: { readonly code?: string } } | undefined)?.cause
-  return ['ECONNREFUSED', 'ENOTFOUND', 'EAI_AGAIN', 'UND_ERR_CONNECT_TIMEOUT'].includes(cause?.code ?? '')
+  const { code, cause } = (error ?? {}) as { readonly code?: string; readonly cause?: Partial<NodeJS.ErrnoException> }
+  if (cause?.message?.includes('client error (Connect)') === true) return true
+  return ['ECONNREFUSED', 'ENOTFOUND', 'EAI_AGAIN', 'UND_ERR_CONNECT_TIMEOUT'].includes(code ?? cause?.code ?? '')
 }

@@ -1,6 +1,7 @@
 import type * as Http from 'node:http'
 import type * as Https from 'node:https'
 import { LeaseholdError } from '../../core/errors.ts'
+import { runtime } from '../../core/machine/runtime.ts'
 import { timeLimit } from '../../core/time/bounded.ts'
 import { storeHeader } from '../../core/wire/wire-protocol.ts'
 import type { Address } from './address.ts'
@@ -16,6 +17,8 @@ export class NodeTransport implements Transport {
   readonly #tls: { readonly ca?: string | Buffer }
   readonly #agent: Http.Agent
   readonly #streams = new Set<Http.ClientRequest>()
+  /** Ends the calls under way. */
+  readonly #underWay = new Set<(error: Error) => void>()
   #closed = false
 
   constructor(
@@ -45,25 +48,28 @@ export class NodeTransport implements Transport {
         this.#agent,
         body === undefined ? headers : { ...headers, 'content-length': String(Buffer.byteLength(body)) },
       )
-      const leftMs = Math.max(0, deadline - performance.now())
-      const limit = timeLimit(leftMs, () => {
-        const late = call.late()
-        request.destroy(late)
+      const abandon = (error: Error): void => {
+        request.destroy(error)
         // In Deno a request that is destroyed may tell of it much later.
-        fail(late)
-      })
+        fail(error)
+      }
+      this.#underWay.add(abandon)
+      const limit = timeLimit(Math.max(0, deadline - performance.now()), () => abandon(call.late()))
+      const settle = (): void => {
+        isOver = true
+        limit.cancel()
+        this.#underWay.delete(abandon)
+      }
       const fail = (error: unknown): void => {
         // A reply that is cut off fails twice, as request and as response, and one that is late fails again once it is destroyed.
         if (isOver) return
-        isOver = true
-        limit.cancel()
+        settle()
         // The server closed a connection that was kept. What changes nothing may be asked again, over another.
         if (method === 'GET' && request.reusedSocket && isReset(error)) return resolve(this.call(call))
         reject(noReply(this.#where, error, isSent))
       }
       const succeed = (reply: RawReply): void => {
-        isOver = true
-        limit.cancel()
+        settle()
         resolve(reply)
       }
       request.on('socket', (socket) => {
@@ -103,7 +109,11 @@ export class NodeTransport implements Transport {
   close(): void {
     this.#closed = true
     for (const request of this.#streams) request.destroy()
+    // Not left to the agent: in Deno the end of a connection ends no request.
+    for (const abandon of this.#underWay) abandon(closed(this.#where))
     this.#agent.destroy()
+    // Deno asks again by itself over a connection that it opens after this, which would keep the process running.
+    if (runtime === 'Deno') setImmediate(() => this.#agent.destroy())
   }
 
   #begin(

@@ -28,9 +28,12 @@ export function identityText({ inode, madeAt }: FileIdentity): string {
   return madeAt === undefined ? String(inode) : `${inode} ${madeAt}`
 }
 
+/** By how much what two runtimes say of one file's birth may differ: Deno says it in whole milliseconds, Node in parts of them. */
+const madeAtWithinMs = 1
+
 /** Whether the text may have been written into this very file, and not into one that this is a copy of. */
 export function isIdentityOf(text: string, { inode, madeAt }: FileIdentity): boolean {
   const [keptInode, keptMadeAt] = text.split(' ')
   if (keptInode !== String(inode)) return false
-  return madeAt === undefined || keptMadeAt === undefined || Number(keptMadeAt) === madeAt
+  return madeAt === undefined || keptMadeAt === undefined || Math.abs(Number(keptMadeAt) - madeAt) <= madeAtWithinMs
 }
