@@ -26,4 +26,4 @@ export { parseDuration, type Duration } from './core/time/duration.ts'
 export type { Environment, Timer } from './core/time/environment.ts'
 export type * from './core/driver.ts'
 
-export { packageVersion as version } from './core/package-version.ts'
+export { version } from './core/package-version.ts'

@@ -17,7 +17,7 @@ import { withinLimits } from '../core/limits.ts'
 import { Listeners } from '../core/listeners.ts'
 import { oneInThisRealm } from '../core/machine/one-in-this-realm.ts'
 import { checkOptions, type OptionNames } from '../core/option-names.ts'
-import { packageVersion } from '../core/package-version.ts'
+import { version } from '../core/package-version.ts'
 import { pageOf } from '../core/paging.ts'
 
 /** The store's time. `now` must never go back by itself; `wall` is milliseconds since 1970. */
@@ -55,10 +55,7 @@ const systemClock: MemoryClock = { now: monotonicMs, wall: () => Date.now() }
  * One for all copies of this module in a process: a test tool may load one as an ES module out of `dist/bundler`, and another by `require`.
  * Copies of other versions are apart, as their stores may be of another shape.
  */
-const storesByName: Map<string, MemoryStore> = oneInThisRealm(
-  `leasehold ${packageVersion} memory stores`,
-  () => new Map(),
-)
+const storesByName: Map<string, MemoryStore> = oneInThisRealm(`leasehold ${version} memory stores`, () => new Map())
 
 /**
  * A lock store in this process.

@@ -117,7 +117,7 @@ describe('npm run release:check', () => {
     const leads = { bin: { leasehold: './dist/main.js' }, exports: { '.': { default: './dist/index.js' } } }
     write('package.json', JSON.stringify({ ...own, ...leads }))
     write('package-lock.json', JSON.stringify({ version: '1.2.3' }))
-    write('src/core/package-version.ts', "export const packageVersion = '1.2.3'\n")
+    write('src/core/package-version.ts', "export const version = '1.2.3'\n")
     write(
       'CHANGELOG.md',
       '# Changelog\n\n## 1.2.3, 2026-01-02\n\n- Fix: this.\n\n## 1.2.2, 2026-01-01\n\n- Fix: that.\n',
@@ -153,7 +153,7 @@ describe('npm run release:check', () => {
 
   test('says everything that is wrong', () => {
     const { root, write, commit } = checkout()
-    write('src/core/package-version.ts', "export const packageVersion = '1.2.2'\n")
+    write('src/core/package-version.ts', "export const version = '1.2.2'\n")
     write('CHANGELOG.md', '# Changelog\n\n## 1.2.3, unreleased\n\n- Fix: this.\n')
     write('dist/index.js.map', '{}')
     rmSync(path.join(root, 'dist/main.js'))

@@ -95,7 +95,8 @@ describe.each([
   )
 
   // Deno shows /proc, which has the boot's id and the offsets of clocks, with --allow-all only.
-  test.runIf(runtime === 'deno')('a container with a clock of its own takes no lock that is held', async ({ skip }) => {
+  const inDeno = runtime === 'deno' ? test : () => {}
+  inDeno('a container with a clock of its own takes no lock that is held', async ({ skip }) => {
     const inside = ['--time', '--monotonic', '1000', '--fork', '--kill-child']
     try {
       await run('unshare', [...inside, 'true'])

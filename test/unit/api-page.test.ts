@@ -13,7 +13,7 @@ const truth: Record<string, readonly string[]> = {
   scope: ['named', 'inode', 'byteRange', 'path', 'issue'],
   option: [
     ...membersOf('src/api/create-locks.ts', 'LocksOptions'),
-    ...membersOf('src/api/connect.ts', 'ConnectOptions'),
+    ...membersOf('src/api/connect-options.ts', 'ConnectOptions'),
     ...membersOf('src/api/create-locks.ts', 'CreateLocksOptions'),
     ...membersOf('src/api/options.ts', 'AcquireOptions'),
   ],
