@@ -187,7 +187,7 @@ try {
       properLockfileKeptByOne: theirs.reduce((sum, turns) => sum + turns.keptByOne, 0),
       properLockfileHandOverP50Ms: comparison.medians[best],
       properLockfileHandOverP99Ms: percentile(theirHandOvers, 0.99),
-      // What is possible at all with a SQLite file and a bell.
+      // What is possible at all with a SQLite file and an inbox file.
       bareQueueHandOverP50Ms: comparison.medians.bareQueue,
       bareQueueToProperLockfile: comparison.ratio('bareQueue', best),
       properLockfileFairness: median(theirs.map((turns) => fairness(turns))),

@@ -32,8 +32,8 @@ function optionsOf(seed: number): TourOptions {
     { seed, weather: 'calm', store: 'documents', processes: 6, workers: 1 },
     { seed, weather: 'calm', processes: 6, workers: 1 },
   ]
-  const crowd = seed % 3 === 0 ? { processes: 5, workers: 4 } : {}
-  return { ...crowd, seed, weather: 'storm', ...stores[seed % stores.length] }
+  const contention = seed % 3 === 0 ? { processes: 5, workers: 4 } : {}
+  return { ...contention, seed, weather: 'storm', ...stores[seed % stores.length] }
 }
 
 const tellEveryMs = 10_000

@@ -49,7 +49,7 @@ async function buildForNode(entries) {
     cli: './src/cli/main.ts',
     // Started by their files.
     'heartbeat-worker': './src/api/heartbeat/heartbeat-worker.ts',
-    sweeper: './src/cli/holding/sweeper.ts',
+    sweeper: './src/cli/supervise/sweeper.ts',
   }
   const chunks = await bundle(inputs, folder, 'cjs')
   for (const { name } of entries) {

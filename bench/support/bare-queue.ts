@@ -1,4 +1,4 @@
-/** The floor for locks in a SQLite file: a queue of rows and a bell, without leases, fences, deaths or errors. */
+/** The floor for locks in a SQLite file: a queue of rows and an inbox file, without leases, fences, deaths or errors. */
 import { openSync, rmSync, watch, writeFileSync, writeSync } from 'node:fs'
 import { openDatabase } from '../../src/drivers/sqlite/database.ts'
 
@@ -14,15 +14,15 @@ export function bareQueue(directory: string): { take: Take; close: () => Promise
   const leave = database.command('delete from queue where place = ?')
   const first = database.query('select place, owner from queue order by place limit 1')
 
-  const bellOf = (owner: number): string => `${directory}/bare-bell-${owner}`
-  writeFileSync(bellOf(process.pid), '')
+  const inboxOf = (owner: number): string => `${directory}/bare-inbox-${owner}`
+  writeFileSync(inboxOf(process.pid), '')
   let heard: (() => void) | undefined
-  const watcher = watch(bellOf(process.pid), { persistent: true }, () => heard?.())
-  const ropes = new Map<number, number>()
+  const watcher = watch(inboxOf(process.pid), { persistent: true }, () => heard?.())
+  const writers = new Map<number, number>()
   const ring = (owner: number): void => {
-    const rope = ropes.get(owner) ?? openSync(bellOf(owner), 'r+')
-    ropes.set(owner, rope)
-    writeSync(rope, '.', 0)
+    const writer = writers.get(owner) ?? openSync(inboxOf(owner), 'r+')
+    writers.set(owner, writer)
+    writeSync(writer, '.', 0)
   }
 
   const inTransaction = <Result>(work: () => Result): Result => {
@@ -55,7 +55,7 @@ export function bareQueue(directory: string): { take: Take; close: () => Promise
     async close() {
       watcher.close()
       database.close()
-      rmSync(bellOf(process.pid))
+      rmSync(inboxOf(process.pid))
     },
   }
 }

@@ -9,7 +9,7 @@ import type { LeaseSet } from './lease-set.ts'
 import type { ReleaseResult } from './release-result.ts'
 import type { AcquireOptions, Terms } from './options.ts'
 import { refusal } from './refusal.ts'
-import type { Taker } from './taker.ts'
+import type { Acquirer } from './acquirer.ts'
 
 /** The leases of one `acquireAll`. */
 class HeldLeases implements LeaseSet {
@@ -40,16 +40,16 @@ class HeldLeases implements LeaseSet {
 
 /** All of these locks or none, within one `wait`. */
 export async function acquireAll(
-  taker: Taker,
+  acquirer: Acquirer,
   scopes: readonly ScopeLike[],
   options: AcquireOptions | undefined,
 ): Promise<LeaseSet> {
   // A party of its own: while it waits for one of them it keeps those before.
-  const terms = taker.terms(options, taker.newParty(options))
+  const terms = acquirer.terms(options, acquirer.newParty(options))
   const waitMs = terms.failOnConflict ? 0 : (terms.waitMs ?? Infinity)
   const wanted = scopes.map(toScope)
-  if (waitMs > 0) for (const scope of wanted) taker.refuseOwnDeadlock(scope, exclusively, terms)
-  const taken = await takeAll(taker.client, wanted, terms, waitMs)
+  if (waitMs > 0) for (const scope of wanted) acquirer.refuseOwnDeadlock(scope, exclusively, terms)
+  const taken = await takeAll(acquirer.client, wanted, terms, waitMs)
   if (taken instanceof LeaseholdError) throw taken
   return taken
 }

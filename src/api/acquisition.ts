@@ -1,9 +1,9 @@
 import { adaptivePolling } from '../core/time/backoff.ts'
 import type { AbsentReason, Claim, Mode, Runner } from '../core/driver.ts'
-import { spreadOf, type LifeTerms } from '../core/life.ts'
+import { spreadOf, type RenewalPolicy } from '../core/life.ts'
 import { claimant } from '../core/runner.ts'
 import { storeKey, type Scope } from '../core/scope.ts'
-import type { Tenure } from '../core/tenure.ts'
+import type { ClaimRuntime } from '../core/claim-runtime.ts'
 import { Waiter, type Grant, type Miss } from '../core/waiter.ts'
 import type { Client } from './client.ts'
 import { LeaseHandle } from './lease-handle.ts'
@@ -66,7 +66,7 @@ export function refuseUnsupported({ driver }: Client, scope: Scope, sharing: Sha
 
 /** One caller's way to a lease on one scope. */
 class Acquisition extends Waiter {
-  protected readonly terms: LifeTerms
+  protected readonly terms: RenewalPolicy
   readonly #client: Client
   readonly #scope: Scope
   readonly #sharing: Sharing
@@ -156,12 +156,12 @@ class Acquisition extends Waiter {
     this.#client.emit('waiting', this.#scope, { key: this.#key, ahead })
   }
 
-  protected granted(tenure: Tenure, { fence, after, at }: Grant): void {
+  protected granted(claimRuntime: ClaimRuntime, { fence, after, at }: Grant): void {
     const client = this.#client
     const scope = this.#scope
     const key = this.#key
     client.deadlocks?.unwatch(this)
-    const lease = new LeaseHandle(client, tenure, this.#terms, fence, at)
+    const lease = new LeaseHandle(client, claimRuntime, this.#terms, fence, at)
     client.order?.taken(lease)
     const waitMs = Math.round(at - this.since)
     if (client.isHeard('acquired')) client.emit('acquired', scope, { key, fence, waitMs, attempts: this.attempts })
@@ -175,7 +175,7 @@ class Acquisition extends Waiter {
 
   protected missed(miss: Miss): void {
     this.#client.deadlocks?.unwatch(this)
-    if (miss.type === 'refused' && miss.standing.reason === 'refused') this.#contend()
+    if (miss.type === 'refused' && miss.status.reason === 'refused') this.#contend()
     this.#missed({ miss, attempts: this.attempts, waitedMs: Math.round(this.#client.environment.now() - this.since) })
   }
 

@@ -1,4 +1,4 @@
-import { Alarm } from '../core/time/alarm.ts'
+import { TimerQueue } from '../core/time/timer-queue.ts'
 import { Batcher } from '../core/batcher.ts'
 import { within } from '../core/time/bounded.ts'
 import type { LockDriver, Mode, Runner } from '../core/driver.ts'
@@ -6,12 +6,12 @@ import type { Environment } from '../core/time/environment.ts'
 import { clientClosed } from '../core/errors.ts'
 import { Events, type EventName, type LockEvents } from '../core/events.ts'
 import { IdTable } from '../core/id-table.ts'
-import { Roster } from '../core/roster.ts'
+import { SlotSet } from '../core/slot-set.ts'
 import { describeScope, type Scope } from '../core/scope.ts'
-import { checkedNews } from '../core/standing-check.ts'
+import { checkedNews } from '../core/status-check.ts'
 import { runtimeProcess } from '../core/machine/builtin.ts'
 import type { HeldName } from '../core/machine/runner-name.ts'
-import type { HeartbeatThread, Office } from '../core/tenure.ts'
+import type { HeartbeatThread, ClientRuntime } from '../core/claim-runtime.ts'
 import type { Report } from './heartbeat/heartbeats.ts'
 import type { LeaseHandle } from './lease-handle.ts'
 import type { LockOrder } from './parties/lock-order.ts'
@@ -44,7 +44,7 @@ export class Client {
   readonly runner: Runner
   readonly namespace: string
   readonly allowForce: boolean
-  readonly leases = new Roster<LeaseHandle>()
+  readonly leases = new SlotSet<LeaseHandle>()
   readonly parties = new PartyBook()
   /** The ids of claims that are being taken over from other processes. */
   readonly resuming = new Set<string>()
@@ -59,7 +59,7 @@ export class Client {
   order: LockOrder | undefined
   readonly counters = new Counters()
   readonly events: Events
-  readonly office: Office & { thread: HeartbeatThread | undefined }
+  readonly office: ClientRuntime & { thread: HeartbeatThread | undefined }
   readonly #logger: Logger | undefined
   readonly #runnerName: HeldName | undefined
   readonly #listening: Disposable | undefined
@@ -89,9 +89,9 @@ export class Client {
     this.office = {
       environment,
       batcher: new Batcher(driver, environment),
-      alarm: new Alarm(environment),
-      tenures: new IdTable(),
-      waiters: new Roster(),
+      timers: new TimerQueue(environment),
+      claimRuntimes: new IdTable(),
+      waiters: new SlotSet(),
       thread: undefined,
     }
     this.#listening = driver.listen?.((_key, id, news) => this.#hear(id, news))
@@ -99,23 +99,23 @@ export class Client {
 
   /** Notifications come from outside: a bad one must neither throw at the driver nor harm a claim. */
   #hear(id: unknown, news: unknown): void {
-    const tenure = typeof id === 'string' ? this.office.tenures.get(id) : undefined
-    if (tenure === undefined) return
+    const claimRuntime = typeof id === 'string' ? this.office.claimRuntimes.get(id) : undefined
+    if (claimRuntime === undefined) return
     const checked = checkedNews(news)
     // A claim that had to wait is granted after those that need not, though the news overtake the answers to both.
     const isGrant = checked !== 'ask' && checked.state === 'held'
-    if (isGrant && tenure.life.phase === 'asking') this.environment.defer(() => tenure.hear(checked))
-    else tenure.hear(checked)
+    if (isGrant && claimRuntime.life.phase === 'asking') this.environment.defer(() => claimRuntime.hear(checked))
+    else claimRuntime.hear(checked)
   }
 
   /** Renews from another thread from now on. */
   async startThread(start: StartThread): Promise<void> {
     this.office.thread = await start((report) => {
-      const tenure = this.office.tenures.get(report.id)
-      if ('settledMs' in report) return tenure?.settledElsewhere(report.settledMs)
-      const { sent, standing, since } = report
-      if (sent === undefined) tenure?.hear(checkedNews(standing))
-      else tenure?.renewedElsewhere(standing, sent.at, sent.ttlMs, since)
+      const claimRuntime = this.office.claimRuntimes.get(report.id)
+      if ('settledMs' in report) return claimRuntime?.settledElsewhere(report.settledMs)
+      const { sent, status, since } = report
+      if (sent === undefined) claimRuntime?.hear(checkedNews(status))
+      else claimRuntime?.renewedElsewhere(status, sent.at, sent.ttlMs, since)
     })
   }
 
@@ -217,8 +217,8 @@ export class Client {
     this.#listening?.[Symbol.dispose]()
     // What is answered from now on wakes nobody and asks for nothing.
     this.office.batcher.close()
-    this.office.alarm.close()
-    this.office.tenures.clear()
+    this.office.timers.close()
+    this.office.claimRuntimes.clear()
     await this.office.thread?.close()
     await this.driver.close()
     this.#runnerName?.release()

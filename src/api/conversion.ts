@@ -87,7 +87,7 @@ async function conversionRefusal(
   terms: Terms,
 ): Promise<LeaseholdError> {
   const { miss } = missed
-  if (miss.type !== 'refused' || !endings.has(miss.standing.reason)) return refusal(client, lease.scope, missed, terms)
+  if (miss.type !== 'refused' || !endings.has(miss.status.reason)) return refusal(client, lease.scope, missed, terms)
   const name = JSON.stringify(describeScope(lease.scope))
   return new LeaseholdError('NOT_HELD', `${name} ended before it could be converted. Acquire it again.`, {
     scope: describeScope(lease.scope),

@@ -1,9 +1,9 @@
-import type { Claim, Standing } from '../core/driver.ts'
+import type { Claim, ClaimStatus } from '../core/driver.ts'
 import { clientClosed, LeaseholdError, plainMessageOf } from '../core/errors.ts'
 import { spreadOf } from '../core/life.ts'
 import { claimant } from '../core/runner.ts'
 import { splitStoreKey } from '../core/scope.ts'
-import { Tenure } from '../core/tenure.ts'
+import { ClaimRuntime } from '../core/claim-runtime.ts'
 import type { Client } from './client.ts'
 import { LeaseHandle } from './lease-handle.ts'
 import { askedToLeave, beingPassedOn } from './lease-errors.ts'
@@ -27,17 +27,17 @@ export function handOff(client: Client, lease: LeaseHandle, ttlMs: number): Prom
     // What is being asked for may be less than the lease is trusted for, if that has not been asked for yet. At the end of a run of
     // `once` it always is: nobody trusts that lease any more.
     const isTrusted = lease.terms.detached !== true
-    if (isTrusted) lease.tenure.askElsewhere(ttlMs)
-    renewDetached(client, lease.key, lease.claim.id, ttlMs, (standing, sentAt) => {
+    if (isTrusted) lease.claimRuntime.askElsewhere(ttlMs)
+    renewDetached(client, lease.key, lease.claim.id, ttlMs, (status, sentAt) => {
       lease.passing = undefined
-      if (standing.state === 'held' && standing.leaving === undefined && lease.held) {
-        const { inFlight } = lease.tenure.life
+      if (status.state === 'held' && status.leaving === undefined && lease.held) {
+        const { inFlight } = lease.claimRuntime.life
         lease.passOn('handed-off')
-        if (isTrusted) lease.tenure.settledElsewhere(ttlMs)
+        if (isTrusted) lease.claimRuntime.settledElsewhere(ttlMs)
         return resolve(proofAfter(lease, ttlMs, inFlight))
       }
-      lease.tenure.renewedElsewhere(standing, sentAt, ttlMs)
-      if (isTrusted) lease.tenure.settledElsewhere(ttlMs)
+      lease.claimRuntime.renewedElsewhere(status, sentAt, ttlMs)
+      if (isTrusted) lease.claimRuntime.settledElsewhere(ttlMs)
       // Lost or released meanwhile: its owner was told, and what was not answered since is not known.
       if (!lease.held) return reject(lease.loss ?? notHeld(lease))
       try {
@@ -46,8 +46,8 @@ export function handOff(client: Client, lease: LeaseHandle, ttlMs: number): Prom
         // Lost since it was looked at: nothing may be thrown at whoever brings answers.
         return reject(error)
       }
-      if (standing.state === 'held') return reject(askedToLeave(lease, standing.leaving ?? ''))
-      reject(unavailable('hand the lease off', standing))
+      if (status.state === 'held') return reject(askedToLeave(lease, status.leaving ?? ''))
+      reject(unavailable('hand the lease off', status))
     })
   })
 }
@@ -55,7 +55,7 @@ export function handOff(client: Client, lease: LeaseHandle, ttlMs: number): Prom
 /** A renewal that was sent since may arrive after one of whoever resumes the lease: what it asks for is not answered yet. */
 function proofAfter(lease: LeaseHandle, ttlMs: number, isRenewing: boolean): LeaseProof {
   const proof = { ...lease.toJSON(), ttlMs }
-  return isRenewing ? { ...proof, doubtMs: Math.min(proof.doubtMs ?? Infinity, lease.tenure.life.ttlMs) } : proof
+  return isRenewing ? { ...proof, doubtMs: Math.min(proof.doubtMs ?? Infinity, lease.claimRuntime.life.ttlMs) } : proof
 }
 
 function refuseWhereClaimsEndWithUs({ driver }: Client): void {
@@ -77,29 +77,35 @@ export function resume(client: Client, proof: LeaseProof, terms: Terms): Promise
     // Before anything is sent: bad metadata throws.
     const claim = claimOf(client, proof, terms)
     client.resuming.add(id)
-    renewDetached(client, key, id, terms.ttlMs, (standing, sentAt, at) => {
+    renewDetached(client, key, id, terms.ttlMs, (status, sentAt, at) => {
       client.resuming.delete(id)
       // Nobody would renew it here. It lives by its ttl, for whoever else has the proof.
       if (client.closed) return reject(clientClosed())
       // A try that was not answered may be carried out yet, after the one that is.
       const doubtMs = Math.min(proof.doubtMs ?? Infinity, client.unansweredResumes.get(id) ?? Infinity)
-      if (standing.state === 'unknown') {
+      if (status.state === 'unknown') {
         client.unansweredResumes.set(id, Math.min(doubtMs, terms.ttlMs))
-        return reject(unavailable('resume the lease', standing))
+        return reject(unavailable('resume the lease', status))
       }
       client.unansweredResumes.delete(id)
-      if (standing.state !== 'held' || standing.fence !== proof.fence) return reject(notHeld(proof))
-      const lifeTerms = {
+      if (status.state !== 'held' || status.fence !== proof.fence) return reject(notHeld(proof))
+      const renewalPolicy = {
         heartbeatMs: client.ownHeartbeatMs(terms.heartbeatMs, terms.ttlMs),
         polling: undefined,
         spread: spreadOf(client.environment.random()),
         doubtMs: doubtMs === Infinity ? undefined : doubtMs,
       }
-      const tenure = Tenure.resume(client.office, claim, lifeTerms, standing, sentAt, at)
-      if (tenure === undefined) return reject(notHeld(proof))
-      const lease = new LeaseHandle(client, tenure, { ...terms, graceMs: graceOf(proof, terms) }, standing.fence, at)
+      const claimRuntime = ClaimRuntime.resume(client.office, claim, renewalPolicy, status, sentAt, at)
+      if (claimRuntime === undefined) return reject(notHeld(proof))
+      const lease = new LeaseHandle(
+        client,
+        claimRuntime,
+        { ...terms, graceMs: graceOf(proof, terms) },
+        status.fence,
+        at,
+      )
       client.tell('acquired', lease, { waitMs: Math.round(at - sentAt), attempts: 1 })
-      const { leaving } = standing
+      const { leaving } = status
       if (leaving !== undefined) client.tell('leaving', lease, { reason: leaving, remainingMs: lease.remainingMs })
       resolve(lease)
     })
@@ -108,20 +114,20 @@ export function resume(client: Client, proof: LeaseProof, terms: Terms): Promise
 
 /** A client can tell when it has the lease, or is about to. Two clients cannot. */
 function refuseSecondUse({ office, resuming }: Client, proof: LeaseProof): void {
-  const phase = office.tenures.get(proof.id)?.life.phase
+  const phase = office.claimRuntimes.get(proof.id)?.life.phase
   if (phase === undefined && !resuming.has(proof.id)) return
   if (phase === 'releasing') throw notHeld(proof)
   const message = `This client has the lease with fence ${proof.fence} already. A proof is for one who resumes it.`
   throw new LeaseholdError('INVALID', message, { fence: proof.fence })
 }
 
-type Answered = (standing: Standing, sentAt: number, at: number) => void
+type Answered = (status: ClaimStatus, sentAt: number, at: number) => void
 
 /** Every renewal of a lease that changes hands says so: no process's end may be taken for the lease's. */
 function renewDetached(client: Client, key: string, id: string, ttlMs: number, answered: Answered): void {
   client.office.batcher.submit(
     { op: 'renew', key, id, ttlMs, detached: true },
-    { answered: (_request, standing, sentAt, at) => answered(standing, sentAt, at) },
+    { answered: (_request, status, sentAt, at) => answered(status, sentAt, at) },
   )
 }
 
@@ -152,7 +158,7 @@ function notHeld({ fence }: Pick<LeaseProof, 'fence'>): LeaseholdError {
   return new LeaseholdError('NOT_HELD', `The lease with fence ${fence} is over. Acquire the lock instead.`, { fence })
 }
 
-function unavailable(what: string, standing: Standing): LeaseholdError {
-  const cause = standing.state === 'unknown' ? standing.error : undefined
+function unavailable(what: string, status: ClaimStatus): LeaseholdError {
+  const cause = status.state === 'unknown' ? status.error : undefined
   return new LeaseholdError('UNAVAILABLE', `The store could not ${what}: ${plainMessageOf(cause)}`, unanswered(cause))
 }

@@ -1,10 +1,10 @@
-import type { Claim, Runner, Standing } from '../core/driver.ts'
+import type { Claim, Runner, ClaimStatus } from '../core/driver.ts'
 import { positiveMs, type Duration } from '../core/time/duration.ts'
 import { LeaseholdError } from '../core/errors.ts'
 import type { Effect } from '../core/life.ts'
-import type { RosterMember } from '../core/roster.ts'
+import type { SlotMember } from '../core/slot-set.ts'
 import { scopeOf, type Scope } from '../core/scope.ts'
-import type { Observer, Tenure } from '../core/tenure.ts'
+import type { Observer, ClaimRuntime } from '../core/claim-runtime.ts'
 import { AwaitedRenewals } from './awaited-renewals.ts'
 import type { Client } from './client.ts'
 import { askedToLeave, beingPassedOn, lost, notHeld, notRenewed } from './lease-errors.ts'
@@ -16,11 +16,11 @@ import { proofOf, type LeaseProof } from './proof.ts'
 import { alreadyReleased, releaseResult, stillEntered, type ReleaseResult } from './release-result.ts'
 
 /** The lease of one held claim: renews it by its runtime, and says when it can no longer be trusted. */
-export class LeaseHandle implements Lease, Observer, RosterMember {
+export class LeaseHandle implements Lease, Observer, SlotMember {
   readonly fence: number
-  rosterSlot = -1
+  setSlot = -1
   readonly #client: Client
-  readonly tenure: Tenure
+  readonly claimRuntime: ClaimRuntime
   readonly terms: Terms
   readonly #heldSince: number
   #heartbeatMs: number
@@ -40,31 +40,31 @@ export class LeaseHandle implements Lease, Observer, RosterMember {
   #tellReleased: ((result: ReleaseResult) => void) | undefined
   #renewing: AwaitedRenewals | undefined
 
-  constructor(client: Client, tenure: Tenure, terms: Terms, fence: number, heldSince: number) {
+  constructor(client: Client, claimRuntime: ClaimRuntime, terms: Terms, fence: number, heldSince: number) {
     this.#client = client
-    this.tenure = tenure
+    this.claimRuntime = claimRuntime
     this.terms = terms
     this.fence = fence
     // A whole number: a fraction would be an object of its own.
     this.#heldSince = Math.ceil(heldSince)
     if (terms.progressMs !== undefined) this.#progress = new Progress(terms.progressMs, heldSince)
     this.#heartbeatMs = terms.heartbeatMs
-    tenure.observer = this
+    claimRuntime.observer = this
     client.leases.add(this)
     client.parties.add(this)
-    if (terms.heartbeatMs !== Infinity) tenure.renewElsewhere(terms.heartbeatMs)
+    if (terms.heartbeatMs !== Infinity) claimRuntime.renewElsewhere(terms.heartbeatMs)
   }
 
   get scope(): Scope {
-    return scopeOf(this.tenure.life.claim)
+    return scopeOf(this.claimRuntime.life.claim)
   }
 
   get key(): string {
-    return this.tenure.life.claim.key
+    return this.claimRuntime.life.claim.key
   }
 
   get runner(): Runner {
-    return this.tenure.life.claim.runner
+    return this.claimRuntime.life.claim.runner
   }
 
   get acquiredAt(): Date {
@@ -98,7 +98,7 @@ export class LeaseHandle implements Lease, Observer, RosterMember {
   }
 
   get heartbeating(): boolean {
-    const { phase, heartbeatMs } = this.tenure.life
+    const { phase, heartbeatMs } = this.claimRuntime.life
     return phase === 'held' && heartbeatMs !== Infinity
   }
 
@@ -107,34 +107,34 @@ export class LeaseHandle implements Lease, Observer, RosterMember {
   }
 
   async renew(ttl?: Duration): Promise<void> {
-    const ttlMs = renewalMs(ttl, this.tenure.life, this.#client.driver.supports)
+    const ttlMs = renewalMs(ttl, this.claimRuntime.life, this.#client.driver.supports)
     this.refuseUnlessHeld()
-    const { leaving, inFlight } = this.tenure.life
+    const { leaving, inFlight } = this.claimRuntime.life
     if (leaving !== undefined) throw askedToLeave(this, leaving)
     // Whoever resumes the lease must not be shortened by a renewal that arrives after its own.
     if (this.passing === 'handed-off') throw beingPassedOn(this, this.passing)
     this.#renewing ??= new AwaitedRenewals()
     const renewed = this.#renewing.next(inFlight)
-    const changed = ttlMs !== this.tenure.life.ttlMs
-    this.tenure.renew(ttlMs)
-    if (changed && this.heartbeating) this.tenure.renewElsewhere(this.#heartbeatMs)
+    const changed = ttlMs !== this.claimRuntime.life.ttlMs
+    this.claimRuntime.renew(ttlMs)
+    if (changed && this.heartbeating) this.claimRuntime.renewElsewhere(this.#heartbeatMs)
     await renewed
   }
 
   startHeartbeat(every?: Duration): void {
-    const { ttlMs } = this.tenure.life
+    const { ttlMs } = this.claimRuntime.life
     if (every !== undefined) this.#heartbeatMs = checkHeartbeat(positiveMs(every, 'heartbeat'), ttlMs)
     else if (this.#heartbeatMs === Infinity) this.#heartbeatMs = ttlMs / 3
     this.refuseUnlessHeld()
     if (this.#progress !== undefined) this.#progress.stalled = false
-    this.tenure.setHeartbeat(this.#client.ownHeartbeatMs(this.#heartbeatMs, ttlMs))
-    this.tenure.renewElsewhere(this.#heartbeatMs)
+    this.claimRuntime.setHeartbeat(this.#client.ownHeartbeatMs(this.#heartbeatMs, ttlMs))
+    this.claimRuntime.renewElsewhere(this.#heartbeatMs)
   }
 
   stopHeartbeat(): void {
     if (this.#progress !== undefined) this.#progress.stalled = false
-    this.tenure.setHeartbeat(Infinity)
-    this.tenure.stopElsewhere()
+    this.claimRuntime.setHeartbeat(Infinity)
+    this.claimRuntime.stopElsewhere()
   }
 
   progress(): void {
@@ -153,12 +153,12 @@ export class LeaseHandle implements Lease, Observer, RosterMember {
     if (this.#passedOn !== undefined) return Promise.resolve({ released: false, reason: this.#passedOn })
     this.entries -= 1
     if (this.entries > 0) return Promise.resolve(stillEntered)
-    const now = this.tenure.check()
+    const now = this.claimRuntime.check()
     this.#released = new Promise((resolve) => {
       this.#tellReleased = resolve
     })
     this.#leaveClient()
-    this.tenure.release(now)
+    this.claimRuntime.release(now)
     // A lost lease is only tidied up after: there is nothing to wait for.
     if (this.#loss !== undefined) this.#tellReleased?.({ released: false, reason: 'lost' })
     return this.#released
@@ -177,22 +177,22 @@ export class LeaseHandle implements Lease, Observer, RosterMember {
   }
 
   handOff(): Promise<LeaseProof> {
-    return this.#client.ways.handOff(this.#client, this, this.tenure.life.ttlMs)
+    return this.#client.ways.handOff(this.#client, this, this.claimRuntime.life.ttlMs)
   }
 
   toJSON(): LeaseProof {
-    return proofOf(this.tenure.life, this.fence)
+    return proofOf(this.claimRuntime.life, this.fence)
   }
 
   /** The claim as it was asked for. */
   get claim(): Claim {
-    return this.tenure.life.claim
+    return this.claimRuntime.life.claim
   }
 
   /** How it is renewed now, whatever was asked for at first. */
   get renewal(): { readonly ttlMs: number; readonly heartbeatMs: number } {
     const beats = this.heartbeating || this.#progress?.stalled === true
-    return { ttlMs: this.tenure.life.ttlMs, heartbeatMs: beats ? this.#heartbeatMs : Infinity }
+    return { ttlMs: this.claimRuntime.life.ttlMs, heartbeatMs: beats ? this.#heartbeatMs : Infinity }
   }
 
   /** The lease that came of this one by conversion, or this one. */
@@ -212,7 +212,7 @@ export class LeaseHandle implements Lease, Observer, RosterMember {
   /** A claim of this ttl, which is to take this lease's place, is about to be sent; undefined: it has come to nothing. */
   converting(ttlMs: number | undefined): void {
     this.passing = ttlMs === undefined ? undefined : 'converted'
-    this.tenure.converting(ttlMs)
+    this.claimRuntime.converting(ttlMs)
   }
 
   refuseUnlessHeld(): void {
@@ -224,20 +224,21 @@ export class LeaseHandle implements Lease, Observer, RosterMember {
     this.#passedOn = how
     this.#successor = successor
     this.#leaveClient()
-    if (this.tenure.life.phase === 'held') this.#client.tell('passed-on', this, { how, heldMs: this.heldMs })
-    this.tenure.passOn()
+    if (this.claimRuntime.life.phase === 'held') this.#client.tell('passed-on', this, { how, heldMs: this.heldMs })
+    this.claimRuntime.passOn()
     this.#renewing?.failed(() => this.#notHeld())
   }
 
   #leaveClient(): void {
     this.#client.leases.delete(this)
     this.#client.parties.delete(this)
-    this.tenure.stopElsewhere()
+    this.claimRuntime.stopElsewhere()
   }
 
   /** Looks at the clock: a blocked event loop must not make a lease look longer than it is. */
   #look(): void {
-    if (this.#loss === undefined && this.#released === undefined && this.#passedOn === undefined) this.tenure.check()
+    if (this.#loss === undefined && this.#released === undefined && this.#passedOn === undefined)
+      this.claimRuntime.check()
   }
 
   observe(effect: Exclude<Effect, { type: 'send' }>): void {
@@ -258,7 +259,7 @@ export class LeaseHandle implements Lease, Observer, RosterMember {
       case 'lost':
         return this.#onLost(this.#why(effect.reason), effect.detail)
       case 'released':
-        return this.#onReleased(effect.standing, effect.at)
+        return this.#onReleased(effect.status, effect.at)
       default:
         return
     }
@@ -281,7 +282,7 @@ export class LeaseHandle implements Lease, Observer, RosterMember {
   }
 
   #onLost(reason: string, detail: string | undefined): void {
-    this.#loss = lost(this, reason, detail, this.tenure.life.ttlMs)
+    this.#loss = lost(this, reason, detail, this.claimRuntime.life.ttlMs)
     this.#leaveClient()
     this.#renewing?.failed(() => this.#notHeld())
     this.#tellReleased?.({ released: false, reason: 'lost' })
@@ -289,14 +290,14 @@ export class LeaseHandle implements Lease, Observer, RosterMember {
     this.#abort?.abort(this.#loss)
   }
 
-  #onReleased(standing: Standing, at: number): void {
+  #onReleased(status: ClaimStatus, at: number): void {
     this.#renewing?.failed(() => this.#notHeld())
-    this.#tellReleased?.(releaseResult(standing))
+    this.#tellReleased?.(releaseResult(status))
     if (this.#loss === undefined) this.#client.tellReleased(this, Math.max(0, Math.floor(at) - this.#heldSince))
   }
 
   #trustedMs(): number {
-    return Math.max(0, Math.floor(this.tenure.life.deadline - this.#client.environment.now()))
+    return Math.max(0, Math.floor(this.claimRuntime.life.deadline - this.#client.environment.now()))
   }
 
   #notHeld(): LeaseholdError {

@@ -29,19 +29,19 @@ import { readWriteLock, type ReadWriteLock } from './primitives/read-write.ts'
 import { semaphoreOf, type Semaphore } from './primitives/semaphore.ts'
 import { gatherStatistics, type Statistics } from './operators/statistics.ts'
 import { claimTask, type TaskClaim, type TaskOptions } from './primitives/task.ts'
-import { Taker } from './taker.ts'
+import { Acquirer } from './acquirer.ts'
 import { verifyProof, type Verified } from './verify.ts'
 
 /** The locks of one client, over one driver. */
 export class LocksClient implements Locks {
   readonly #client: Client
-  readonly #taker: Taker
+  readonly #acquirer: Acquirer
 
   constructor(client: Client, defaults: AcquireOptions) {
-    const taker = new Taker(client, defaults)
+    const acquirer = new Acquirer(client, defaults)
     this.#client = client
-    this.#taker = taker
-    keepInternals(this, { client, terms: (options) => taker.terms(options) })
+    this.#acquirer = acquirer
+    keepInternals(this, { client, terms: (options) => acquirer.terms(options) })
   }
 
   get runner(): Runner {
@@ -53,51 +53,51 @@ export class LocksClient implements Locks {
   }
 
   acquire(scope: ScopeLike, options?: AcquireOptions): Promise<Lease> {
-    return this.#taker.acquire(scope, exclusively, options)
+    return this.#acquirer.acquire(scope, exclusively, options)
   }
 
   tryAcquire(scope: ScopeLike, options?: AcquireOptions): Promise<Lease | null> {
-    return this.#taker.tryAcquire(scope, exclusively, options)
+    return this.#acquirer.tryAcquire(scope, exclusively, options)
   }
 
   run<Result>(scope: ScopeLike, body: Body<Result>): Promise<Result>
   run<Result>(scope: ScopeLike, options: AcquireOptions, body: Body<Result>): Promise<Result>
   run<Result>(scope: ScopeLike, ...rest: RunArguments<Result>): Promise<Result> {
-    return this.#taker.run(scope, exclusively, ...rest)
+    return this.#acquirer.run(scope, exclusively, ...rest)
   }
 
   acquireAll(scopes: readonly ScopeLike[], options?: AcquireOptions): Promise<LeaseSet> {
-    return acquireAll(this.#taker, scopes, options)
+    return acquireAll(this.#acquirer, scopes, options)
   }
 
   lock(scope: ScopeLike, options: AcquireOptions = {}): Lock {
-    return this.#taker.lock(toScope(scope), exclusively, options)
+    return this.#acquirer.lock(toScope(scope), exclusively, options)
   }
 
   readWrite(scope: ScopeLike, options: AcquireOptions = {}): ReadWriteLock {
-    return readWriteLock(this.#taker, toScope(scope), options)
+    return readWriteLock(this.#acquirer, toScope(scope), options)
   }
 
   semaphore(scope: ScopeLike, permits: number, options: AcquireOptions = {}): Semaphore {
-    return semaphoreOf(this.#taker, toScope(scope), permits, options)
+    return semaphoreOf(this.#acquirer, toScope(scope), permits, options)
   }
 
   elect(name: string, options: ElectionOptions = {}): Election {
-    return new LeaderElection(this.#taker, name, options)
+    return new LeaderElection(this.#acquirer, name, options)
   }
 
   once<Result>(name: string, options: OnceOptions, body: Body<Result>): Promise<OnceResult<Result>> {
-    return runOnce(this.#taker, name, options, body)
+    return runOnce(this.#acquirer, name, options, body)
   }
 
   claim(queue: string, taskId: string, options?: TaskOptions): Promise<TaskClaim> {
-    return claimTask(this.#taker, queue, taskId, options)
+    return claimTask(this.#acquirer, queue, taskId, options)
   }
 
   async resume(proof: LeaseProof, options?: AcquireOptions): Promise<Lease> {
     checkProof(proof)
     const ttl = options?.ttl ?? proof.ttlMs
-    return resume(this.#client, proof, this.#taker.terms({ ...options, ttl }))
+    return resume(this.#client, proof, this.#acquirer.terms({ ...options, ttl }))
   }
 
   async list(options?: ListOptions): Promise<LockPage> {

@@ -322,7 +322,7 @@ function optionalMs(duration: Duration | undefined, option: string): number | un
   return duration === undefined ? undefined : positiveMs(duration, option)
 }
 
-/** Milliseconds to wait. For ever may be said, too: it is what `acquire` does unless told. @internal */
+/** Milliseconds to wait. For ever may be said, too: it is what `acquire` does by default. @internal */
 export function waitMsOf(wait: Duration): number {
   return wait === Infinity ? Infinity : durationMs(wait, 'wait')
 }

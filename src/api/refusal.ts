@@ -57,7 +57,7 @@ async function describeRefusal(client: Client, scope: Scope, missed: Missed, ter
     case 'refused':
       break
   }
-  const { reason, detail } = miss.standing
+  const { reason, detail } = miss.status
   if (reason === 'deadlock')
     return fail('DEADLOCK', `${name} is being converted by another holder. Release yours and retry.`)
   if (reason === 'mismatch') {
@@ -80,7 +80,7 @@ export function couldNotBeAsked(client: Client, scope: Scope, error: unknown, at
   })
 }
 
-/** Each of the circle in a sentence. */
+/** Each of the cycle in a sentence. */
 function describeCycle(cycle: readonly DeadlockedParty[]): string {
   const names = cycle.map(({ runner }) => `${runner.id} (${runner.party ?? 'no party'})`)
   const waits = cycle.map(

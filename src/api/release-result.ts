@@ -1,4 +1,4 @@
-import type { Standing } from '../core/driver.ts'
+import type { ClaimStatus } from '../core/driver.ts'
 
 /** How letting go went. Never an error: a lease that cannot be given back ends by itself. */
 export interface ReleaseResult {
@@ -29,15 +29,15 @@ export const stillEntered: ReleaseResult = { released: false, reason: 'entered-a
 const done: ReleaseResult = { released: true }
 
 /** What the store's answer to a release means to its caller. @internal */
-export function releaseResult(standing: Standing): ReleaseResult {
-  if (standing.state !== 'absent') return { released: false, reason: 'unavailable' }
-  switch (standing.reason) {
+export function releaseResult(status: ClaimStatus): ReleaseResult {
+  if (status.state !== 'absent') return { released: false, reason: 'unavailable' }
+  switch (status.reason) {
     case 'released':
       return done
     case 'expired':
     case 'evicted':
     case 'max-hold':
-      return { released: false, reason: standing.reason }
+      return { released: false, reason: status.reason }
     default:
       return { released: false, reason: 'unknown' }
   }

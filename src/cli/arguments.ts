@@ -1,7 +1,7 @@
 import { parseArgs } from 'node:util'
 import { isDuration, unroundedMs } from '../core/time/duration.ts'
 import { nearest } from '../core/suggestion.ts'
-import { quoted } from './speaking/terminal-text.ts'
+import { quoted } from './output/terminal-text.ts'
 import { UsageError } from './usage-error.ts'
 
 /** The options a command knows, by their long names. */

@@ -15,7 +15,7 @@ import { renew } from './commands/renew.ts'
 import { run } from './commands/run.ts'
 import { serve } from './commands/serve.ts'
 import { nearest } from '../core/suggestion.ts'
-import { printableLines, quoted } from './speaking/terminal-text.ts'
+import { printableLines, quoted } from './output/terminal-text.ts'
 import { UsageError } from './usage-error.ts'
 import { watch } from './commands/watch.ts'
 

@@ -1,6 +1,6 @@
 import type { connect } from '../index.ts'
 import type { Given, OptionTable } from './arguments.ts'
-import type { Messages } from './speaking/messages.ts'
+import type { Messages } from './output/messages.ts'
 
 /** What a command takes from the process it runs in. */
 export interface Surroundings {

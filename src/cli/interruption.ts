@@ -1,4 +1,4 @@
-import type { Messages } from './speaking/messages.ts'
+import type { Messages } from './output/messages.ts'
 import { signalExitCode } from './exit-codes.ts'
 
 const forwarded = ['SIGINT', 'SIGTERM', 'SIGHUP', 'SIGQUIT'] as const

@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-import { replaceStandardError } from './speaking/standard-error.ts'
+import { replaceStandardError } from './output/standard-error.ts'
 
 // Before anything else is loaded: from version 24 on, Node looks at process.stderr as soon as somebody imports node:util.
 replaceStandardError()

@@ -1,9 +1,9 @@
 import { isatty } from 'node:tty'
 import { connect } from '../index.ts'
 import { runCommandLine } from './command-line.ts'
-import { standardErrorMessages } from './speaking/messages.ts'
-import { askAtTerminal } from './speaking/question.ts'
-import { standardOutput } from './speaking/standard-output.ts'
+import { standardErrorMessages } from './output/messages.ts'
+import { askAtTerminal } from './output/question.ts'
+import { standardOutput } from './output/standard-output.ts'
 
 /** The command that this process was started with, from its words to its exit code. */
 export async function runProgram(): Promise<void> {

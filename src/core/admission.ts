@@ -11,7 +11,7 @@
  */
 import { absentReason, copyOf, type ClaimRecord } from './claim-record.ts'
 import { overlaps, roomFor } from './conflict.ts'
-import type { Claim, Request, Standing } from './driver.ts'
+import type { Claim, Request, ClaimStatus } from './driver.ts'
 import { Draft } from './admission/draft.ts'
 import { applyEvictRule, evict } from './admission/eviction.ts'
 import { capByMaxHold, howEnded } from './admission/lease-time.ts'
@@ -24,11 +24,11 @@ export type { Change, KeyView, News, Verdict } from './admission/view.ts'
 export function admit(view: KeyView, request: Request, now: number): Verdict {
   const draft = new Draft(view, now)
   draft.settleHolders(request.op === 'renew' ? request.id : undefined)
-  const standing = carryOut(draft, request)
-  return { standing, changes: draft.changes, news: draft.news, lastFence: draft.lastFence, ended: draft.ended }
+  const status = carryOut(draft, request)
+  return { status, changes: draft.changes, news: draft.news, lastFence: draft.lastFence, ended: draft.ended }
 }
 
-function carryOut(draft: Draft, request: Request): Standing {
+function carryOut(draft: Draft, request: Request): ClaimStatus {
   switch (request.op) {
     case 'claim':
       return claimPlace(draft, request.claim)
@@ -45,7 +45,7 @@ function carryOut(draft: Draft, request: Request): Standing {
 
 // ---- claim
 
-function claimPlace(draft: Draft, claim: Claim): Standing {
+function claimPlace(draft: Draft, claim: Claim): ClaimStatus {
   const known = draft.find(claim.id)
   if (known !== undefined) return askAgain(draft, known)
   // A late copy of a claim that has ended does not begin it anew.
@@ -86,10 +86,10 @@ function waiterFor(claim: Claim, order: number, now: number): ClaimRecord {
 }
 
 /** A claim sent twice: answer as it stands by now. */
-function askAgain(draft: Draft, known: ClaimRecord): Standing {
+function askAgain(draft: Draft, known: ClaimRecord): ClaimStatus {
   if (known.state === 'held') {
     const over = draft.now >= known.expiresAt
-    return unlessReplaced(draft, known.claim.id, over ? overForOwner(known) : draft.standingOf(known))
+    return unlessReplaced(draft, known.claim.id, over ? overForOwner(known) : draft.claimStatusOf(known))
   }
   draft.subjectBefore = known
   draft.subject = known
@@ -98,7 +98,7 @@ function askAgain(draft: Draft, known: ClaimRecord): Standing {
 }
 
 /** A conversion needs a lease to convert, and must not wait for another conversion that waits for it. */
-function refuseConversion(draft: Draft, claim: Claim): Standing | undefined {
+function refuseConversion(draft: Draft, claim: Claim): ClaimStatus | undefined {
   if (claim.replaces === undefined) return undefined
   if (!draft.holds(claim.replaces)) return { state: 'absent', reason: 'unknown' }
   for (const waiter of draft.view.waiters()) {
@@ -116,7 +116,7 @@ function refuseConversion(draft: Draft, claim: Claim): Standing | undefined {
 
 // ---- renew
 
-function renew(draft: Draft, request: Extract<Request, { op: 'renew' }>): Standing {
+function renew(draft: Draft, request: Extract<Request, { op: 'renew' }>): ClaimStatus {
   const record = draft.find(request.id)
   if (record === undefined) return answerAbsent(draft, request.id)
   if (record.state === 'held') return unlessReplaced(draft, request.id, renewHolder(draft, record, request))
@@ -131,7 +131,7 @@ function renew(draft: Draft, request: Extract<Request, { op: 'renew' }>): Standi
   return draft.settleSubject()
 }
 
-function renewHolder(draft: Draft, record: ClaimRecord, request: Extract<Request, { op: 'renew' }>): Standing {
+function renewHolder(draft: Draft, record: ClaimRecord, request: Extract<Request, { op: 'renew' }>): ClaimStatus {
   const { now } = draft
   if (now >= record.expiresAt) return overForOwner(record)
   const fence = Math.max(record.fence, request.fenceFloor ?? 0)
@@ -141,7 +141,7 @@ function renewHolder(draft: Draft, record: ClaimRecord, request: Extract<Request
   renewed.fence = fence
   draft.replaceHolder(record, renewed)
   draft.change(record, renewed)
-  return draft.standingOf(renewed)
+  return draft.claimStatusOf(renewed)
 }
 
 /** With a whole ttl from now on, or what the longest hold leaves of it. */
@@ -163,26 +163,26 @@ function renewedRecord(
 
 // ---- release, withdraw and evict
 
-function release(draft: Draft, id: string): Standing {
+function release(draft: Draft, id: string): ClaimStatus {
   const record = draft.find(id)
   return record === undefined ? answerAbsent(draft, id) : letGo(draft, record)
 }
 
 /** Leaves the queue, unless it was too late for that. */
-function withdraw(draft: Draft, id: string): Standing {
+function withdraw(draft: Draft, id: string): ClaimStatus {
   const record = draft.find(id)
   if (record === undefined) return answerAbsent(draft, id)
   return record.state === 'held' ? askAgain(draft, record) : letGo(draft, record)
 }
 
-function letGo(draft: Draft, record: ClaimRecord): Standing {
+function letGo(draft: Draft, record: ClaimRecord): ClaimStatus {
   if (record.state === 'held') draft.removeHolder(record)
   else draft.removeWaiter(record)
   promote(draft)
   return draft.now >= record.expiresAt ? overForOwner(record) : { state: 'absent', reason: 'released' }
 }
 
-function evictFence(draft: Draft, fence: number, reason: string): Standing {
+function evictFence(draft: Draft, fence: number, reason: string): ClaimStatus {
   const record = draft.holders.find((holder) => holder.fence === fence)
   if (record !== undefined) evict(draft, record, reason)
   promote(draft)
@@ -194,19 +194,19 @@ function evictFence(draft: Draft, fence: number, reason: string): Standing {
 // ---- answers
 
 /** In its grace a claim is over for its owner and still blocks others. */
-function overForOwner(record: ClaimRecord): Standing {
+function overForOwner(record: ClaimRecord): ClaimStatus {
   return { state: 'absent', reason: absentReason(howEnded(record)) }
 }
 
 /** Lets the queue move on. That may put a holder's own conversion in its place: then it no longer holds. */
-function unlessReplaced(draft: Draft, id: string, standing: Standing): Standing {
+function unlessReplaced(draft: Draft, id: string, status: ClaimStatus): ClaimStatus {
   promote(draft)
-  return standing.state === 'held' && !draft.holds(id) ? { state: 'absent', reason: 'unknown' } : standing
+  return status.state === 'held' && !draft.holds(id) ? { state: 'absent', reason: 'unknown' } : status
 }
 
 /** For a claim that is not there. The queue moves on all the same. */
-function answerAbsent(draft: Draft, id: string): Standing {
-  const standing = draft.absent(id)
+function answerAbsent(draft: Draft, id: string): ClaimStatus {
+  const status = draft.absent(id)
   promote(draft)
-  return standing
+  return status
 }

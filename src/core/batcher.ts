@@ -1,4 +1,4 @@
-import type { LockDriver, Request, Standing } from './driver.ts'
+import type { LockDriver, Request, ClaimStatus } from './driver.ts'
 import type { Environment, Timer } from './time/environment.ts'
 import { urgencyOf } from './time/patience.ts'
 import { byKey, byNumber, byUrgency, requestsPerBatchMax, split, type Pending } from './batches.ts'
@@ -8,7 +8,7 @@ import { checkedAnswer, malformed } from './limits/answers.ts'
 
 /** Whoever made a request. `answered` is called once, with the times just before it was sent and when the answer came. */
 export interface Requester {
-  answered(request: Request, standing: Standing, sentAt: number, at: number): void
+  answered(request: Request, status: ClaimStatus, sentAt: number, at: number): void
 }
 
 /** A request that is not sent, because it is out of limits. */
@@ -79,7 +79,7 @@ export class Batcher {
       requester,
       number: this.#numbers,
       overtakesAt: -1,
-      standing: undefined,
+      status: undefined,
     }
     const fault = faultOf(request, this.#driver.supports)
     if (fault !== undefined) {
@@ -154,8 +154,8 @@ export class Batcher {
 
   #refuse(gathered: readonly Pending[]): void {
     const at = this.#environment.now()
-    const standing: Standing = { state: 'unknown', error: clientClosed() }
-    for (const { request, requester } of gathered) requester.answered(request, standing, Math.floor(at), at)
+    const status: ClaimStatus = { state: 'unknown', error: clientClosed() }
+    for (const { request, requester } of gathered) requester.answered(request, status, Math.floor(at), at)
     for (const tell of this.#awaitingAnswers.splice(0)) tell()
     this.#tellIfIdle()
   }
@@ -247,12 +247,12 @@ export class Batcher {
     const sentAt = Math.floor(this.#environment.now())
     // Not awaited: for one lock by itself, promises take longer than the rest.
     this.#begin(requests).then(
-      (standings) => this.#answered(batch, standings, sentAt, undefined),
+      (statuses) => this.#answered(batch, statuses, sentAt, undefined),
       (error: unknown) => this.#answered(batch, [], sentAt, error),
     )
   }
 
-  #begin(requests: readonly Request[]): Promise<readonly Standing[]> {
+  #begin(requests: readonly Request[]): Promise<readonly ClaimStatus[]> {
     try {
       // A driver is somebody else's code: it may answer with no promise at all.
       return Promise.resolve(this.#driver.send(requests))
@@ -261,23 +261,23 @@ export class Batcher {
     }
   }
 
-  #answered(batch: Batch, standings: readonly Standing[], sentAt: number, failure: unknown): void {
+  #answered(batch: Batch, statuses: readonly ClaimStatus[], sentAt: number, failure: unknown): void {
     const { pending } = batch
-    const error = failure ?? unlessWhole(standings, pending)
+    const error = failure ?? unlessWhole(statuses, pending)
     this.#underWay -= 1
     const at = this.#environment.now()
     takeOut(batch.listed ? this.#listed : this.#unlisted, batch)
     if (batch.listed) for (const key of keysOf(batch)) this.#free(key)
     for (let index = 0; index < pending.length; index += 1) {
       const each = pending[index] as Pending
-      each.standing =
+      each.status =
         error === undefined
-          ? checkedAnswer(standings[index], each.request, this.#driver.supports)
+          ? checkedAnswer(statuses[index], each.request, this.#driver.supports)
           : { state: 'unknown', error }
     }
     // In the order asked, and not in that of the keys: of two grants the one that was asked for first is told first.
-    for (const { request, requester, standing } of batch.asked) {
-      requester.answered(request, standing as Standing, sentAt, at)
+    for (const { request, requester, status } of batch.asked) {
+      requester.answered(request, status as ClaimStatus, sentAt, at)
     }
     if (this.#awaitingAnswers.length > 0) for (const tell of this.#awaitingAnswers.splice(0)) tell()
     this.#tellIfIdle()
@@ -340,13 +340,13 @@ function takeOut(batches: Batch[], batch: Batch): void {
 }
 
 /** What is wrong with answers that are not one for each request. */
-function unlessWhole(standings: readonly Standing[], batch: readonly Pending[]): LeaseholdError | undefined {
-  if (!Array.isArray(standings)) return malformed(typeof standings)
-  if (standings.length === batch.length) return undefined
-  return malformed(`${standings.length} answers to ${batch.length} requests`)
+function unlessWhole(statuses: readonly ClaimStatus[], batch: readonly Pending[]): LeaseholdError | undefined {
+  if (!Array.isArray(statuses)) return malformed(typeof statuses)
+  if (statuses.length === batch.length) return undefined
+  return malformed(`${statuses.length} answers to ${batch.length} requests`)
 }
 
 /** One request by itself, with its answer. */
-export function submitOnce(batcher: Batcher, request: Request): Promise<Standing> {
-  return new Promise((resolve) => batcher.submit(request, { answered: (_, standing) => resolve(standing) }))
+export function submitOnce(batcher: Batcher, request: Request): Promise<ClaimStatus> {
+  return new Promise((resolve) => batcher.submit(request, { answered: (_, status) => resolve(status) }))
 }

@@ -1,5 +1,5 @@
 /** How the requests of one turn are divided into batches: in which order, and which of them together. */
-import type { Request, Standing } from './driver.ts'
+import type { Request, ClaimStatus } from './driver.ts'
 import type { Requester } from './batcher.ts'
 import { urgencyOf } from './time/patience.ts'
 
@@ -16,7 +16,7 @@ export interface Pending {
   /** When a request that is held back may go ahead of what its key has under way; -1: not held back, or a claim. */
   overtakesAt: number
   /** The answer, until the requester is told. */
-  standing: Standing | undefined
+  status: ClaimStatus | undefined
 }
 
 /** Sorting is stable: requests of one key stay in the order asked. */

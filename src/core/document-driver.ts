@@ -7,7 +7,7 @@
  */
 import type { ClaimRecord } from './claim-record.ts'
 import { sendBySwapping, type DocumentSwapper } from './document-swaps.ts'
-import type { Heard, KeyPage, ListQuery, LockDriver, Request, Standing, Supports } from './driver.ts'
+import type { Heard, KeyPage, ListQuery, LockDriver, Request, ClaimStatus, Supports } from './driver.ts'
 import { systemEnvironment, type Environment } from './time/environment.ts'
 import { LeaseholdError } from './errors.ts'
 import { listedKey, type KeyDocument } from './key-document.ts'
@@ -91,11 +91,11 @@ class DocumentDriver<Revision> implements LockDriver {
     return next === undefined ? page : { ...page, next }
   }
 
-  send(requests: readonly Request[]): Promise<readonly Standing[]> {
+  send(requests: readonly Request[]): Promise<readonly ClaimStatus[]> {
     return withinLimits(this.supports, requests, (valid) => this.#sendValid(valid))
   }
 
-  async #sendValid(requests: readonly Request[]): Promise<readonly Standing[]> {
+  async #sendValid(requests: readonly Request[]): Promise<readonly ClaimStatus[]> {
     this.#refuseIfClosed()
     return sendBySwapping(this.#swapper, requests, this.#environment)
   }

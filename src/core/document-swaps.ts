@@ -6,7 +6,7 @@ import { admit } from './admission.ts'
 import type { Change, News } from './admission/view.ts'
 import { pauseMs, type Backoff } from './time/backoff.ts'
 import { keyOf } from './batcher.ts'
-import type { Request, Standing } from './driver.ts'
+import type { Request, ClaimStatus } from './driver.ts'
 import type { Environment } from './time/environment.ts'
 import { LeaseholdError } from './errors.ts'
 import { fenceFloor } from './fence.ts'
@@ -51,7 +51,7 @@ export interface DocumentSwapper<Revision> {
    */
   takesNote?(key: string, change: Change): boolean
   /** Answers in one round trip what it can, such as a claim on an idle key; undefined where the rule must decide. */
-  fast?(requests: readonly Request[]): Promise<readonly (Standing | undefined)[]>
+  fast?(requests: readonly Request[]): Promise<readonly (ClaimStatus | undefined)[]>
   /** Tells other clients. A hint: may fail, may be lost. */
   tell?(news: readonly (News & { readonly key: string })[]): void
 }
@@ -70,16 +70,16 @@ export async function sendBySwapping<Revision>(
   store: DocumentSwapper<Revision>,
   requests: readonly Request[],
   environment: Environment,
-): Promise<readonly Standing[]> {
-  const answers: (Standing | undefined)[] = [...((await store.fast?.(requests)) ?? requests.map(() => undefined))]
+): Promise<readonly ClaimStatus[]> {
+  const answers: (ClaimStatus | undefined)[] = [...((await store.fast?.(requests)) ?? requests.map(() => undefined))]
   let work = group(requests, answers)
   for (let round = 1; work.length > 0; round += 1) {
     try {
       work = await race(store, work, answers)
     } catch (error) {
       // Some may have been carried out already, and their answers count.
-      if (answers.every((standing) => standing === undefined)) throw error
-      return answers.map((standing) => standing ?? { state: 'unknown', error })
+      if (answers.every((status) => status === undefined)) throw error
+      return answers.map((status) => status ?? { state: 'unknown', error })
     }
     if (work.length === 0) break
     if (round >= races.attempts) {
@@ -88,28 +88,28 @@ export async function sendBySwapping<Revision>(
     }
     await pause(environment, pauseMs(races, round, environment.random()))
   }
-  return answers.map((standing) => standing ?? crowded(''))
+  return answers.map((status) => status ?? crowded(''))
 }
 
 /** One try for each key. Answers those it could settle and gives back the rest. */
 async function race<Revision>(
   store: DocumentSwapper<Revision>,
   work: readonly KeyWork[],
-  answers: (Standing | undefined)[],
+  answers: (ClaimStatus | undefined)[],
 ): Promise<KeyWork[]> {
   const { now, wall, loaded } = await store.load(work.map(({ key }) => key))
   const again: KeyWork[] = []
-  const swaps: (Swap<Revision> & { readonly work: KeyWork; readonly standings: Standing[] })[] = []
+  const swaps: (Swap<Revision> & { readonly work: KeyWork; readonly statuses: ClaimStatus[] })[] = []
   for (const [index, one] of work.entries()) {
     const { document, revision, isGuess = false } = loaded[index] as Loaded<Revision>
     try {
-      const { state, standings, news, changed } = judge(store, one, document, now, wall)
+      const { state, statuses, news, changed } = judge(store, one, document, now, wall)
       if (changed) {
-        swaps.push({ key: one.key, document: encodeKey(state), revision, idle: state.idle, work: one, standings, news })
+        swaps.push({ key: one.key, document: encodeKey(state), revision, idle: state.idle, work: one, statuses, news })
       } else if (isGuess) {
         again.push(one)
       } else {
-        answer(one, standings, answers)
+        answer(one, statuses, answers)
       }
     } catch (error) {
       // One record that cannot be read is no reason to refuse the others.
@@ -122,7 +122,7 @@ async function race<Revision>(
   for (const [index, swap] of swaps.entries()) {
     const result = results[index]
     if (result === 'swapped') {
-      answer(swap.work, swap.standings, answers)
+      answer(swap.work, swap.statuses, answers)
       if (swap.news.length > 0) store.tell?.(swap.news.map((one) => ({ ...one, key: swap.key })))
     } else if (result === 'conflict') {
       again.push(swap.work)
@@ -140,10 +140,10 @@ function judge<Revision>(
   document: KeyDocument | undefined,
   now: number,
   wall: number,
-): { readonly state: KeyState; readonly standings: Standing[]; readonly news: News[]; readonly changed: boolean } {
+): { readonly state: KeyState; readonly statuses: ClaimStatus[]; readonly news: News[]; readonly changed: boolean } {
   const state = decodeKey(work.key, document)
   state.fenceFloor = fenceFloor(wall)
-  const standings: Standing[] = []
+  const statuses: ClaimStatus[] = []
   const news: News[] = []
   let changed = false
   for (const { request } of work.requests) {
@@ -151,17 +151,17 @@ function judge<Revision>(
     changed ||= verdict.changes.some((change) => store.takesNote?.(work.key, change) !== true)
     changed ||= verdict.lastFence !== state.lastFence || verdict.ended !== state.ended
     state.apply(verdict)
-    standings.push(verdict.standing)
+    statuses.push(verdict.status)
     news.push(...verdict.news)
   }
-  return { state, standings, news, changed }
+  return { state, statuses, news, changed }
 }
 
 function pause(environment: Environment, milliseconds: number): Promise<void> {
   return new Promise((resolve) => environment.timer(milliseconds, resolve).keepAlive(true))
 }
 
-function group(requests: readonly Request[], answers: readonly (Standing | undefined)[]): KeyWork[] {
+function group(requests: readonly Request[], answers: readonly (ClaimStatus | undefined)[]): KeyWork[] {
   const byKey = new Map<string, KeyWork>()
   for (const [place, request] of requests.entries()) {
     if (answers[place] !== undefined) continue
@@ -173,16 +173,16 @@ function group(requests: readonly Request[], answers: readonly (Standing | undef
   return [...byKey.values()]
 }
 
-function answer(work: KeyWork, standings: readonly Standing[], answers: (Standing | undefined)[]): void {
-  for (const [index, { place }] of work.requests.entries()) answers[place] = standings[index]
+function answer(work: KeyWork, statuses: readonly ClaimStatus[], answers: (ClaimStatus | undefined)[]): void {
+  for (const [index, { place }] of work.requests.entries()) answers[place] = statuses[index]
 }
 
-function answerUnknown(work: KeyWork, error: unknown, answers: (Standing | undefined)[]): void {
+function answerUnknown(work: KeyWork, error: unknown, answers: (ClaimStatus | undefined)[]): void {
   for (const { place } of work.requests) answers[place] = { state: 'unknown', error }
 }
 
-/** Nothing was written: the outcome is known, but there is no standing to tell. */
-function crowded(key: string): Standing {
+/** Nothing was written: the outcome is known, but there is no status to tell. */
+function crowded(key: string): ClaimStatus {
   const error = new LeaseholdError('UNAVAILABLE', `Too many clients change ${JSON.stringify(key)} at once.`, {
     reason: 'busy',
     key,

@@ -1,7 +1,7 @@
 /**
  * The waist of Leasehold: what the client asks of a store, and what a store answers.
  *
- * A driver moves requests to a store and standings back. It holds no policy: who may hold what is decided by the rule in
+ * A driver moves requests to a store and statuses back. It holds no policy: who may hold what is decided by the rule in
  * `admission.ts`, run by the store itself or in one atomic step beside it. Everything above (waiting, renewing,
  * deadlines, retries) lives in the client and is the same for every driver.
  */
@@ -123,7 +123,7 @@ export type AbsentReason =
   | 'unknown'
 
 /** Where a claim stands. It only ever moves from waiting to held to absent. */
-export type Standing =
+export type ClaimStatus =
   | {
       readonly state: 'held'
       /** Higher than all that the key had before. Another key may have the same. */
@@ -157,7 +157,7 @@ export interface Supports {
   readonly range: boolean
   /** The store keeps waiters in order. Without it the client asks again by its `retry` option. */
   readonly queue: boolean
-  /** Standings arrive through `listen`. Without it waiters ask again with a growing pause. */
+  /** Statuses arrive through `listen`. Without it waiters ask again with a growing pause. */
   readonly push: boolean
   readonly priority: boolean
   /** `replaces` */
@@ -182,7 +182,7 @@ export interface Supports {
   readonly heartbeatDefaultMs?: number
   /** With `evict: 'stale'`: the silence that counts when the caller names none. */
   readonly staleDefaultMs?: number
-  /** How to ask again when the caller does not say, for a store where asking is dear. */
+  /** How to ask again when the caller does not say, for a store where asking is expensive. */
   readonly pollingDefault?: Backoff
   /** False: `list` does not show on whose behalf claims wait, so nobody can look for deadlocks. */
   readonly parties?: boolean
@@ -251,8 +251,8 @@ export interface KeyPage {
   readonly next?: string
 }
 
-/** News of a claim that this driver's own client made: its standing, or a nudge to ask. Always a hint. */
-export type Heard = (key: string, id: string, news: Standing | 'ask') => void
+/** News of a claim that this driver's own client made: its status, or a nudge to ask. Always a hint. */
+export type Heard = (key: string, id: string, news: ClaimStatus | 'ask') => void
 
 /** One store, seen by one client. */
 export interface LockDriver {
@@ -269,11 +269,11 @@ export interface LockDriver {
    * A request that is out of limits is answered `unknown` with INVALID or UNSUPPORTED, and the others are carried out:
    * `withinLimits` of `limits.ts` does that in one line.
    */
-  send(requests: readonly Request[]): Promise<readonly Standing[]>
+  send(requests: readonly Request[]): Promise<readonly ClaimStatus[]>
   /** What the store holds, a page at a time, in the store's order. Ended claims the store has not noticed may show. */
   list(query: ListQuery): Promise<KeyPage>
   /**
-   * Calls `heard` when the standing of a claim sent by this driver changes without its asking, but not while `send` is being
+   * Calls `heard` when the status of a claim sent by this driver changes without its asking, but not while `send` is being
    * called. Dispose to stop.
    */
   listen?(heard: Heard): Disposable

@@ -5,7 +5,7 @@ const charactersHashed = 8
 
 /**
  * Things by id, that come and go by the thousand: a hash table with open addresses. Not a `Map`, for the reason told at
- * `roster.ts`.
+ * `slot-set.ts`.
  */
 export class IdTable<Member> {
   #ids: (string | undefined)[] = emptySlots(16)

@@ -2,7 +2,7 @@ import { listed, type ClaimRecord, type Ended } from './claim-record.ts'
 import type { Claim, ListedKey, ListQuery, Range } from './driver.ts'
 import { LeaseholdError } from './errors.ts'
 import { KeyState } from './key-state.ts'
-import { isRunner } from './standing-check.ts'
+import { isRunner } from './status-check.ts'
 
 /** The format this version writes. A newer one is refused: what it means cannot be guessed. */
 const formatVersion = 1

@@ -2,7 +2,7 @@
  * The life of one claim in the client, as one pure function: `step(life, event) → [life, effects]`.
  *
  * There is no clock, timer or promise here. Every event carries the time at which it happened on the client's clock; a
- * thin runtime (`tenure.ts`) turns effects into sends and callbacks and wakes the claim at `wakeAt(life)`. A simulator
+ * thin runtime (`claim-runtime.ts`) turns effects into sends and callbacks and wakes the claim at `wakeAt(life)`. A simulator
  * can drive it millions of times. The parts are in `life/`.
  */
 import { trustedUntil } from './time/deadline.ts'
@@ -10,14 +10,14 @@ import type { Claim } from './driver.ts'
 import { answered, heard } from './life/answer.ts'
 import { askedElsewhere, beatEvery, renewNow, withTtl } from './life/beat.ts'
 import { conversionUnderWay, letGo, passOn, releaseAnswered, withdraw } from './life/ending.ts'
-import { nothing, type Event, type Life, type LifeTerms, type Stepped } from './life/state.ts'
+import { nothing, type Event, type Life, type RenewalPolicy, type Stepped } from './life/state.ts'
 import { ticked } from './life/tick.ts'
 
 export { boundOf, nextBeat, paceOf, spreadOf } from './life/beat.ts'
-export type { Effect, Event, Life, LifeTerms, Stepped } from './life/state.ts'
+export type { Effect, Event, Life, RenewalPolicy, Stepped } from './life/state.ts'
 
 /** A new claim, about to be sent. */
-export function begin(claim: Claim, terms: LifeTerms, at: number): Stepped {
+export function begin(claim: Claim, terms: RenewalPolicy, at: number): Stepped {
   const sentAt = Math.floor(at)
   const life: Life = {
     phase: 'asking',

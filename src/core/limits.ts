@@ -4,7 +4,7 @@
  *
  * Pure. A request within its limits costs comparisons and no allocation: see docs/decisions/009-limits.md.
  */
-import type { Claim, Range, Request, Runner, Standing, Supports } from './driver.ts'
+import type { Claim, Range, Request, Runner, ClaimStatus, Supports } from './driver.ts'
 import { LeaseholdError } from './errors.ts'
 import { isWithin, requestBounds, wholeNumber, yearMs, type Bounds } from './limits/bounds.ts'
 import { metadataFault, textFault } from './limits/texts.ts'
@@ -93,8 +93,8 @@ export function errorOf(fault: Fault): LeaseholdError {
 export function withinLimits(
   supports: Supports,
   requests: readonly Request[],
-  send: (requests: readonly Request[]) => Promise<readonly Standing[]>,
-): Promise<readonly Standing[]> {
+  send: (requests: readonly Request[]) => Promise<readonly ClaimStatus[]>,
+): Promise<readonly ClaimStatus[]> {
   for (const request of requests)
     if (faultOf(request, supports) !== undefined) return sendValid(supports, requests, send)
   return send(requests)
@@ -103,13 +103,13 @@ export function withinLimits(
 async function sendValid(
   supports: Supports,
   requests: readonly Request[],
-  send: (requests: readonly Request[]) => Promise<readonly Standing[]>,
-): Promise<readonly Standing[]> {
+  send: (requests: readonly Request[]) => Promise<readonly ClaimStatus[]>,
+): Promise<readonly ClaimStatus[]> {
   const faults = requests.map((request) => faultOf(request, supports))
   const valid = requests.filter((_, place) => faults[place] === undefined)
-  const standings = valid.length === 0 ? [] : [...(await send(valid))]
+  const statuses = valid.length === 0 ? [] : [...(await send(valid))]
   return faults.map((fault) =>
-    fault === undefined ? (standings.shift() as Standing) : { state: 'unknown', error: errorOf(fault) },
+    fault === undefined ? (statuses.shift() as ClaimStatus) : { state: 'unknown', error: errorOf(fault) },
   )
 }
 

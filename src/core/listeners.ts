@@ -1,4 +1,4 @@
-import type { Heard, Standing } from './driver.ts'
+import type { Heard, ClaimStatus } from './driver.ts'
 
 /** Those who hear a driver's news. */
 export class Listeners {
@@ -10,7 +10,7 @@ export class Listeners {
     return { [Symbol.dispose]: () => void this.#heard.delete(heard) }
   }
 
-  tell(key: string, id: string, news: Standing | 'ask'): void {
+  tell(key: string, id: string, news: ClaimStatus | 'ask'): void {
     for (const heard of this.#heard) heard(key, id, news)
   }
 

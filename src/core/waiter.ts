@@ -1,13 +1,13 @@
 import { listenForAbort, stopListeningForAbort } from './abort-listeners.ts'
-import type { Sleeper } from './time/alarm.ts'
+import type { TimerTask } from './time/timer-queue.ts'
 import { afterReading } from './time/bounded.ts'
 import { adaptivePolling, pauseMs, retryPresets, type Backoff } from './time/backoff.ts'
-import type { AbsentReason, Claim, Standing } from './driver.ts'
+import type { AbsentReason, Claim, ClaimStatus } from './driver.ts'
 import { LeaseholdError, worthRetrying, type DeadlockedParty } from './errors.ts'
-import type { Effect, LifeTerms } from './life.ts'
-import type { Moment } from './time/moments.ts'
-import type { RosterMember } from './roster.ts'
-import { Tenure, type Office } from './tenure.ts'
+import type { Effect, RenewalPolicy } from './life.ts'
+import type { TimerBucket } from './time/timer-buckets.ts'
+import type { SlotMember } from './slot-set.ts'
+import { ClaimRuntime, type ClientRuntime } from './claim-runtime.ts'
 
 /** For how long to try, and how. */
 export interface Patience {
@@ -18,7 +18,7 @@ export interface Patience {
   readonly retry: Backoff | undefined
   /** How long to stay in a queue at most, once in it. Absent: as long as `waitMs` allows. */
   readonly queueMs?: number | undefined
-  /** The store's own pace, where asking it is dear. */
+  /** The store's own pace, where asking it is expensive. */
   readonly polling?: Backoff | undefined
 }
 
@@ -27,12 +27,12 @@ export type Grant = Extract<Effect, { type: 'granted' }>
 
 /** How an acquisition ended without a lease. Contention is an outcome, not an error. */
 export type Miss =
-  | { readonly type: 'refused'; readonly standing: Extract<Standing, { state: 'absent' }> }
+  | { readonly type: 'refused'; readonly status: Extract<ClaimStatus, { state: 'absent' }> }
   /** `error`: why the store could not be asked, if that is what used up the time. */
   | { readonly type: 'timeout'; readonly ahead: number | undefined; readonly error: unknown }
   | { readonly type: 'aborted' }
   | { readonly type: 'closed' }
-  /** Everybody in a circle waits for the next, and this one was chosen to give way. */
+  /** Everybody in a cycle waits for the next, and this one was chosen to give way. */
   | { readonly type: 'deadlocked'; readonly cycle: readonly DeadlockedParty[] }
   | { readonly type: 'failed'; readonly error: unknown }
 
@@ -41,7 +41,7 @@ const claimsWithoutWaiting = 3
 
 /** Whether a claim came to nothing for what others hold, or for what became of the claim itself, and not for what it asked. */
 export function isContention(miss: Miss): boolean {
-  return miss.type === 'refused' && miss.standing.reason !== 'deadlock' && miss.standing.reason !== 'mismatch'
+  return miss.type === 'refused' && miss.status.reason !== 'deadlock' && miss.status.reason !== 'mismatch'
 }
 
 /**
@@ -49,17 +49,17 @@ export function isContention(miss: Miss): boolean {
  * store needs one, others are asked again with a growing pause. Calls exactly one of `granted` and `missed`, once, and
  * leaves no claim behind in the second case. What to claim is the subclass's business.
  */
-export abstract class Waiter implements Sleeper, RosterMember {
-  alarmSlot = -1
-  alarmMoment: Moment | undefined
-  rosterSlot = -1
+export abstract class Waiter implements TimerTask, SlotMember {
+  timerSlot = -1
+  timerBucket: TimerBucket | undefined
+  setSlot = -1
   /** Claims sent so far. */
   attempts = 0
-  readonly #office: Office
+  readonly #client: ClientRuntime
   readonly #patience: Patience
   readonly #since: number
   readonly #until: number
-  #tenure: Tenure | undefined
+  #claimRuntime: ClaimRuntime | undefined
   #failures = 0
   #ahead: number | undefined
   #error: unknown
@@ -72,20 +72,20 @@ export abstract class Waiter implements Sleeper, RosterMember {
   #withdrawal: Miss | undefined
   #abort: (() => void) | undefined
 
-  constructor(office: Office, patience: Patience) {
-    this.#office = office
+  constructor(client: ClientRuntime, patience: Patience) {
+    this.#client = client
     this.#patience = patience
-    this.#since = office.environment.now()
+    this.#since = client.environment.now()
     // A call that does not wait is bounded by the life of its one claim.
     this.#until = patience.waitMs === 0 ? Infinity : this.#since + patience.waitMs
   }
 
   /** A claim with a fresh id: an id that was answered absent is never claimed again. Must not throw: timers call it. */
   protected abstract newClaim(): Claim
-  protected abstract readonly terms: LifeTerms
+  protected abstract readonly terms: RenewalPolicy
   /** The place in the queue was heard of. Must not throw, like the two below. */
   protected abstract queued(ahead: number): void
-  protected abstract granted(tenure: Tenure, grant: Grant): void
+  protected abstract granted(claimRuntime: ClaimRuntime, grant: Grant): void
   protected abstract missed(miss: Miss): void
 
   /** Whether a new claim may fare better than one that ended this way. Its owner has not had the lock, however it ended. */
@@ -100,7 +100,7 @@ export abstract class Waiter implements Sleeper, RosterMember {
 
   /** The id of the claim that is under way. */
   get claimId(): string | undefined {
-    return this.#tenure?.life.claim.id
+    return this.#claimRuntime?.life.claim.id
   }
 
   /** When it began. */
@@ -115,8 +115,8 @@ export abstract class Waiter implements Sleeper, RosterMember {
       this.#abort = (): void => this.#giveUp({ type: 'aborted' })
       listenForAbort(signal, this.#abort)
     }
-    this.#office.waiters.add(this)
-    this.#office.alarm.hold()
+    this.#client.waiters.add(this)
+    this.#client.timers.hold()
     if (signal?.aborted === true) return this.#miss({ type: 'aborted' })
     this.#attempt(this.#since)
   }
@@ -133,9 +133,9 @@ export abstract class Waiter implements Sleeper, RosterMember {
 
   wake(now: number): void {
     // The answer may have arrived while the event loop was blocked.
-    if (now >= Math.min(this.#until, this.#queueUntil)) afterReading(this.#office.environment, () => this.#outOfTime())
+    if (now >= Math.min(this.#until, this.#queueUntil)) afterReading(this.#client.environment, () => this.#outOfTime())
     else if (now >= this.#pauseUntil) this.#attempt(now)
-    else this.#setAlarm()
+    else this.#setTimer()
   }
 
   /** Told what becomes of the present attempt. */
@@ -144,14 +144,14 @@ export abstract class Waiter implements Sleeper, RosterMember {
     switch (effect.type) {
       case 'granted':
         this.#end()
-        return this.granted(this.#tenure as Tenure, effect)
+        return this.granted(this.#claimRuntime as ClaimRuntime, effect)
       case 'queued':
         this.#ahead = effect.ahead
         this.#error = undefined
         this.#boundQueue()
         return this.queued(effect.ahead)
       case 'refused':
-        return this.#refused(effect.standing)
+        return this.#refused(effect.status)
       case 'failed':
         return this.#failed(effect.error)
       case 'renewal-failed':
@@ -169,18 +169,18 @@ export abstract class Waiter implements Sleeper, RosterMember {
   #attempt(now: number): void {
     this.#pauseUntil = Infinity
     this.attempts += 1
-    this.#setAlarm()
-    this.#tenure = Tenure.begin(this.#office, this.newClaim(), this.terms, this, now)
+    this.#setTimer()
+    this.#claimRuntime = ClaimRuntime.begin(this.#client, this.newClaim(), this.terms, this, now)
   }
 
-  #refused(standing: Extract<Standing, { state: 'absent' }>): void {
+  #refused(status: Extract<ClaimStatus, { state: 'absent' }>): void {
     if (this.#withdrawal !== undefined) return this.#miss(this.#withdrawal)
     const { waitMs, retry, polling } = this.#patience
-    const isRefused = standing.reason === 'refused'
+    const isRefused = status.reason === 'refused'
     // A claim that the store has lost says nothing about who holds the lock: also a call that does not wait asks again.
     const claimsMax = isRefused ? 1 : Math.min(claimsWithoutWaiting, retry?.attempts ?? Infinity)
     const isLast = waitMs === 0 && this.attempts >= claimsMax
-    if (isLast || !this.worthAsking(standing.reason)) return this.#miss({ type: 'refused', standing })
+    if (isLast || !this.worthAsking(status.reason)) return this.#miss({ type: 'refused', status })
     if (isRefused) this.queued(0)
     this.#tryAgain(waitMs === 0 ? adaptivePolling : (retry ?? polling ?? adaptivePolling))
   }
@@ -200,27 +200,27 @@ export abstract class Waiter implements Sleeper, RosterMember {
     if (this.attempts >= backoff.attempts) {
       return this.#miss({ type: 'timeout', ahead: this.#ahead, error: this.#error })
     }
-    const { environment } = this.#office
+    const { environment } = this.#client
     this.#failures += 1
     this.#pauseUntil = environment.now() + pauseMs(backoff, this.#failures, environment.random())
-    this.#setAlarm()
+    this.#setTimer()
   }
 
-  #setAlarm(): void {
-    this.#office.alarm.set(this, Math.min(this.#until, this.#queueUntil, this.#pauseUntil))
+  #setTimer(): void {
+    this.#client.timers.set(this, Math.min(this.#until, this.#queueUntil, this.#pauseUntil))
   }
 
   /** Counts from the first place in a queue: until then attempts are counted themselves. */
   #boundQueue(): void {
     const { queueMs } = this.#patience
     if (queueMs === undefined || this.#queueUntil !== Infinity) return
-    this.#queueUntil = this.#office.environment.now() + queueMs
-    this.#setAlarm()
+    this.#queueUntil = this.#client.environment.now() + queueMs
+    this.#setTimer()
   }
 
   /** A store that has said nothing at all is the reason, not whoever may hold the lock. */
   #noAnswer(): LeaseholdError | undefined {
-    if (this.#tenure?.life.phase !== 'asking') return undefined
+    if (this.#claimRuntime?.life.phase !== 'asking') return undefined
     return new LeaseholdError('UNAVAILABLE', 'The store has not answered.', { reason: 'no-answer' })
   }
 
@@ -229,17 +229,17 @@ export abstract class Waiter implements Sleeper, RosterMember {
     if (this.#over) return
     // Closing lets go of everything anyway.
     const mayWithdraw = this.withdraws && miss.type !== 'closed'
-    if (mayWithdraw && this.#tenure?.undecided === true) return this.#withdraw(this.#tenure, miss)
+    if (mayWithdraw && this.#claimRuntime?.undecided === true) return this.#withdraw(this.#claimRuntime, miss)
     this.#miss(miss)
-    this.#tenure?.release()
+    this.#claimRuntime?.release()
   }
 
   /** Ends once the store has said whether that was in time. */
-  #withdraw(tenure: Tenure, miss: Miss): void {
+  #withdraw(claimRuntime: ClaimRuntime, miss: Miss): void {
     if (this.#withdrawal !== undefined) return
     this.#withdrawal = miss
-    this.#office.alarm.set(this, Infinity)
-    tenure.withdraw()
+    this.#client.timers.set(this, Infinity)
+    claimRuntime.withdraw()
   }
 
   #miss(miss: Miss): void {
@@ -249,9 +249,9 @@ export abstract class Waiter implements Sleeper, RosterMember {
 
   #end(): void {
     this.#over = true
-    const { alarm, waiters } = this.#office
-    alarm.set(this, Infinity)
-    if (waiters.delete(this)) alarm.unhold()
+    const { timers, waiters } = this.#client
+    timers.set(this, Infinity)
+    if (waiters.delete(this)) timers.unhold()
     const { signal } = this.#patience
     if (this.#abort !== undefined && signal !== undefined) stopListeningForAbort(signal, this.#abort)
   }

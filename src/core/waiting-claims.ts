@@ -1,15 +1,15 @@
 import { keyOf } from './batcher.ts'
-import type { Request, Standing } from './driver.ts'
+import type { Request, ClaimStatus } from './driver.ts'
 
 /** Our claims that wait, as far as is known: whoever may have missed news is told to ask. */
 export class WaitingClaims implements Iterable<readonly [id: string, key: string]> {
   readonly #keys = new Map<string, string>()
 
   /** Takes in what became of requests. */
-  note(requests: readonly Request[], standings: readonly Standing[]): void {
+  note(requests: readonly Request[], statuses: readonly ClaimStatus[]): void {
     for (let index = 0; index < requests.length; index += 1) {
       const request = requests[index] as Request
-      const state = standings[index]?.state
+      const state = statuses[index]?.state
       if (request.op === 'evict' || (state !== 'waiting' && this.#keys.size === 0)) continue
       const id = request.op === 'claim' ? request.claim.id : request.id
       if (state === 'waiting') this.#keys.set(id, keyOf(request))

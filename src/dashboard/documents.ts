@@ -68,15 +68,15 @@ export interface WaitDocument {
   readonly scope: string
   readonly key: string
   readonly sinceMs: number
-  /** Part of a circle. */
+  /** Part of a cycle. */
   readonly circular: boolean
 }
 
-export interface CirclesDocument {
+export interface CyclesDocument {
   readonly parties: readonly PartyDocument[]
   readonly waits: readonly WaitDocument[]
   /** Each waits for the next, and the last for the first. */
-  readonly circles: readonly (readonly { readonly party: string; readonly key: string; readonly scope: string }[])[]
+  readonly cycles: readonly (readonly { readonly party: string; readonly key: string; readonly scope: string }[])[]
   /** There was more than is shown. */
   readonly truncated: boolean
 }

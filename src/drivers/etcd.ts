@@ -8,7 +8,7 @@
 import { randomBytes } from 'node:crypto'
 import { keyOf } from '../core/batcher.ts'
 import { sendBySwapping } from '../core/document-swaps.ts'
-import type { Heard, KeyPage, ListQuery, LockDriver, Request, Standing, Supports } from '../core/driver.ts'
+import type { Heard, KeyPage, ListQuery, LockDriver, Request, ClaimStatus, Supports } from '../core/driver.ts'
 import { LeaseholdError } from '../core/errors.ts'
 import { fullSupport } from '../core/full-support.ts'
 import { leaseDefaults } from '../core/lease-defaults.ts'
@@ -128,7 +128,7 @@ class EtcdDriver implements LockDriver {
       keyspace,
       channel,
       claims: this.#claims,
-      heard: (key, id, standing) => this.#hear(key, id, standing),
+      heard: (key, id, status) => this.#hear(key, id, status),
       ask: (key, id) => this.#listeners.tell(key, id, 'ask'),
     })
     this.#sending = {
@@ -168,11 +168,11 @@ class EtcdDriver implements LockDriver {
     })
   }
 
-  send(requests: readonly Request[]): Promise<readonly Standing[]> {
+  send(requests: readonly Request[]): Promise<readonly ClaimStatus[]> {
     return withinLimits(this.supports, requests, (valid) => this.#sendValid(valid))
   }
 
-  async #sendValid(requests: readonly Request[]): Promise<readonly Standing[]> {
+  async #sendValid(requests: readonly Request[]): Promise<readonly ClaimStatus[]> {
     this.#refuseIfClosed()
     return sendInSlices(requests, (slice) => this.#send(slice))
   }
@@ -224,43 +224,43 @@ class EtcdDriver implements LockDriver {
 
   // ---- requests
 
-  async #send(requests: readonly Request[]): Promise<readonly Standing[]> {
+  async #send(requests: readonly Request[]): Promise<readonly ClaimStatus[]> {
     const sending = new Sending(
       this.#sending,
       requests,
       this.#environment.now() + patienceFor(requests, this.#timeoutMs),
     )
-    let standings: readonly Standing[] | undefined
+    let statuses: readonly ClaimStatus[] | undefined
     const sentAt = this.#environment.now()
     await this.#claims.begin(requests)
     try {
       await sending.prepare()
-      standings = await sendBySwapping(sending, requests, this.#environment)
+      statuses = await sendBySwapping(sending, requests, this.#environment)
     } catch (error) {
       throw faultOf(error)
     } finally {
-      if (!this.#closed) this.#claims.note(requests, standings, (request) => sending.leaseOf(request), sentAt)
+      if (!this.#closed) this.#claims.note(requests, statuses, (request) => sending.leaseOf(request), sentAt)
     }
-    this.#follow(requests, standings, sending)
+    this.#follow(requests, statuses, sending)
     const { news } = sending
     // Afterwards: one that was let in and turned out again by the same send must know of the first to understand the second.
     if (news.length > 0) {
       this.#environment.defer(() => {
-        for (const { key, record, standing } of news) {
+        for (const { key, record, status } of news) {
           const { id } = record.claim
-          if (sending.isAbout(id) || this.#claims.find(id) !== undefined) this.#hear(key, id, standing)
+          if (sending.isAbout(id) || this.#claims.find(id) !== undefined) this.#hear(key, id, status)
         }
       })
     }
-    return standings.map((standing, index) => sending.sure(requests[index] as Request, standing))
+    return statuses.map((status, index) => sending.sure(requests[index] as Request, status))
   }
 
   // ---- news
 
-  #follow(requests: readonly Request[], standings: readonly Standing[], sending: Sending): void {
+  #follow(requests: readonly Request[], statuses: readonly ClaimStatus[], sending: Sending): void {
     if (this.#closed) return
     for (const [index, request] of requests.entries()) {
-      const { state } = standings[index] as Standing
+      const { state } = statuses[index] as ClaimStatus
       if (state === 'held' || state === 'waiting') this.#news.start(this.#line.revision)
       const key = keyOf(request)
       const waiting = this.#claims.waitingFor(key)
@@ -275,12 +275,12 @@ class EtcdDriver implements LockDriver {
   }
 
   /** Tells what became of a claim of ours, with no more time than is sure. */
-  #hear(key: string, id: string, standing: Standing): void {
+  #hear(key: string, id: string, status: ClaimStatus): void {
     if (this.#closed) return
     const own = this.#claims.find(id)
-    this.#claims.heard(id, standing)
-    if (standing.state !== 'held' || (own !== undefined && this.#forTests !== undefined)) {
-      this.#listeners.tell(key, id, standing)
+    this.#claims.heard(id, status)
+    if (status.state !== 'held' || (own !== undefined && this.#forTests !== undefined)) {
+      this.#listeners.tell(key, id, status)
       return
     }
     if (own === undefined) {
@@ -290,8 +290,8 @@ class EtcdDriver implements LockDriver {
     const replaced = own.replaces === undefined ? undefined : this.#claims.find(own.replaces)
     const leases = [own.lease, ...(replaced === undefined ? [] : [replaced.lease])]
     const leftMs = Math.min(...leases.map((lease) => this.#leases.leftMs(lease) ?? 0))
-    const ttlMs = Math.floor(Math.min(standing.ttlMs, own.trustedUntil - this.#environment.now(), leftMs))
-    this.#listeners.tell(key, id, ttlMs > 0 ? { ...standing, ttlMs } : 'ask')
+    const ttlMs = Math.floor(Math.min(status.ttlMs, own.trustedUntil - this.#environment.now(), leftMs))
+    this.#listeners.tell(key, id, ttlMs > 0 ? { ...status, ttlMs } : 'ask')
   }
 
   #refuseIfClosed(): void {

@@ -6,7 +6,7 @@
  * apart, show nobody before it. The protocol and why it is safe: docs/decisions/060-issues-as-a-queue.md.
  */
 import { keyOf } from '../core/batcher.ts'
-import type { KeyPage, ListQuery, LockDriver, Request, Standing, Supports } from '../core/driver.ts'
+import type { KeyPage, ListQuery, LockDriver, Request, ClaimStatus, Supports } from '../core/driver.ts'
 import { durationMs, timerMs, type Duration } from '../core/time/duration.ts'
 import { systemEnvironment, type Environment } from '../core/time/environment.ts'
 import { LeaseholdError } from '../core/errors.ts'
@@ -16,9 +16,9 @@ import { redactedUrl } from '../core/redaction.ts'
 import { ttlMaxMs } from './github/claim-comment.ts'
 import { Deadlines, type Deadline } from './github/deadline.ts'
 import { recordOf } from './github/comment-text.ts'
-import { timeAt, type Desk } from './github/desk.ts'
+import { timeAt, type GithubContext } from './github/context.ts'
 import { faultOf, isGone, unavailable } from './github/faults.ts'
-import { Hub, type Repository } from './github/hub.ts'
+import { GithubApi, type Repository } from './github/api.ts'
 import { carryOutOn } from './github/issue-queue.ts'
 import { unknownClaim } from './github/leaving.ts'
 import { commentsByKey, listedClaims } from './github/listing.ts'
@@ -33,7 +33,7 @@ import { statusOf, type IssueStatus } from './github/status.ts'
 import { ThreadReader } from './github/thread-reader.ts'
 import { findToken } from './github/token.ts'
 import { eachInTurn } from './github/turns.ts'
-import { Writers } from './github/writers.ts'
+import { TrustedAuthors } from './github/trusted-authors.ts'
 
 export { forTask, type TaskInfo } from './github/task-info.ts'
 export type { GithubOptions } from './github/options.ts'
@@ -95,7 +95,7 @@ class IssuesDriver implements GithubDriver {
   readonly #settleMs: number
   readonly #environment: Environment
   readonly #deadlines: Deadlines
-  #opening: Promise<{ readonly desk: Desk; readonly issues: LockIssues }> | undefined
+  #opening: Promise<{ readonly context: GithubContext; readonly issues: LockIssues }> | undefined
   #closed = false
 
   constructor(repository: string, options: GithubOptions) {
@@ -149,46 +149,46 @@ class IssuesDriver implements GithubDriver {
     await this.#opened()
   }
 
-  send(requests: readonly Request[]): Promise<readonly Standing[]> {
+  send(requests: readonly Request[]): Promise<readonly ClaimStatus[]> {
     return withinLimits(this.supports, requests, (valid) => this.#sendValid(valid))
   }
 
-  async #sendValid(requests: readonly Request[]): Promise<readonly Standing[]> {
+  async #sendValid(requests: readonly Request[]): Promise<readonly ClaimStatus[]> {
     if (requests.length === 0 && !this.#closed) return []
-    const { desk, issues } = await this.#opened()
-    return eachInTurn(requests, keyOf, (request) => this.#carryOut(desk, issues, request))
+    const { context, issues } = await this.#opened()
+    return eachInTurn(requests, keyOf, (request) => this.#carryOut(context, issues, request))
   }
 
   async list(query: ListQuery): Promise<KeyPage> {
-    const { desk, issues } = await this.#opened()
-    return this.#deadlines.within(readWithinMs, (deadline) => this.#list(desk, issues, query, deadline))
+    const { context, issues } = await this.#opened()
+    return this.#deadlines.within(readWithinMs, (deadline) => this.#list(context, issues, query, deadline))
   }
 
-  async #list(desk: Desk, issues: LockIssues, query: ListQuery, deadline: Deadline): Promise<KeyPage> {
-    const { reader, hub } = desk
+  async #list(context: GithubContext, issues: LockIssues, query: ListQuery, deadline: Deadline): Promise<KeyPage> {
+    const { reader, api } = context
     const { key } = query
     try {
       if (key !== undefined) {
         const issue = await issues.of(key, false, deadline)
-        if (issue === undefined) return { now: timeAt(desk), keys: [] }
+        if (issue === undefined) return { now: timeAt(context), keys: [] }
         const { thread, dateMs } = await reader.look(issue, key, deadline)
         return pageOf([key], {}, dateMs, () => listedClaims(thread))
       }
-      const { items, dateMs } = await hub.everyComment(reader.sinceMs, deadline)
+      const { items, dateMs } = await api.everyComment(reader.sinceMs, deadline)
       const byKey = commentsByKey(await reader.counted(items, deadline))
       return pageOf([...byKey.keys()].toSorted(), query, dateMs, (one) =>
         listedClaims(reader.threadOf(byKey.get(one) ?? [], one)),
       )
     } catch (error) {
-      if (key !== undefined && isGone(error)) return { now: timeAt(desk), keys: [] }
+      if (key !== undefined && isGone(error)) return { now: timeAt(context), keys: [] }
       throw faultOf(error)
     }
   }
 
   async status(issue: number): Promise<IssueStatus> {
-    const { desk } = await this.#opened()
+    const { context } = await this.#opened()
     try {
-      return await this.#deadlines.within(readWithinMs, (deadline) => statusOf(desk, issue, deadline))
+      return await this.#deadlines.within(readWithinMs, (deadline) => statusOf(context, issue, deadline))
     } catch (error) {
       throw faultOf(error)
     }
@@ -197,7 +197,7 @@ class IssuesDriver implements GithubDriver {
   conclude(fence: number, result: string): void {
     const text = result.slice(0, 1000)
     void this.#opening?.then(
-      ({ desk }) => desk.results.set(fence, text),
+      ({ context }) => context.results.set(fence, text),
       () => {},
     )
   }
@@ -205,11 +205,11 @@ class IssuesDriver implements GithubDriver {
   async close(): Promise<void> {
     this.#closed = true
     const opened = await this.#opening?.catch(() => undefined)
-    await opened?.desk.signs.close(closeWithinMs)
+    await opened?.context.signs.close(closeWithinMs)
     this.#deadlines.giveUpAll()
   }
 
-  async #opened(): Promise<{ readonly desk: Desk; readonly issues: LockIssues }> {
+  async #opened(): Promise<{ readonly context: GithubContext; readonly issues: LockIssues }> {
     if (this.#closed) throw new LeaseholdError('CLOSED', 'This GitHub store has been closed.')
     this.#opening ??= this.#begin()
     try {
@@ -220,23 +220,23 @@ class IssuesDriver implements GithubDriver {
     }
   }
 
-  async #begin(): Promise<{ readonly desk: Desk; readonly issues: LockIssues }> {
+  async #begin(): Promise<{ readonly context: GithubContext; readonly issues: LockIssues }> {
     const { publish = [], trusted = [], mirror, assign = true, heldLabel = 'leasehold: held', workerId } = this.#options
     const environment = this.#environment
     const settleMs = this.#settleMs
     const pace = new Pace(heartbeatDefaultMs)
-    const hub = new Hub(await this.#octokit(), this.#repository, environment, pace)
-    await this.#checkRights(hub)
-    const writers = new Writers(hub, environment, trusted)
-    const desk: Desk = {
+    const api = new GithubApi(await this.#octokit(), this.#repository, environment, pace)
+    await this.#checkRights(api)
+    const trustedAuthors = new TrustedAuthors(api, environment, trusted)
+    const context: GithubContext = {
       environment,
-      hub,
+      api,
       pace,
-      writers,
+      trustedAuthors,
       // Of a claim that nobody can read any more its owner may have been told anything up to the longest lease.
-      reader: new ThreadReader(hub, writers, environment, ttlMaxMs),
+      reader: new ThreadReader(api, trustedAuthors, environment, ttlMaxMs),
       seats: new Seats(),
-      signs: new Signs(hub, environment, this.#deadlines, pace, {
+      signs: new Signs(api, environment, this.#deadlines, pace, {
         assign,
         label: heldLabel === false ? undefined : heldLabel,
       }),
@@ -247,7 +247,7 @@ class IssuesDriver implements GithubDriver {
       results: new Map(),
     }
     const label = this.#options.lockLabel ?? 'leasehold'
-    return { desk, issues: new LockIssues(hub, writers, environment, label, settleMs) }
+    return { context, issues: new LockIssues(api, trustedAuthors, environment, label, settleMs) }
   }
 
   async #octokit(): Promise<OctokitLike> {
@@ -255,9 +255,9 @@ class IssuesDriver implements GithubDriver {
     return octokit ?? makeOctokit({ token: await findToken(token), baseUrl, fetch })
   }
 
-  async #checkRights(hub: Hub): Promise<void> {
+  async #checkRights(api: GithubApi): Promise<void> {
     const name = `${this.#repository.owner}/${this.#repository.repo}`
-    const asked = this.#deadlines.within(readWithinMs, (deadline) => hub.repository(deadline))
+    const asked = this.#deadlines.within(readWithinMs, (deadline) => api.repository(deadline))
     const found = await asked.catch((error: unknown) => {
       throw faultOf(error)
     })
@@ -271,12 +271,12 @@ class IssuesDriver implements GithubDriver {
     }
   }
 
-  async #carryOut(desk: Desk, issues: LockIssues, request: Request): Promise<Standing> {
+  async #carryOut(context: GithubContext, issues: LockIssues, request: Request): Promise<ClaimStatus> {
     const key = keyOf(request)
     try {
       return await this.#deadlines.within(boundMs(request), async (deadline) => {
         const issue = await issues.of(key, request.op === 'claim', deadline)
-        return issue === undefined ? unknownClaim : carryOutOn(desk, issue, request, deadline)
+        return issue === undefined ? unknownClaim : carryOutOn(context, issue, request, deadline)
       })
     } catch (cause) {
       if (isGone(cause)) issues.forget(key)

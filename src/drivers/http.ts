@@ -4,14 +4,14 @@
  * A `send` is one call, and the server carries it out together with what others ask for at the same time. News comes as
  * server-sent events, over a connection of its own.
  */
-import type { Heard, KeyPage, ListQuery, LockDriver, Request, Standing, Supports } from '../core/driver.ts'
+import type { Heard, KeyPage, ListQuery, LockDriver, Request, ClaimStatus, Supports } from '../core/driver.ts'
 import { LeaseholdError } from '../core/errors.ts'
 import { fullSupport } from '../core/full-support.ts'
 import { requireLeaseLifetime } from '../core/lifetime.ts'
 import { withinLimits } from '../core/limits.ts'
 import { Listeners } from '../core/listeners.ts'
 import { environmentVariable } from '../core/machine/builtin.ts'
-import { Opening } from '../core/opening.ts'
+import { SingleFlight } from '../core/single-flight.ts'
 import { checkOptions, type OptionNames } from '../core/option-names.ts'
 import { pageLimit } from '../core/paging.ts'
 import { randomIds } from '../core/random-id.ts'
@@ -25,7 +25,7 @@ import { bodiesOf, type Body } from './http/bodies.ts'
 import { closed, refusalIn, senseless, Unsent } from './http/faults.ts'
 import { Line, type CallOptions } from './http/line.ts'
 import { NewsStream } from './http/news-stream.ts'
-import { pageIn, standingsIn, storeIn, type StoreDescription } from './http/replies.ts'
+import { pageIn, statusesIn, storeIn, type StoreDescription } from './http/replies.ts'
 
 /** The options of `http`. */
 export interface HttpOptions {
@@ -97,7 +97,7 @@ class HttpDriver implements LockDriver {
   readonly #session = randomIds(1)()
   readonly #listeners = new Listeners()
   readonly #waiting = new WaitingClaims()
-  readonly #opening = new Opening(() => this.#open())
+  readonly #opening = new SingleFlight(() => this.#open())
   #store: DescribedStore | undefined
   #news: NewsStream | undefined
   #closed = false
@@ -112,33 +112,33 @@ class HttpDriver implements LockDriver {
     await this.#opened()
   }
 
-  async send(requests: readonly Request[]): Promise<readonly Standing[]> {
+  async send(requests: readonly Request[]): Promise<readonly ClaimStatus[]> {
     // What the store supports is known once it is open.
     if (this.#store === undefined) await this.#opened()
     return withinLimits(this.supports, requests, (valid) => this.#sendValid(valid))
   }
 
-  async #sendValid(requests: readonly Request[]): Promise<readonly Standing[]> {
+  async #sendValid(requests: readonly Request[]): Promise<readonly ClaimStatus[]> {
     const store = this.#store ?? (await this.#opened())
     this.#refuseIfClosed()
     if (requests.length === 0) return []
     const withinMs = patienceFor(requests, this.#patienceMs)
-    const standings: Standing[] = []
+    const statuses: ClaimStatus[] = []
     for (const body of bodiesOf(requests, store.requestsPerCallMax, store.bodyBytesMax)) {
       try {
-        standings.push(...(await this.#sendBody(body, withinMs)))
+        statuses.push(...(await this.#sendBody(body, withinMs)))
       } catch (error) {
         // If some of it was carried out, the rest is not known to be.
         const fault = error instanceof Unsent ? error.fault : error
         // Another server with smaller limits may have taken its place: it is asked for them before the next call.
         if (fault instanceof LeaseholdError && fault.code === 'INVALID') this.#store = undefined
-        if (error instanceof Unsent && standings.length === 0) throw fault
-        while (standings.length < requests.length) standings.push({ state: 'unknown', error: fault })
+        if (error instanceof Unsent && statuses.length === 0) throw fault
+        while (statuses.length < requests.length) statuses.push({ state: 'unknown', error: fault })
         break
       }
     }
-    this.#waiting.note(requests, standings)
-    return standings
+    this.#waiting.note(requests, statuses)
+    return statuses
   }
 
   async list({ key, prefix, after, limit, known }: ListQuery): Promise<KeyPage> {
@@ -219,14 +219,14 @@ class HttpDriver implements LockDriver {
 
   // ---- calls
 
-  async #sendBody({ requests, text }: Body, withinMs: number): Promise<readonly Standing[]> {
+  async #sendBody({ requests, text }: Body, withinMs: number): Promise<readonly ClaimStatus[]> {
     const headers = { [sessionHeader]: this.#session }
     const reply = await this.#line.call('POST', '/v1/requests', { headers, body: text, withinMs })
     if (reply.status !== 200) throw refusalIn(reply, this.#line.where)
     await this.#sameStore(reply.store)
-    const standings = standingsIn(reply.value, requests.length)
-    if (standings === undefined) throw senseless(this.#line.where, 'something that is no standing for each request')
-    return standings
+    const statuses = statusesIn(reply.value, requests.length)
+    if (statuses === undefined) throw senseless(this.#line.where, 'something that is no status for each request')
+    return statuses
   }
 
   /** An answer of a server that says something else of its store than was known counts only once that has been read, and accepted. */

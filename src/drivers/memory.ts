@@ -7,7 +7,7 @@
 import { admit } from '../core/admission.ts'
 import { keyOf } from '../core/batcher.ts'
 import { listed, type ClaimRecord } from '../core/claim-record.ts'
-import type { Heard, KeyPage, ListQuery, LockDriver, Request, Standing } from '../core/driver.ts'
+import type { Heard, KeyPage, ListQuery, LockDriver, Request, ClaimStatus } from '../core/driver.ts'
 import { monotonicMs } from '../core/time/environment.ts'
 import { LeaseholdError } from '../core/errors.ts'
 import { fenceFloor } from '../core/fence.ts'
@@ -111,7 +111,7 @@ class MemoryStore {
     return fenceFloor(this.#clock.wall())
   }
 
-  carryOut(request: Request, now: number, floor: number): Standing {
+  carryOut(request: Request, now: number, floor: number): ClaimStatus {
     const key = keyOf(request)
     let state = this.#keys.get(key)
     if (state === undefined) this.#keys.set(key, (state = new KeyState(this.#fences)))
@@ -123,8 +123,8 @@ class MemoryStore {
     if (this.#remembered.size > 0) this.#forgetSome(now)
     if (this.#keys.size > keysKeptAnyway) this.#forgetAbandoned(now)
     else this.#round = undefined
-    for (const { record, standing } of verdict.news) this.#push(key, record.claim.id, standing)
-    return verdict.standing
+    for (const { record, status } of verdict.news) this.#push(key, record.claim.id, status)
+    return verdict.status
   }
 
   list(query: ListQuery): KeyPage {
@@ -159,8 +159,8 @@ class MemoryStore {
     }
   }
 
-  #push(key: string, id: string, standing: Standing): void {
-    queueMicrotask(() => this.listeners.tell(key, id, standing))
+  #push(key: string, id: string, status: ClaimStatus): void {
+    queueMicrotask(() => this.listeners.tell(key, id, status))
   }
 }
 
@@ -184,11 +184,11 @@ class MemoryDriver implements LockDriver {
 
   async open(): Promise<void> {}
 
-  send(requests: readonly Request[]): Promise<readonly Standing[]> {
+  send(requests: readonly Request[]): Promise<readonly ClaimStatus[]> {
     return withinLimits(this.supports, requests, (valid) => this.#sendValid(valid))
   }
 
-  async #sendValid(requests: readonly Request[]): Promise<readonly Standing[]> {
+  async #sendValid(requests: readonly Request[]): Promise<readonly ClaimStatus[]> {
     this.#refuseIfClosed()
     const { now, fenceFloor: floor } = this.#store
     return requests.map((request) => this.#store.carryOut(request, now, floor))

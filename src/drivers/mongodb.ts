@@ -8,14 +8,14 @@
 import { randomBytes } from 'node:crypto'
 import { sendBySwapping } from '../core/document-swaps.ts'
 import { timerMs, type Duration } from '../core/time/duration.ts'
-import type { Heard, KeyPage, ListQuery, LockDriver, Request, Standing, Supports } from '../core/driver.ts'
+import type { Heard, KeyPage, ListQuery, LockDriver, Request, ClaimStatus, Supports } from '../core/driver.ts'
 import { systemEnvironment } from '../core/time/environment.ts'
 import { LeaseholdError } from '../core/errors.ts'
 import { fullSupport } from '../core/full-support.ts'
 import { leaseDefaults } from '../core/lease-defaults.ts'
 import { withinLimits } from '../core/limits.ts'
 import { Listeners } from '../core/listeners.ts'
-import { Opening } from '../core/opening.ts'
+import { SingleFlight } from '../core/single-flight.ts'
 import { checkOptions, type OptionNames, withDefaults } from '../core/option-names.ts'
 import { patienceFor } from '../core/time/patience.ts'
 import type { MongoSource } from './mongodb/client.ts'
@@ -24,7 +24,7 @@ import { dataAgeMs } from './mongodb/data-age.ts'
 import { faultOf } from './mongodb/faults.ts'
 import { collectGarbage } from './mongodb/garbage.ts'
 import { listPage } from './mongodb/listing.ts'
-import { Lookout, type Pace } from './mongodb/lookout.ts'
+import { QueuePoller, type Pace } from './mongodb/queue-poller.ts'
 import { NewsStream } from './mongodb/news-stream.ts'
 import { OwnClaims } from './mongodb/own-claims.ts'
 import type { Expression } from './mongodb/quick.ts'
@@ -152,10 +152,10 @@ class MongodbDriver implements LockDriver {
   readonly #environment = systemEnvironment()
   readonly #claims = new OwnClaims()
   readonly #listeners = new Listeners()
-  readonly #opening = new Opening(() => this.#open())
+  readonly #opening = new SingleFlight(() => this.#open())
   readonly #setup: SendingSetup
   #store: Store | undefined
-  #lookout: Lookout | undefined
+  #lookout: QueuePoller | undefined
   #stream: NewsStream | undefined
   #tidying: Promise<void> | undefined
   #closed = false
@@ -172,7 +172,7 @@ class MongodbDriver implements LockDriver {
       channel: this.#channel,
       clock: () => this.#clock(),
       newRevision: () => `${this.#channel}${(revisions += 1)}`,
-      tell: (key, id, standing) => this.#listeners.tell(key, id, standing),
+      tell: (key, id, status) => this.#listeners.tell(key, id, status),
       isOwn: (key, id) => this.#claims.has(key, id),
       isContended: (key) => this.#claims.waitsFor(key),
       mayWithdraw: (key, id) => this.#claims.isSafe(key, id, this.#ownTime()),
@@ -183,11 +183,11 @@ class MongodbDriver implements LockDriver {
     await this.#opened()
   }
 
-  send(requests: readonly Request[]): Promise<readonly Standing[]> {
+  send(requests: readonly Request[]): Promise<readonly ClaimStatus[]> {
     return withinLimits(this.supports, requests, (valid) => this.#sendValid(valid))
   }
 
-  async #sendValid(requests: readonly Request[]): Promise<readonly Standing[]> {
+  async #sendValid(requests: readonly Request[]): Promise<readonly ClaimStatus[]> {
     const store = this.#store ?? (await this.#opened())
     this.#refuseIfClosed()
     const sentAt = this.#ownTime()
@@ -197,9 +197,9 @@ class MongodbDriver implements LockDriver {
       requests,
       performance.now() + patienceFor(requests, this.#timeoutMs),
     )
-    const standings = await sendBySwapping(sending, requests, this.#environment)
-    this.#keepTrack(requests, standings, sentAt)
-    return standings
+    const statuses = await sendBySwapping(sending, requests, this.#environment)
+    this.#keepTrack(requests, statuses, sentAt)
+    return statuses
   }
 
   async list(query: ListQuery): Promise<KeyPage> {
@@ -253,7 +253,7 @@ class MongodbDriver implements LockDriver {
     }
     // Not waited for: a lock needs no tidy collection.
     this.#tidying = collectGarbage(store, this.#timeoutMs)
-    const lookout = new Lookout({
+    const lookout = new QueuePoller({
       store,
       channel: this.#channel,
       claims: this.#claims,
@@ -266,7 +266,7 @@ class MongodbDriver implements LockDriver {
       this.#stream = new NewsStream({
         store,
         channel: this.#channel,
-        heard: (key, id, standing) => this.#listeners.tell(key, id, standing),
+        heard: (key, id, status) => this.#listeners.tell(key, id, status),
         began: () => lookout.lookAround(),
       })
     }
@@ -288,9 +288,9 @@ class MongodbDriver implements LockDriver {
 
   // ---- news
 
-  #keepTrack(requests: readonly Request[], standings: readonly Standing[], sentAt: number): void {
+  #keepTrack(requests: readonly Request[], statuses: readonly ClaimStatus[], sentAt: number): void {
     if (this.#closed) return
-    const { keys, found } = this.#claims.note(requests, standings, sentAt)
+    const { keys, found } = this.#claims.note(requests, statuses, sentAt)
     // Who found out by asking may not have heard all: news is for hearing, and a nudge costs little.
     if (found.length > 0 && this.#isDeaf) {
       queueMicrotask(() => found.forEach(({ key, id }) => this.#listeners.tell(key, id, 'ask')))

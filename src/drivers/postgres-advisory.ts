@@ -7,7 +7,7 @@
  * longer than `ttlMs`, so no lease may be longer.
  */
 import { keyOf } from '../core/batcher.ts'
-import type { Heard, KeyPage, ListQuery, LockDriver, Request, Standing, Supports } from '../core/driver.ts'
+import type { Heard, KeyPage, ListQuery, LockDriver, Request, ClaimStatus, Supports } from '../core/driver.ts'
 import { timerMs, type Duration } from '../core/time/duration.ts'
 import { LeaseholdError } from '../core/errors.ts'
 import { withinLimits } from '../core/limits.ts'
@@ -125,11 +125,11 @@ class PostgresAdvisoryDriver implements LockDriver {
     })
   }
 
-  send(requests: readonly Request[]): Promise<readonly Standing[]> {
+  send(requests: readonly Request[]): Promise<readonly ClaimStatus[]> {
     return withinLimits(this.supports, requests, (valid) => this.#sendValid(valid))
   }
 
-  #sendValid(requests: readonly Request[]): Promise<readonly Standing[]> {
+  #sendValid(requests: readonly Request[]): Promise<readonly ClaimStatus[]> {
     if (requests.length === 0 && !this.#closed) return Promise.resolve([])
     return this.#inTurn(async () => this.#sendOn(await this.#begun(), requests))
   }
@@ -224,57 +224,57 @@ class PostgresAdvisoryDriver implements LockDriver {
 
   // ---- requests
 
-  async #sendOn(session: AdvisorySession, requests: readonly Request[]): Promise<readonly Standing[]> {
-    const standings: (Standing | undefined)[] = requests.map(() => undefined)
+  async #sendOn(session: AdvisorySession, requests: readonly Request[]): Promise<readonly ClaimStatus[]> {
+    const statuses: (ClaimStatus | undefined)[] = requests.map(() => undefined)
     try {
       try {
-        await this.#attend(session, requests, standings)
+        await this.#attend(session, requests, statuses)
       } catch (error) {
         if (!isSchemaMissing(error) || this.#connections === undefined) throw error
         // Somebody dropped the schema. The session has its locks still.
         await this.#makeSchema(this.#connections)
-        await this.#attend(session, requests, standings)
+        await this.#attend(session, requests, statuses)
       }
     } catch (error) {
       const fault = faultOf(error)
       if (!changedNothing(error)) this.#lose()
-      return standings.map((standing) => standing ?? { state: 'unknown', error: fault })
+      return statuses.map((status) => status ?? { state: 'unknown', error: fault })
     } finally {
       this.#setEndTimer()
     }
-    return standings.map((standing) => standing ?? unknown)
+    return statuses.map((status) => status ?? unknown)
   }
 
   async #attend(
     session: AdvisorySession,
     requests: readonly Request[],
-    standings: (Standing | undefined)[],
+    statuses: (ClaimStatus | undefined)[],
   ): Promise<void> {
-    await this.#prepare(session, requests, standings)
+    await this.#prepare(session, requests, statuses)
     // Mostly all at once: only requests that hang on what becomes of an earlier one of their key wait for it.
-    while (await this.#wave(session, requests, standings));
+    while (await this.#wave(session, requests, statuses));
   }
 
   /** Notes names and runner where that has not been done, and lifts fences: all of it seldom. */
   async #prepare(
     session: AdvisorySession,
     requests: readonly Request[],
-    standings: (Standing | undefined)[],
+    statuses: (ClaimStatus | undefined)[],
   ): Promise<void> {
     try {
-      await this.#prepareAll(session, requests, standings)
+      await this.#prepareAll(session, requests, statuses)
     } catch (error) {
       if (requests.length === 1 || !refusesContent(error)) throw error
       // One of them is refused: it must fail alone.
       for (const [place, request] of requests.entries()) {
-        const own = [standings[place]]
+        const own = [statuses[place]]
         try {
           await this.#prepareAll(session, [request], own)
         } catch (refusal) {
           if (!refusesContent(refusal)) throw refusal
           own[0] = { state: 'unknown', error: faultOf(refusal) }
         }
-        standings[place] = own[0]
+        statuses[place] = own[0]
       }
     }
   }
@@ -282,7 +282,7 @@ class PostgresAdvisoryDriver implements LockDriver {
   async #prepareAll(
     session: AdvisorySession,
     requests: readonly Request[],
-    standings: (Standing | undefined)[],
+    statuses: (ClaimStatus | undefined)[],
   ): Promise<void> {
     let floor = 0
     for (const request of requests) {
@@ -297,26 +297,26 @@ class PostgresAdvisoryDriver implements LockDriver {
       await retrying(this.#patienceMs, (leftMs) => session.introduce(runner, leftMs))
       this.#introduced = true
     }
-    await retrying(this.#patienceMs, (leftMs) => this.#names.note(session, requests, standings, leftMs))
+    await retrying(this.#patienceMs, (leftMs) => this.#names.note(session, requests, statuses, leftMs))
   }
 
   /** Carries out, in one round trip, all that hangs on nothing undecided. Tells whether something is left. */
   async #wave(
     session: AdvisorySession,
     requests: readonly Request[],
-    standings: (Standing | undefined)[],
+    statuses: (ClaimStatus | undefined)[],
   ): Promise<boolean> {
     const plan = new StepPlan(this.#holdings)
     let postponed = false
     for (const holding of this.#holdings.overdue(performance.now())) plan.giveBack(holding, undefined)
     for (let place = 0; place < requests.length; place += 1) {
       const request = requests[place]
-      if (request === undefined || standings[place] !== undefined) continue
+      if (request === undefined || statuses[place] !== undefined) continue
       const hash = advisoryKey(keyOf(request), this.#schema)
       if (plan.isUndecided(hash)) postponed = true
-      else standings[place] = plan.add(request, hash, place)
+      else statuses[place] = plan.add(request, hash, place)
     }
-    if (!plan.isEmpty) plan.settle(await this.#carryOut(session, plan), standings)
+    if (!plan.isEmpty) plan.settle(await this.#carryOut(session, plan), statuses)
     return postponed
   }
 

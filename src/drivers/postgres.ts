@@ -7,12 +7,12 @@
  */
 import { randomBytes } from 'node:crypto'
 import { keyOf } from '../core/batcher.ts'
-import type { Heard, KeyPage, ListQuery, LockDriver, Request, Standing } from '../core/driver.ts'
+import type { Heard, KeyPage, ListQuery, LockDriver, Request, ClaimStatus } from '../core/driver.ts'
 import { LeaseholdError } from '../core/errors.ts'
 import { fullSupport } from '../core/full-support.ts'
 import { withinLimits } from '../core/limits.ts'
 import { Listeners } from '../core/listeners.ts'
-import { Opening } from '../core/opening.ts'
+import { SingleFlight } from '../core/single-flight.ts'
 import { checkOptions, withDefaults } from '../core/option-names.ts'
 import { timerMs } from '../core/time/duration.ts'
 import { pageLimit } from '../core/paging.ts'
@@ -33,7 +33,7 @@ import { optionsInUrl, postgresNames, type PostgresOptions } from './postgres/op
 import { retrying } from './postgres/retries.ts'
 import { inSchema, makeSchema } from './postgres/schema.ts'
 import { ToldNews } from './postgres/told-news.ts'
-import { WaitingRoom } from './postgres/waiting-room.ts'
+import { WaiterPolling } from './postgres/waiter-polling.ts'
 
 export { postgresSchema, type SchemaOptions } from './postgres/schema.ts'
 export type { PostgresOptions } from './postgres/options.ts'
@@ -80,8 +80,8 @@ class PostgresDriver implements LockDriver {
   /** Calls of functions as they read for this schema. */
   readonly #calls = new Map<string, string>()
   readonly #listeners = new Listeners()
-  readonly #opening = new Opening(() => this.#open())
-  readonly #waiting: WaitingRoom
+  readonly #opening = new SingleFlight(() => this.#open())
+  readonly #waiting: WaiterPolling
   readonly #told = new ToldNews()
   #connections: Connections | undefined
   #listener: Listener | undefined
@@ -100,7 +100,7 @@ class PostgresDriver implements LockDriver {
       throw new LeaseholdError('INVALID', `poolSize is ${poolSize}. Use a whole number from 1 to ${poolSizeMax}.`)
     }
     this.#patienceMs = timerMs(options.patienceMs ?? patienceDefaultMs, 'patienceMs')
-    this.#waiting = new WaitingRoom(
+    this.#waiting = new WaiterPolling(
       () => this.#listener?.hears !== true,
       (key, id) => this.#tell({ key, id }),
     )
@@ -111,11 +111,11 @@ class PostgresDriver implements LockDriver {
     await this.#ready()
   }
 
-  send(requests: readonly Request[]): Promise<readonly Standing[]> {
+  send(requests: readonly Request[]): Promise<readonly ClaimStatus[]> {
     return withinLimits(this.supports, requests, (valid) => this.#sendValid(valid))
   }
 
-  async #sendValid(requests: readonly Request[]): Promise<readonly Standing[]> {
+  async #sendValid(requests: readonly Request[]): Promise<readonly ClaimStatus[]> {
     this.#refuseIfClosed()
     if (requests.length === 0) return []
     return this.#sendBatch(requests, patienceFor(requests, this.#patienceMs))
@@ -162,7 +162,7 @@ class PostgresDriver implements LockDriver {
 
   // ---- requests
 
-  async #sendBatch(requests: readonly Request[], withinMs: number): Promise<readonly Standing[]> {
+  async #sendBatch(requests: readonly Request[], withinMs: number): Promise<readonly ClaimStatus[]> {
     const startedAt = performance.now()
     const batch = batchOf(requests, this.#channel)
     let text: string
@@ -175,28 +175,28 @@ class PostgresDriver implements LockDriver {
       if (error instanceof LeaseholdError || changedNothing(error)) throw fault
       return requests.map(() => ({ state: 'unknown', error: fault }))
     }
-    const { standings, news } = readAnswer(text, batch)
-    this.#keepTrack(requests, standings)
+    const { statuses, news } = readAnswer(text, batch)
+    this.#keepTrack(requests, statuses)
     if (news.length > 0) queueMicrotask(() => news.forEach((notice) => this.#tell(notice)))
     this.#tidyNowAndThen()
-    return standings
+    return statuses
   }
 
   /** One request that the server refuses undoes its whole batch: sent by halves, it fails alone. */
-  async #sendHalves(requests: readonly Request[], withinMs: number): Promise<readonly Standing[]> {
+  async #sendHalves(requests: readonly Request[], withinMs: number): Promise<readonly ClaimStatus[]> {
     const startedAt = performance.now()
     const middle = Math.ceil(requests.length / 2)
-    const standings: Standing[] = []
+    const statuses: ClaimStatus[] = []
     // One after the other: both may have requests of one key.
     for (const half of [requests.slice(0, middle), requests.slice(middle)]) {
       try {
         const leftMs = withinMs - (performance.now() - startedAt)
-        standings.push(...(await this.#sendBatch(half, Math.max(1, leftMs))))
+        statuses.push(...(await this.#sendBatch(half, Math.max(1, leftMs))))
       } catch (error) {
-        standings.push(...half.map((): Standing => ({ state: 'unknown', error: faultOf(error) })))
+        statuses.push(...half.map((): ClaimStatus => ({ state: 'unknown', error: faultOf(error) })))
       }
     }
-    return standings
+    return statuses
   }
 
   /** A batch whose notifications the server has no room for is sent again without: they are only hints. */
@@ -277,11 +277,11 @@ class PostgresDriver implements LockDriver {
 
   // ---- news
 
-  #keepTrack(requests: readonly Request[], standings: readonly Standing[]): void {
+  #keepTrack(requests: readonly Request[], statuses: readonly ClaimStatus[]): void {
     for (const [index, request] of requests.entries()) {
       if (request.op === 'evict') continue
       const id = request.op === 'claim' ? request.claim.id : request.id
-      const state = standings[index]?.state
+      const state = statuses[index]?.state
       if (state === 'waiting') this.#await(keyOf(request), id)
       else if (state !== 'unknown') this.#waiting.delete(id)
     }
@@ -303,10 +303,10 @@ class PostgresDriver implements LockDriver {
     }
   }
 
-  #tell({ key, id, standing }: Notice): void {
-    if (standing !== undefined && !this.#told.isNew(id, standing)) return
-    if (standing !== undefined) this.#waiting.delete(id)
-    this.#listeners.tell(key, id, standing ?? 'ask')
+  #tell({ key, id, status }: Notice): void {
+    if (status !== undefined && !this.#told.isNew(id, status)) return
+    if (status !== undefined) this.#waiting.delete(id)
+    this.#listeners.tell(key, id, status ?? 'ask')
   }
 
   #refuseIfClosed(): void {

@@ -5,7 +5,7 @@
  * have forgotten something (`quorum/voting.ts`). Exclusive locks only: what nodes cannot decide alone is refused.
  */
 import { keyOf } from '../core/batcher.ts'
-import type { KeyPage, ListQuery, LockDriver, Request, Standing, Supports } from '../core/driver.ts'
+import type { KeyPage, ListQuery, LockDriver, Request, ClaimStatus, Supports } from '../core/driver.ts'
 import { durationMs, positiveMs, type Duration } from '../core/time/duration.ts'
 import { systemEnvironment, type Environment } from '../core/time/environment.ts'
 import { LeaseholdError, plainMessageOf } from '../core/errors.ts'
@@ -132,14 +132,14 @@ class QuorumDriver implements LockDriver {
     return this.#opening
   }
 
-  send(requests: readonly Request[]): Promise<readonly Standing[]> {
+  send(requests: readonly Request[]): Promise<readonly ClaimStatus[]> {
     return withinLimits(this.supports, requests, (valid) => this.#sendValid(valid))
   }
 
-  async #sendValid(requests: readonly Request[]): Promise<readonly Standing[]> {
+  async #sendValid(requests: readonly Request[]): Promise<readonly ClaimStatus[]> {
     this.#refuseIfClosed()
     const inTurn = keysInTurn(requests)
-    const last = new Map<string, Promise<Standing>>()
+    const last = new Map<string, Promise<ClaimStatus>>()
     return Promise.all(
       requests.map((request) => {
         const key = keyOf(request)
@@ -170,7 +170,7 @@ class QuorumDriver implements LockDriver {
     return this.#closing
   }
 
-  #carryOut(request: Request): Promise<Standing> {
+  #carryOut(request: Request): Promise<ClaimStatus> {
     const assembly = this.#assembly
     switch (request.op) {
       case 'claim':

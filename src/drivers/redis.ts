@@ -7,12 +7,12 @@
 import { randomBytes } from 'node:crypto'
 import { keyOf } from '../core/batcher.ts'
 import { inTime } from '../core/time/bounded.ts'
-import type { Heard, KeyPage, ListQuery, LockDriver, Request, Standing } from '../core/driver.ts'
+import type { Heard, KeyPage, ListQuery, LockDriver, Request, ClaimStatus } from '../core/driver.ts'
 import { LeaseholdError } from '../core/errors.ts'
 import { fullSupport } from '../core/full-support.ts'
 import { withinLimits } from '../core/limits.ts'
 import { Listeners } from '../core/listeners.ts'
-import { Opening } from '../core/opening.ts'
+import { SingleFlight } from '../core/single-flight.ts'
 import { checkOptions, type OptionNames } from '../core/option-names.ts'
 import { timerMs } from '../core/time/duration.ts'
 import { patienceFor } from '../core/time/patience.ts'
@@ -23,7 +23,7 @@ import { decodeNews, decodeReply, decodeSolo, openReply } from './redis/decoding
 import { dial } from './redis/dial.ts'
 import { encodeBatch, encodeSolo, type Sender } from './redis/encoding.ts'
 import { faultOf, isHalfMoved, isOverdue, isReadOnly, isUnknownScript, isUnsent, overdue } from './redis/faults.ts'
-import { HalfMoved } from './redis/half-moved.ts'
+import { MigratingSlots } from './redis/migrating-slots.ts'
 import { hashTagOf } from './redis/hash-tags.ts'
 import { IoredisLink, type IoredisClient } from './redis/ioredis.ts'
 import { Keyspace } from './redis/keyspace.ts'
@@ -102,9 +102,9 @@ class RedisDriver implements LockDriver {
   readonly #sender: Sender
   readonly #commandTimeoutMs: number
   readonly #listeners = new Listeners()
-  readonly #opening = new Opening(() => this.#connect())
+  readonly #opening = new SingleFlight(() => this.#connect())
   readonly #waiting = new WaitingClaims()
-  readonly #halfMoved = new HalfMoved()
+  readonly #halfMoved = new MigratingSlots()
   #link: Link | undefined
   /** The link that is being opened. */
   #dialled: Link | undefined
@@ -128,11 +128,11 @@ class RedisDriver implements LockDriver {
     await this.#connected()
   }
 
-  send(requests: readonly Request[]): Promise<readonly Standing[]> {
+  send(requests: readonly Request[]): Promise<readonly ClaimStatus[]> {
     return withinLimits(this.supports, requests, (valid) => this.#sendValid(valid))
   }
 
-  #sendValid(requests: readonly Request[]): Promise<readonly Standing[]> {
+  #sendValid(requests: readonly Request[]): Promise<readonly ClaimStatus[]> {
     const link = this.#link
     return link === undefined ? this.#sendOnceConnected(requests) : this.#sendOver(link, requests)
   }
@@ -216,18 +216,18 @@ class RedisDriver implements LockDriver {
 
   // ---- requests
 
-  async #sendOnceConnected(requests: readonly Request[]): Promise<readonly Standing[]> {
+  async #sendOnceConnected(requests: readonly Request[]): Promise<readonly ClaimStatus[]> {
     const link = await this.#connected()
     this.#refuseIfClosed()
     return this.#sendOver(link, requests)
   }
 
-  #sendOver(link: Link, requests: readonly Request[]): Promise<readonly Standing[]> {
+  #sendOver(link: Link, requests: readonly Request[]): Promise<readonly ClaimStatus[]> {
     return isOneCall(requests, link.cluster) ? this.#sendCall(link, requests) : this.#sendCalls(link, requests)
   }
 
   /** One call. Few promises from here to the connection: for one lock by itself they take longer than the rest. */
-  #sendCall(link: Link, requests: readonly Request[]): Promise<readonly Standing[]> {
+  #sendCall(link: Link, requests: readonly Request[]): Promise<readonly ClaimStatus[]> {
     const scripts = scriptsFor(link)
     const solo = requests.length === 1 ? encodeSolo(requests[0] as Request, this.#sender) : undefined
     const script = solo === undefined ? scripts.batch : scripts.solo
@@ -258,11 +258,11 @@ class RedisDriver implements LockDriver {
   #answers(link: Link, requests: readonly Request[], reply: unknown, solo: boolean): Answers {
     try {
       const { text, news } = openReply(reply)
-      const standings = solo ? [decodeSolo(text, requests[0] as Request)] : decodeReply(text, requests)
-      this.#waiting.note(requests, standings)
+      const statuses = solo ? [decodeSolo(text, requests[0] as Request)] : decodeReply(text, requests)
+      this.#waiting.note(requests, statuses)
       for (const message of news) this.#hear(message)
-      if (!solo && standings.some((standing) => isUnknown(standing) && isReadOnly(standing.error))) link.renew()
-      return standings
+      if (!solo && statuses.some((status) => isUnknown(status) && isReadOnly(status.error))) link.renew()
+      return statuses
     } catch (error) {
       return this.#failed(link, requests, error)
     }
@@ -277,29 +277,29 @@ class RedisDriver implements LockDriver {
   }
 
   #unknown(requests: readonly Request[], error: unknown): readonly Unknown[] {
-    const standings = requests.map((): Unknown => ({ state: 'unknown', error }))
-    this.#waiting.note(requests, standings)
-    return standings
+    const statuses = requests.map((): Unknown => ({ state: 'unknown', error }))
+    this.#waiting.note(requests, statuses)
+    return statuses
   }
 
   /** Several calls. What could not be sent is unknown: others were. */
-  async #sendCalls(link: Link, requests: readonly Request[]): Promise<readonly Standing[]> {
-    const answers: Standing[] = []
+  async #sendCalls(link: Link, requests: readonly Request[]): Promise<readonly ClaimStatus[]> {
+    const answers: ClaimStatus[] = []
     const sendInTurn = async (calls: readonly Call[]): Promise<void> => {
       let failure: unknown
       for (const places of calls) {
         const batch = places.map((place) => requests[place] as Request)
         // After one that failed the next would only wait as long again.
-        const standings = failure === undefined ? await this.#sendOrUnknown(link, batch) : this.#unknown(batch, failure)
-        for (const [index, place] of places.entries()) answers[place] = standings[index] as Standing
-        if (standings.every(isUnknown)) failure = standings[0]?.error
+        const statuses = failure === undefined ? await this.#sendOrUnknown(link, batch) : this.#unknown(batch, failure)
+        for (const [index, place] of places.entries()) answers[place] = statuses[index] as ClaimStatus
+        if (statuses.every(isUnknown)) failure = statuses[0]?.error
       }
     }
     await Promise.all(callsOf(requests, link.cluster, this.#halfMoved).map(sendInTurn))
     return answers
   }
 
-  #sendOrUnknown(link: Link, requests: readonly Request[]): Promise<readonly Standing[]> {
+  #sendOrUnknown(link: Link, requests: readonly Request[]): Promise<readonly ClaimStatus[]> {
     return this.#sendCall(link, requests).catch((error: unknown) => this.#unknown(requests, error))
   }
 
@@ -321,7 +321,7 @@ class RedisDriver implements LockDriver {
     const news = decodeNews(message)
     if (news === undefined) return
     this.#waiting.delete(news.id)
-    this.#listeners.tell(news.key, news.id, news.standing)
+    this.#listeners.tell(news.key, news.id, news.status)
   }
 
   #refuseIfClosed(): void {
@@ -329,11 +329,11 @@ class RedisDriver implements LockDriver {
   }
 }
 
-type Answers = readonly Standing[] | Promise<readonly Standing[]>
-type Unknown = Extract<Standing, { state: 'unknown' }>
+type Answers = readonly ClaimStatus[] | Promise<readonly ClaimStatus[]>
+type Unknown = Extract<ClaimStatus, { state: 'unknown' }>
 
-function isUnknown(standing: Standing): standing is Unknown {
-  return standing.state === 'unknown'
+function isUnknown(status: ClaimStatus): status is Unknown {
+  return status.state === 'unknown'
 }
 
 /** Clients are told apart by what they have: nothing of theirs is imported. */

@@ -2,20 +2,20 @@
  * Locks in one file, for any number of processes of one machine: the default store.
  *
  * Every `send` is one immediate transaction in which the rule of `admission.ts` runs. Time is the machine's monotonic
- * clock; a claim of a process that died is passed on at once; news for other processes goes to their bell files.
+ * clock; a claim of a process that died is passed on at once; news for other processes goes to their inbox files.
  */
 import { uptime } from 'node:os'
 import path from 'node:path'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { keyOf } from '../core/batcher.ts'
-import type { Heard, KeyPage, ListQuery, LockDriver, Request, Standing } from '../core/driver.ts'
+import type { Heard, KeyPage, ListQuery, LockDriver, Request, ClaimStatus } from '../core/driver.ts'
 import { LeaseholdError } from '../core/errors.ts'
 import { fullSupport } from '../core/full-support.ts'
 import { withinLimits } from '../core/limits.ts'
 import { Listeners } from '../core/listeners.ts'
-import { Opening } from '../core/opening.ts'
-import { Bell, removeDeadBells } from './sqlite/bell.ts'
-import { BellRinger } from './sqlite/bell-ringer.ts'
+import { SingleFlight } from '../core/single-flight.ts'
+import { Inbox, removeDeadInboxes } from './sqlite/inbox.ts'
+import { InboxNotifier } from './sqlite/inbox-notifier.ts'
 import { bornAt } from './sqlite/birth.ts'
 import { connect, type Connection } from './sqlite/connection.ts'
 import { rollBack } from './sqlite/database.ts'
@@ -23,23 +23,23 @@ import { DeathWatch } from './sqlite/death-watch.ts'
 import { faultOf, spoilsConnection } from './sqlite/faults.ts'
 import { identify, isSameFile } from './sqlite/file-identity.ts'
 import { tidy } from './sqlite/housekeeping.ts'
-import type { Ledger, Notice } from './sqlite/ledger.ts'
+import type { TransactionWriter, Notice } from './sqlite/transaction-writer.ts'
 import { listPage } from './sqlite/listing.ts'
 import { Observer } from './sqlite/observer.ts'
 import { patienceDefaultMs, sqliteNames, type SqliteOptions } from './sqlite/options.ts'
 import { persist } from './sqlite/patience.ts'
 import { lostWithFile, refuseIfInUse } from './sqlite/replaced-file.ts'
 import { takeShortcut } from './sqlite/shortcut.ts'
-import { standpointIn, type Standpoint } from './sqlite/standpoint.ts'
+import { selfIdentityIn, type SelfIdentity } from './sqlite/self-identity.ts'
 import { defaultFile } from '../core/machine/state-directory.ts'
 import { checkOptions } from '../core/option-names.ts'
 import { timerMs } from '../core/time/duration.ts'
-import { bellDirectory, createBellDirectory, logIndexOf, logOf, realFile } from './sqlite/store-file.ts'
+import { inboxDirectory, createInboxDirectory, logIndexOf, logOf, realFile } from './sqlite/store-file.ts'
 import { inTransaction, type Outcome } from './sqlite/transaction.ts'
-import { forOthers, systemSurroundings, type SqliteSurroundings } from './sqlite/surroundings.ts'
+import { forOthers, systemSqliteEnvironment, type SqliteEnvironment } from './sqlite/sqlite-environment.ts'
 
 export type { SqliteOptions } from './sqlite/options.ts'
-export type { SqliteClock, SqliteSurroundings } from './sqlite/surroundings.ts'
+export type { SqliteClock, SqliteEnvironment } from './sqlite/sqlite-environment.ts'
 
 /** How often to look whether the file is still the one that was opened, at most. */
 const identityEveryMs = 50
@@ -70,15 +70,15 @@ class SqliteDriver implements LockDriver {
   readonly #named: string
   #file: string
   readonly #options: SqliteOptions
-  readonly #surroundings: SqliteSurroundings
-  readonly #standpoint: Standpoint
+  readonly #surroundings: SqliteEnvironment
+  readonly #self: SelfIdentity
   readonly #patienceMs: number
   readonly #listeners = new Listeners()
-  readonly #opening = new Opening(() => this.#connect())
+  readonly #opening = new SingleFlight(() => this.#connect())
   readonly #deathWatch: DeathWatch
-  #ringer: BellRinger
+  #notifier: InboxNotifier
   #connection: Connection | undefined
-  #bell: Bell | undefined
+  #inbox: Inbox | undefined
   #closed = false
   #commits = 0
   #identityReadAt = 0
@@ -90,14 +90,14 @@ class SqliteDriver implements LockDriver {
     this.#file = realFile(this.#named)
     this.store = this.#file
     this.#patienceMs = timerMs(options.patienceMs ?? patienceDefaultMs, 'patienceMs')
-    const surroundings = { ...systemSurroundings(), ...options.surroundings }
+    const surroundings = { ...systemSqliteEnvironment(), ...options.surroundings }
     this.#surroundings = options.forOthers === true ? forOthers(surroundings) : surroundings
-    this.#standpoint = standpointIn(this.#surroundings)
-    this.#ringer = new BellRinger(bellDirectory(this.#file))
+    this.#self = selfIdentityIn(this.#surroundings)
+    this.#notifier = new InboxNotifier(inboxDirectory(this.#file))
     this.#deathWatch = new DeathWatch({
       version: () => `${this.#commits} ${String(this.#connection?.statements.dataVersion.get()?.['data_version'])}`,
       ownersOf: (key) => this.#connection?.statements.ownersOf.all(key).map((row) => row['owner'] as string) ?? [],
-      isGone: (owner) => this.#standpoint.isGone(owner),
+      isGone: (owner) => this.#self.isGone(owner),
       died: (key, id) => this.#tell(key, id, 'ask'),
     })
   }
@@ -106,11 +106,11 @@ class SqliteDriver implements LockDriver {
     await this.#connected()
   }
 
-  send(requests: readonly Request[]): Promise<readonly Standing[]> {
+  send(requests: readonly Request[]): Promise<readonly ClaimStatus[]> {
     return withinLimits(this.supports, requests, (valid) => this.#sendValid(valid))
   }
 
-  async #sendValid(requests: readonly Request[]): Promise<readonly Standing[]> {
+  async #sendValid(requests: readonly Request[]): Promise<readonly ClaimStatus[]> {
     const connection = await this.#connected()
     const { result, notices } = await this.#persist(() => this.#transact(connection, requests))
     this.#keepTrack(requests, result)
@@ -126,7 +126,7 @@ class SqliteDriver implements LockDriver {
       // One moment for the whole page.
       statements.beginReading.run()
       try {
-        return listPage(statements, new Observer(this.#standpoint, statements, 'only reads'), query)
+        return listPage(statements, new Observer(this.#self, statements, 'only reads'), query)
       } finally {
         rollBack(database)
       }
@@ -173,26 +173,26 @@ class SqliteDriver implements LockDriver {
     const checkFileSystem = this.#options.networkFileSystem !== true
     // A symbolic link may lead elsewhere by now.
     this.#file = realFile(this.#named)
-    this.#ringer = new BellRinger(bellDirectory(this.#file))
+    this.#notifier = new InboxNotifier(inboxDirectory(this.#file))
     const connection = await this.#persist(() => {
       this.#refuseIfClosed()
-      return connect(this.#file, surroundings, checkFileSystem, () => refuseIfInUse(this.#file, this.#standpoint))
+      return connect(this.#file, surroundings, checkFileSystem, () => refuseIfInUse(this.#file, this.#self))
     })
     if (this.#closed) connection.database.close()
     this.#refuseIfClosed()
     this.#connection = connection
     this.#identityReadAt = performance.now()
-    this.#hangBell()
+    this.#openInbox()
     this.#tidy(connection)
-    // News may have come while there was no bell.
+    // News may have come while there was no inbox.
     this.#tellAllToAsk()
     return connection
   }
 
   #disconnect(): void {
-    this.#bell?.close()
-    this.#bell = undefined
-    this.#ringer.close()
+    this.#inbox?.close()
+    this.#inbox = undefined
+    this.#notifier.close()
     this.#connection?.database.close()
     this.#connection = undefined
   }
@@ -210,12 +210,12 @@ class SqliteDriver implements LockDriver {
     )
   }
 
-  /** Tells those who hold locks in a file that was replaced, and only then takes the bell down: see `refuseIfInUse`. */
+  /** Tells those who hold locks in a file that was replaced, and only then takes the inbox down: see `refuseIfInUse`. */
   #leaveIfReplaced(): void {
     if (!this.#isReplaced()) return
     const waiting = [...this.#deathWatch.claims()]
     try {
-      for (const row of this.#connection?.statements.heldBy.all(this.#standpoint.name) ?? [])
+      for (const row of this.#connection?.statements.heldBy.all(this.#self.name) ?? [])
         this.#tell(row['key'] as string, row['id'] as string, lostWithFile)
     } catch {
       // The old file cannot be read: its holders learn of it when they renew.
@@ -224,31 +224,31 @@ class SqliteDriver implements LockDriver {
     for (const [key, id] of waiting) this.#tell(key, id, 'ask')
   }
 
-  /** A hint, like all that a bell says: without one, waiting claims ask again by themselves. */
-  #hangBell(): void {
+  /** A hint, like all that an inbox says: without one, waiting claims ask again by themselves. */
+  #openInbox(): void {
     try {
-      const directory = createBellDirectory(this.#file)
-      removeDeadBells(directory, this.#standpoint)
-      this.#bell = new Bell({
-        file: path.join(directory, this.#standpoint.name),
+      const directory = createInboxDirectory(this.#file)
+      removeDeadInboxes(directory, this.#self)
+      this.#inbox = new Inbox({
+        file: path.join(directory, this.#self.name),
         watch: this.#surroundings.watch,
-        heard: ({ key, id, standing }) => this.#tell(key, id, standing),
+        heard: ({ key, id, status }) => this.#tell(key, id, status),
         missed: () => this.#tellAllToAsk(),
         look: () => this.#leaveIfReplaced(),
-        removed: () => this.#hangBellAgain(),
+        removed: () => this.#reopenInbox(),
         isAwaited: () => !this.#deathWatch.isIdle,
       })
     } catch {
-      this.#bell = undefined
+      this.#inbox = undefined
     }
   }
 
-  /** What was rung meanwhile is lost, so that everybody asks. Whoever deleted the bell may have deleted the file too. */
-  #hangBellAgain(): void {
+  /** What was rung meanwhile is lost, so that everybody asks. Whoever deleted the inbox may have deleted the file too. */
+  #reopenInbox(): void {
     this.#leaveIfReplaced()
     if (this.#connection === undefined) return
-    this.#bell?.close()
-    this.#hangBell()
+    this.#inbox?.close()
+    this.#openInbox()
     this.#tellAllToAsk()
   }
 
@@ -256,8 +256,8 @@ class SqliteDriver implements LockDriver {
   #tidy(connection: Connection): void {
     this.#tidiedAt = performance.now()
     try {
-      this.#bell?.touch()
-      const tidied = inTransaction(connection, this.#standpoint, (ledger, now) => tidy(connection, ledger, now))
+      this.#inbox?.touch()
+      const tidied = inTransaction(connection, this.#self, (writing, now) => tidy(connection, writing, now))
       void this.#pass(tidied.notices)
     } catch {
       // Busy or full: whoever asks for a key settles it anyway.
@@ -266,7 +266,7 @@ class SqliteDriver implements LockDriver {
 
   // ---- transactions
 
-  #transact(connection: Connection, requests: readonly Request[]): Outcome<Standing[]> {
+  #transact(connection: Connection, requests: readonly Request[]): Outcome<ClaimStatus[]> {
     this.#refuseIfClosed()
     const outcome = this.#carryOut(connection, requests)
     this.#commits += 1
@@ -275,14 +275,15 @@ class SqliteDriver implements LockDriver {
     return { result: requests.map(() => ({ state: 'unknown', error })), notices: [] }
   }
 
-  #carryOut(connection: Connection, requests: readonly Request[]): Outcome<Standing[]> {
+  #carryOut(connection: Connection, requests: readonly Request[]): Outcome<ClaimStatus[]> {
     const [only] = requests
-    const byTheRule = (ledger: Ledger): Standing[] => requests.map((request) => ledger.carryOut(request))
-    if (only === undefined || requests.length > 1) return inTransaction(connection, this.#standpoint, byTheRule)
+    const byTheRule = (writing: TransactionWriter): ClaimStatus[] =>
+      requests.map((request) => writing.carryOut(request))
+    if (only === undefined || requests.length > 1) return inTransaction(connection, this.#self, byTheRule)
     // A request that comes by itself, as most do, may need a statement or two only.
-    return inTransaction(connection, this.#standpoint, (ledger) => {
-      const standing = takeShortcut(connection.statements, ledger, only)
-      return standing === undefined ? byTheRule(ledger) : [standing]
+    return inTransaction(connection, this.#self, (writing) => {
+      const status = takeShortcut(connection.statements, writing, only)
+      return status === undefined ? byTheRule(writing) : [status]
     })
   }
 
@@ -298,34 +299,34 @@ class SqliteDriver implements LockDriver {
 
   // ---- news
 
-  /** Which of our claims wait: they are told of deaths, and a polled bell is polled more often. */
-  #keepTrack(requests: readonly Request[], standings: readonly Standing[]): void {
+  /** Which of our claims wait: they are told of deaths, and a polled inbox is polled more often. */
+  #keepTrack(requests: readonly Request[], statuses: readonly ClaimStatus[]): void {
     for (const [index, request] of requests.entries()) {
       if (request.op === 'evict') continue
       const id = request.op === 'claim' ? request.claim.id : request.id
-      const state = standings[index]?.state
+      const state = statuses[index]?.state
       if (state === 'waiting') {
         this.#deathWatch.add(keyOf(request), id)
-        this.#bell?.awaited()
+        this.#inbox?.awaited()
       } else if (state !== 'unknown') this.#deathWatch.delete(keyOf(request), id)
     }
   }
 
   /** Resolves when others have been told: they get the processor before whoever asked goes on. */
   async #pass(notices: readonly Notice[]): Promise<void> {
-    const own = notices.filter(({ owner }) => owner === this.#standpoint.name)
-    if (own.length === 0) return void (await this.#ringer.ring(notices))
+    const own = notices.filter(({ owner }) => owner === this.#self.name)
+    if (own.length === 0) return void (await this.#notifier.ring(notices))
     queueMicrotask(() => {
-      // What others left at the bell before is older news.
-      this.#bell?.listen()
-      for (const { key, id, standing } of own) this.#tell(key, id, standing)
+      // What others left at the inbox before is older news.
+      this.#inbox?.listen()
+      for (const { key, id, status } of own) this.#tell(key, id, status)
     })
     if (own.length < notices.length) {
-      await this.#ringer.ring(notices.filter(({ owner }) => owner !== this.#standpoint.name))
+      await this.#notifier.ring(notices.filter(({ owner }) => owner !== this.#self.name))
     }
   }
 
-  #tell(key: string, id: string, news: Standing | 'ask'): void {
+  #tell(key: string, id: string, news: ClaimStatus | 'ask'): void {
     if (news !== 'ask') this.#deathWatch.delete(key, id)
     this.#listeners.tell(key, id, news)
   }

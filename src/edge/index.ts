@@ -5,7 +5,7 @@
 import { exclusively } from '../api/acquisition.ts'
 import type { LocksOptions } from '../api/create-locks.ts'
 import { openClient } from '../api/open-client.ts'
-import { Taker } from '../api/taker.ts'
+import { Acquirer } from '../api/acquirer.ts'
 import type { Body, Lock, RunArguments } from '../api/lock.ts'
 import type { Lease } from '../api/lease.ts'
 import { sayItInDefaults, type AcquireOptions } from '../api/options.ts'
@@ -67,14 +67,14 @@ export async function connect(server: string | HttpOptions, options: EdgeOptions
   const driver = http(server)
   try {
     const client = await openClient({ ...options, driver, ways: { convert: leftOut, handOff: leftOut } })
-    const taker = new Taker(client, options.defaults ?? {})
+    const acquirer = new Acquirer(client, options.defaults ?? {})
     return {
       runner: client.runner,
       namespace: client.namespace,
-      acquire: (scope, acquireOptions) => taker.acquire(scope, exclusively, acquireOptions),
-      tryAcquire: (scope, acquireOptions) => taker.tryAcquire(scope, exclusively, acquireOptions),
-      run: <Result>(scope: ScopeLike, ...rest: RunArguments<Result>) => taker.run(scope, exclusively, ...rest),
-      lock: (scope, fixed) => taker.lock(toScope(scope), exclusively, fixed),
+      acquire: (scope, acquireOptions) => acquirer.acquire(scope, exclusively, acquireOptions),
+      tryAcquire: (scope, acquireOptions) => acquirer.tryAcquire(scope, exclusively, acquireOptions),
+      run: <Result>(scope: ScopeLike, ...rest: RunArguments<Result>) => acquirer.run(scope, exclusively, ...rest),
+      lock: (scope, fixed) => acquirer.lock(toScope(scope), exclusively, fixed),
       on: (name, listener) => client.events.on(name, listener),
       close: () => client.close(),
       [Symbol.asyncDispose]: () => client.close(),

@@ -1,6 +1,6 @@
 import type { IncomingMessage } from 'node:http'
 import type { Limits } from './limits.ts'
-import { invalid } from './refusal.ts'
+import { invalid } from './http-error.ts'
 
 /** Reads the JSON that a POST came with, up to the limits of size and time. */
 export async function readBody(request: IncomingMessage, limits: Limits): Promise<unknown> {

@@ -1,8 +1,8 @@
 import { inTime } from '../core/time/bounded.ts'
 import { LeaseholdError } from '../core/errors.ts'
-import { Opening } from '../core/opening.ts'
+import { SingleFlight } from '../core/single-flight.ts'
 import type { ServerMetrics } from './metrics.ts'
-import type { StoreAccess } from './store-gate.ts'
+import type { StoreAccess } from './store-facade.ts'
 
 const withinMs = 2000
 /** Anybody may ask: an answer serves all who ask within this time. */
@@ -12,7 +12,7 @@ const trustedMs = 1000
 export class Health {
   readonly #store: StoreAccess
   readonly #metrics: ServerMetrics
-  readonly #looking = new Opening(() => this.#look())
+  readonly #looking = new SingleFlight(() => this.#look())
   #lookedAt = -Infinity
   #up = true
 

@@ -1,4 +1,4 @@
-import { invalid, Refusal } from './refusal.ts'
+import { invalid, HttpError } from './http-error.ts'
 import { LeaseholdError } from '../core/errors.ts'
 
 /** Whether an address, or a name for one, can only be this machine. */
@@ -15,5 +15,5 @@ export function checkHost(host: string | undefined): void {
   if (host === undefined) throw invalid('A call needs the header Host.')
   if (isLoopback(host.replace(/:\d*$/, ''))) return
   const message = `This server has no tokens and answers to localhost only, not to ${JSON.stringify(host)}.`
-  throw new Refusal(403, 'host', new LeaseholdError('UNAVAILABLE', message, { reason: 'auth' }))
+  throw new HttpError(403, 'host', new LeaseholdError('UNAVAILABLE', message, { reason: 'auth' }))
 }

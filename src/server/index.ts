@@ -2,7 +2,7 @@
 export { serve, type LeaseholdServer, type ServeOptions } from './serve.ts'
 export type { Limits } from './limits.ts'
 export type { TlsOptions } from './listener.ts'
-export type { StoreAccess } from './store-gate.ts'
+export type { StoreAccess } from './store-facade.ts'
 export type { TokenOptions } from './tokens.ts'
 export { events, json, text } from './answer.ts'
 export type { Answer, Call, EventSource, Grant, Right, Route, RouteSchema, Schema } from './call.ts'

@@ -7,9 +7,9 @@ import { LeaseholdError, messageOf } from '../core/errors.ts'
 import type { Answer } from './call.ts'
 import { ClientFaults } from './client-faults.ts'
 import { EventStream } from './event-stream.ts'
-import { carryOut, enter, type Door, type Entered } from './exchange.ts'
+import { carryOut, enter, type AccessPolicy, type AuthorizedCall } from './dispatch.ts'
 import type { ServerMetrics } from './metrics.ts'
-import { internalFault, invalid, Refusal, refusalOf, tooMuch } from './refusal.ts'
+import { internalFault, invalid, HttpError, refusalOf, tooMuch } from './http-error.ts'
 import { writeAnswer } from './write-answer.ts'
 
 /** Certificate and key, as PEM. */
@@ -28,7 +28,7 @@ const lastBytesWithinMs = 100
 /** The sockets: takes calls in, has them answered, and drains. @internal */
 export class Listener {
   /** May be replaced while calls come in. */
-  door: Door
+  door: AccessPolicy
   readonly #server: Server
   readonly #scheme: 'http' | 'https'
   readonly #metrics: ServerMetrics
@@ -38,7 +38,7 @@ export class Listener {
   #draining: (() => void) | undefined
   #isDraining = false
 
-  constructor(door: Door, tls: TlsOptions | undefined, metrics: ServerMetrics, logger: Logger | undefined) {
+  constructor(door: AccessPolicy, tls: TlsOptions | undefined, metrics: ServerMetrics, logger: Logger | undefined) {
     this.door = door
     this.#metrics = metrics
     this.#logger = logger
@@ -139,10 +139,10 @@ export class Listener {
     if (this.#metrics.callsUnderWay === 0) this.#draining?.()
   }
 
-  #enter(request: IncomingMessage): Entered {
+  #enter(request: IncomingMessage): AuthorizedCall {
     if (this.#isDraining) {
       const message = 'This server is closing. Try again: another may have taken its place.'
-      throw new Refusal(
+      throw new HttpError(
         503,
         'draining',
         new LeaseholdError('UNAVAILABLE', message, { reason: 'draining', retryAfterMs }),

@@ -1,6 +1,6 @@
-import type { Request, Standing } from '../core/driver.ts'
+import type { Request, ClaimStatus } from '../core/driver.ts'
 import type { Family } from '../telemetry/exposition.ts'
-import type { RefusalReason } from './refusal.ts'
+import type { RefusalReason } from './http-error.ts'
 
 interface CallCount {
   readonly route: string
@@ -11,7 +11,7 @@ interface CallCount {
 
 interface RequestCount {
   readonly op: Request['op']
-  readonly state: Standing['state']
+  readonly state: ClaimStatus['state']
   count: number
 }
 
@@ -34,7 +34,7 @@ export class ServerMetrics {
     entry.seconds += seconds
   }
 
-  requestAnswered(op: Request['op'], state: Standing['state']): void {
+  requestAnswered(op: Request['op'], state: ClaimStatus['state']): void {
     const name = `${op} ${state}`
     let entry = this.#requests.get(name)
     if (entry === undefined) this.#requests.set(name, (entry = { op, state, count: 0 }))

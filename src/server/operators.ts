@@ -6,13 +6,13 @@ import { events, json } from './answer.ts'
 import type { Call, Route, RouteSchema } from './call.ts'
 import { Audit } from './operators/audit.ts'
 import { ChangeWatch, dearStoreMs } from './operators/change-watch.ts'
-import { readCircles } from './operators/circles.ts'
-import { describeStanding, entryOf, evictHolder, readEviction } from './operators/evicting.ts'
+import { readCycles } from './operators/cycles.ts'
+import { describeStatus, entryOf, evictHolder, readEviction } from './operators/evicting.ts'
 import { LockPages } from './operators/locks.ts'
 import { pageRoutes } from './operators/page.ts'
 import { checkNames, lockQuery, namespaceParameter } from './operators/query.ts'
 import * as schemas from './operators/schemas.ts'
-import type { StoreAccess } from './store-gate.ts'
+import type { StoreAccess } from './store-facade.ts'
 
 /** The options of `dashboard`. */
 export interface DashboardOptions {
@@ -48,15 +48,15 @@ export function dashboard(options: DashboardOptions = {}): (store: StoreAccess) 
   const { logger, environment = systemEnvironment() } = options
   return (store) => {
     const audit = new Audit(logger && quietLogger(logger))
-    store.onEviction(({ grant, request, standing }) => {
-      audit.record(entryOf(environment, grant, request, describeStanding(standing)))
+    store.onEviction(({ grant, request, status }) => {
+      audit.record(entryOf(environment, grant, request, describeStatus(status)))
     })
     const watch = new ChangeWatch({ store, environment, evicted: (key, fence) => audit.find(key, fence) })
     return [
       accessRoute,
       grantRoute(store),
       locksRoute(new LockPages(store, environment)),
-      circlesRoute(store, environment),
+      cyclesRoute(store, environment),
       changesRoute(watch),
       auditRoute(audit),
       evictionsRoute(store, environment, audit),
@@ -94,11 +94,11 @@ function locksRoute(pages: LockPages): Route {
   )
 }
 
-function circlesRoute(store: StoreAccess, environment: Environment): Route {
-  const summary = 'Who waits for whom, and who waits in a circle.'
-  return look('/v1/circles', summary, schemas.circlesSchema, async ({ grant, query }) => {
+function cyclesRoute(store: StoreAccess, environment: Environment): Route {
+  const summary = 'Who waits for whom, and who waits in a cycle.'
+  return look('/v1/cycles', summary, schemas.cyclesSchema, async ({ grant, query }) => {
     checkNames(query, namespaceOnly)
-    return json(await readCircles(store, environment, grant, namespaceParameter(query, grant)))
+    return json(await readCycles(store, environment, grant, namespaceParameter(query, grant)))
   })
 }
 

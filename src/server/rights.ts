@@ -4,7 +4,7 @@ import type { LeaseholdError } from '../core/errors.ts'
 import { fenceFloor } from '../core/fence.ts'
 import { splitStoreKey } from '../core/scope.ts'
 import type { Grant, Right } from './call.ts'
-import { forbidden, notAllowed } from './refusal.ts'
+import { forbidden, notAllowed } from './http-error.ts'
 
 /** No clock of a quorum is that far ahead of ours. */
 const fencesAheadMaxMs = 3_600_000

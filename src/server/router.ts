@@ -1,6 +1,6 @@
 import { LeaseholdError } from '../core/errors.ts'
 import type { Route } from './call.ts'
-import { Refusal } from './refusal.ts'
+import { HttpError } from './http-error.ts'
 
 /** Finds the route of a call. */
 export class Router {
@@ -30,6 +30,6 @@ export class Router {
   }
 }
 
-function refuse(status: number, message: string, headers: Readonly<Record<string, string>> = {}): Refusal {
-  return new Refusal(status, 'route', new LeaseholdError('INVALID', message), headers)
+function refuse(status: number, message: string, headers: Readonly<Record<string, string>> = {}): HttpError {
+  return new HttpError(status, 'route', new LeaseholdError('INVALID', message), headers)
 }

@@ -80,7 +80,7 @@ const succession = object({
   runner,
 })
 
-const standing: Schema = {
+const status: Schema = {
   oneOf: [
     object({
       state: { const: 'held' },
@@ -120,7 +120,7 @@ const listedClaim = object({
 /** Schemas that others refer to by name. */
 export const components: Readonly<Record<string, Schema>> = {
   Request: request,
-  Standing: standing,
+  ClaimStatus: status,
   Runner: runner,
   Fault: (errorSchema['properties'] as { error: Schema }).error,
 }
@@ -130,8 +130,8 @@ export function requestsSchema(requestsMax: number): Schema {
   return object({ requests: { type: 'array', maxItems: requestsMax, items: { $ref: '#/components/schemas/Request' } } })
 }
 
-export const standingsSchema: Schema = object({
-  standings: { type: 'array', items: { $ref: '#/components/schemas/Standing' } },
+export const statusesSchema: Schema = object({
+  statuses: { type: 'array', items: { $ref: '#/components/schemas/ClaimStatus' } },
 })
 
 export const keyPageSchema: Schema = object({

@@ -5,7 +5,7 @@ import { systemEnvironment, type Environment } from '../core/time/environment.ts
 import { LeaseholdError } from '../core/errors.ts'
 import { requireLeaseLifetime } from '../core/lifetime.ts'
 import { checkOptions, type OptionNames } from '../core/option-names.ts'
-import { toWireStanding } from '../core/wire/wire-standing.ts'
+import { toWireStatus } from '../core/wire/wire-status.ts'
 import { version } from '../index.ts'
 import { AllowedOrigins } from './allowed-origins.ts'
 import type { Route } from './call.ts'
@@ -26,7 +26,7 @@ import { describeFault, requestsRoute } from './routes/requests.ts'
 import { storeRoute } from './routes/store.ts'
 import { Sessions } from './sessions.ts'
 import { StoreDescription } from './store-description.ts'
-import { composition, StoreGate, type StoreAccess } from './store-gate.ts'
+import { composition, StoreFacade, type StoreAccess } from './store-facade.ts'
 import { TokenBook, type TokenOptions } from './tokens.ts'
 
 /** The options of `serve`: a `store` or a `driver`, and what else there is to say. */
@@ -157,7 +157,7 @@ async function driverOf({ store, driver }: ServeOptions): Promise<LockDriver> {
 class OpenServer implements LeaseholdServer {
   url = ''
   readonly #limits: Limits
-  readonly #gate: StoreGate
+  readonly #gate: StoreFacade
   readonly #listener: Listener
   #closing: Promise<void> | undefined
 
@@ -172,9 +172,9 @@ class OpenServer implements LeaseholdServer {
     const { limits, book, origins, environment = systemEnvironment(), routes = [] } = options
     const logger = options.logger && quietLogger(options.logger)
     const metrics = new ServerMetrics()
-    const sessions = new Sessions(environment, limits.claimsMax, (standing) => toWireStanding(standing, describeFault))
+    const sessions = new Sessions(environment, limits.claimsMax, (status) => toWireStatus(status, describeFault))
     const faults = new FaultLog(logger, environment)
-    const gate = new StoreGate(driver, environment, { sessions, metrics, faults })
+    const gate = new StoreFacade(driver, environment, { sessions, metrics, faults })
     const health = new Health(gate, metrics)
     const description = new StoreDescription(gate, limits)
     const own: readonly Route[] = [

@@ -1,7 +1,7 @@
 import type { IncomingHttpHeaders } from 'node:http'
 import { sessionHeader } from '../core/wire/wire-protocol.ts'
 import type { Grant } from './call.ts'
-import { invalid } from './refusal.ts'
+import { invalid } from './http-error.ts'
 
 const form = /^[A-Za-z0-9_-]{22,64}$/
 

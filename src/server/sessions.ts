@@ -1,4 +1,4 @@
-import type { Request, Standing } from '../core/driver.ts'
+import type { Request, ClaimStatus } from '../core/driver.ts'
 import type { Environment } from '../core/time/environment.ts'
 import type { EventSource } from './call.ts'
 
@@ -26,11 +26,11 @@ const looksPerEntry = 2
 export class Sessions {
   readonly #environment: Environment
   readonly #claimsMax: number
-  readonly #describe: (standing: Standing) => unknown
+  readonly #describe: (status: ClaimStatus) => unknown
   readonly #entries = new Map<string, Entry>()
   readonly #streams = new Map<string, Stream>()
 
-  constructor(environment: Environment, claimsMax: number, describe: (standing: Standing) => unknown) {
+  constructor(environment: Environment, claimsMax: number, describe: (status: ClaimStatus) => unknown) {
     this.#environment = environment
     this.#claimsMax = claimsMax
     this.#describe = describe
@@ -47,22 +47,22 @@ export class Sessions {
   }
 
   /** Takes in what became of a request. */
-  answered(session: string | undefined, request: Request, standing: Standing): void {
+  answered(session: string | undefined, request: Request, status: ClaimStatus): void {
     if (request.op === 'evict') return
-    if (isOver(standing)) this.#entries.delete(placeOf(request.op === 'claim' ? request.claim : request))
+    if (isOver(status)) this.#entries.delete(placeOf(request.op === 'claim' ? request.claim : request))
     // Once more: the answer to a request before it, sent together with it, may have ended the same claim.
     else if (session !== undefined) this.sending(session, request)
   }
 
   /** Passes news on to whoever sent the claim last, if it listens. */
-  tell(key: string, id: string, news: Standing | 'ask'): void {
+  tell(key: string, id: string, news: ClaimStatus | 'ask'): void {
     const place = placeOf({ key, id })
     const entry = this.#entries.get(place)
     if (entry === undefined) return
     const stream = this.#streams.get(entry.session)
     if (news === 'ask') return stream?.send('ask', { key, id })
     if (isOver(news)) this.#entries.delete(place)
-    stream?.send('standing', { key, id, standing: this.#describe(news) })
+    stream?.send('status', { key, id, status: this.#describe(news) })
   }
 
   /**
@@ -106,8 +106,8 @@ export class Sessions {
 }
 
 /** Whether nothing more can happen to a claim. One that has expired may be in its grace yet, and be turned out. */
-function isOver(standing: Standing): boolean {
-  return standing.state === 'absent' && standing.reason !== 'expired'
+function isOver(status: ClaimStatus): boolean {
+  return status.state === 'absent' && status.reason !== 'expired'
 }
 
 /** A claim's id is unguessable; with its key it is also unique. */

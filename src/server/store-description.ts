@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto'
 import type { Supports } from '../core/driver.ts'
 import { protocolVersion, storeHeader } from '../core/wire/wire-protocol.ts'
 import type { Limits } from './limits.ts'
-import type { StoreAccess } from './store-gate.ts'
+import type { StoreAccess } from './store-facade.ts'
 
 interface Described {
   readonly supports: Supports

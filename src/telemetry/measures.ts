@@ -50,7 +50,7 @@ export const countedEvents: readonly CountedEvent[] = [
 /** The codes an acquisition usually fails with. */
 export const usualFailures: readonly ErrorCode[] = ['TIMEOUT', 'HELD', 'ABORTED', 'DEADLOCK', 'UNAVAILABLE']
 
-/** What is timed, in seconds, with the bounds of its histogram unless told otherwise. The outcome is the event. */
+/** What is timed, in seconds, with the bounds of its histogram by default. The outcome is the event. */
 export const timings: Readonly<Record<'wait' | 'hold', Measure & { readonly buckets: readonly number[] }>> = {
   wait: {
     name: 'wait',

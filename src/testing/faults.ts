@@ -1,5 +1,5 @@
 import { setTimeout as pause } from 'node:timers/promises'
-import type { LockDriver, Request, Standing } from '../core/driver.ts'
+import type { LockDriver, Request, ClaimStatus } from '../core/driver.ts'
 import { LeaseholdError } from '../core/errors.ts'
 import { seededRandom } from './random.ts'
 
@@ -114,7 +114,7 @@ class Faulty implements FaultyDriver {
     this.#listenAsDriver()
   }
 
-  async send(requests: readonly Request[]): Promise<readonly Standing[]> {
+  async send(requests: readonly Request[]): Promise<readonly ClaimStatus[]> {
     const { plan } = this
     if (plan.only !== undefined && !requests.some(plan.only)) return this.#driver.send(requests)
     if (this.#happens(plan.hang)) await new Promise<void>((resolve) => void this.#hanging.push(resolve))
@@ -122,12 +122,12 @@ class Faulty implements FaultyDriver {
     throw new LeaseholdError('UNAVAILABLE', 'A planned fault: nothing was sent.', { reason: 'network' })
   }
 
-  async #carry(requests: readonly Request[], plan: FaultPlan): Promise<readonly Standing[]> {
+  async #carry(requests: readonly Request[], plan: FaultPlan): Promise<readonly ClaimStatus[]> {
     await this.#delay(plan.delayRequest)
     if (this.#happens(plan.duplicate)) await this.#driver.send(requests)
-    const standings = await this.#driver.send(requests)
+    const statuses = await this.#driver.send(requests)
     await this.#delay(plan.delayReply)
-    if (!this.#happens(plan.dropReply)) return standings
+    if (!this.#happens(plan.dropReply)) return statuses
     const error = new LeaseholdError('UNAVAILABLE', 'A planned fault: the reply was lost.', { reason: 'network' })
     return requests.map(() => ({ state: 'unknown', error }))
   }

@@ -126,7 +126,7 @@ class LeaseholdLockManager implements WebLockManager {
   async #failure(scope: Scope, missed: Missed, terms: Terms): Promise<Error> {
     const error = await refusal(this.#client, scope, missed, terms)
     const { miss } = missed
-    if (miss.type === 'refused' && miss.standing.reason === 'evicted') {
+    if (miss.type === 'refused' && miss.status.reason === 'evicted') {
       return exception('AbortError', 'The lock was stolen before its callback could begin.', error)
     }
     return error.code === 'CLOSED' ? exception('AbortError', 'The client was closed while waiting.', error) : error
@@ -143,7 +143,7 @@ const { request } = Object.getOwnPropertyDescriptors(LeaseholdLockManager.protot
 Object.defineProperty(request.value, 'length', { value: 2 })
 
 function isTaken({ miss }: Missed): boolean {
-  return isContention(miss) && miss.type === 'refused' && miss.standing.reason !== 'evicted'
+  return isContention(miss) && miss.type === 'refused' && miss.status.reason !== 'evicted'
 }
 
 function describe(lock: ListedLock, claims: readonly ClaimInfo[]): LockInfo[] {

@@ -52,7 +52,7 @@ const stories: Record<string, () => Promise<void>> = {
   async lead() {
     const locks = await connect(url)
     const election = locks.elect('boss', { ttl: '40s' })
-    console.log('standing')
+    console.log('status')
     const term = await election.campaign()
     console.log(`leads ${term.fence}`)
     stayAlive()

@@ -8,7 +8,7 @@ const heard: Heard = (key, id, news) => void process.send?.({ heard: { key, id, 
 
 process.on('message', ({ call, requests }: { call: number; requests: readonly Request[] }) => {
   void driver.send(requests).then(
-    (standings) => process.send?.({ call, standings }),
+    (statuses) => process.send?.({ call, statuses }),
     (error: Error) => process.send?.({ call, error: error.message }),
   )
 })

@@ -14,9 +14,9 @@ const granted: string[] = []
 for (let round = 0; round < Number(rounds); round += 1) {
   const key = `key-${round % Number(keys)}`
   const id = randomUUID()
-  const [standing] = await driver.send([{ op: 'claim', claim: claimOf(key, { id, wait: false, ttlMs: 60_000 }) }])
-  if (standing?.state === 'held') granted.push(`${key} ${standing.fence}`)
-  else if (standing?.state !== 'absent') throw new Error(`unexpected: ${JSON.stringify(standing)}`)
+  const [status] = await driver.send([{ op: 'claim', claim: claimOf(key, { id, wait: false, ttlMs: 60_000 }) }])
+  if (status?.state === 'held') granted.push(`${key} ${status.fence}`)
+  else if (status?.state !== 'absent') throw new Error(`unexpected: ${JSON.stringify(status)}`)
   await driver.send([{ op: 'release', key, id }])
 }
 writeSync(1, `${granted.join('\n')}\n`)

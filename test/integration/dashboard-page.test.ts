@@ -100,7 +100,7 @@ describe('the page', () => {
     expect(complaints).toEqual([])
   })
 
-  test('shows who waits in a circle', async () => {
+  test('shows who waits in a cycle', async () => {
     const { start, client } = stage()
     const locks = await client({ deadlockDetection: false })
     const [ab, ba] = [{ party: 'mill' }, { party: 'baker' }]
@@ -110,8 +110,8 @@ describe('the page', () => {
     inBackground(locks.acquire('flour', ba))
     const { page, complaints } = await browser.open((await start()).url)
     await page.getByRole('tab', { name: /Who waits for whom 1/ }).click()
-    await page.getByRole('alert').getByText('Circle:').waitFor()
-    expect(await textOf(page, '#circles')).toMatch(/mill waits for bread of baker/)
+    await page.getByRole('alert').getByText('Cycle:').waitFor()
+    expect(await textOf(page, '#cycles')).toMatch(/mill waits for bread of baker/)
     expect(await page.locator('svg .party.circular').count()).toBe(2)
     expect(await page.locator('svg .way.circular').count()).toBe(2)
     expect(complaints).toEqual([])

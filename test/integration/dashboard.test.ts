@@ -45,7 +45,7 @@ const message = (text: RegExp) => ({ error: { message: expect.stringMatching(tex
 const routes: readonly (readonly [name: string, call: (url: string, token?: string) => Promise<Called>])[] = [
   ['GET /v1/grant', (url, token) => get(`${url}/v1/grant`, token)],
   ['GET /v1/locks', (url, token) => get(`${url}/v1/locks`, token)],
-  ['GET /v1/circles', (url, token) => get(`${url}/v1/circles`, token)],
+  ['GET /v1/cycles', (url, token) => get(`${url}/v1/cycles`, token)],
   ['GET /v1/changes', (url, token) => get(`${url}/v1/changes`, token)],
   ['GET /v1/audit', (url, token) => get(`${url}/v1/audit`, token)],
   ['POST /v1/evictions', (url, token) => evict(url, { key, fence: 1, reason: 'test' }, token)],
@@ -77,7 +77,7 @@ describe('rights', () => {
     const fence = await fenceOf(key)
     const refused = await evict(url, { key, fence, reason: 'test' }, tokenOf('stranger'))
     expect(refused).toMatchObject({ status: 403, value: message(/not for the namespace "billing"/) })
-    for (const path of ['locks', 'circles']) {
+    for (const path of ['locks', 'cycles']) {
       const other = await get(`${url}/v1/${path}?namespace=billing`, tokenOf('stranger'))
       expect(other).toMatchObject({ status: 403, value: message(/not for the namespace "billing"/) })
       expect((await get(`${url}/v1/${path}`, tokenOf('stranger'))).text).not.toContain('billing')
@@ -113,10 +113,10 @@ test('locks are listed page by page, and no answer has the id of a claim', async
   expect(locks.map((lock) => lock.key)).toEqual([key])
   const second = await get(`${url}/v1/locks?limit=1&after=${next}`, tokenOf('all'))
   expect(second.value).toMatchObject({ locks: [{ namespace: 'other', scope: 'invoice' }] })
-  const circles = await get(`${url}/v1/circles`, tokenOf('all'))
+  const cycles = await get(`${url}/v1/cycles`, tokenOf('all'))
   const evicted = await evict(url, { key, fence: await fenceOf(key), reason: 'test' }, tokenOf('all'))
   const audit = await get(`${url}/v1/audit`, tokenOf('all'))
-  for (const { text, status } of [first, second, circles, evicted, audit]) {
+  for (const { text, status } of [first, second, cycles, evicted, audit]) {
     expect(status).toBe(200)
     for (const { id } of claims) expect(text).not.toContain(id)
   }
@@ -270,7 +270,7 @@ test('the answers are as the OpenAPI document says', async () => {
     const validate = ajv.compile(schema ?? false)
     return validate(value) ? '' : ajv.errorsText(validate.errors)
   }
-  for (const path of ['/v1/grant', '/v1/locks', '/v1/circles', '/dashboard/access']) {
+  for (const path of ['/v1/grant', '/v1/locks', '/v1/cycles', '/dashboard/access']) {
     expect(complaint(path, 'get', (await get(`${url}${path}`, tokenOf('all'))).value)).toBe('')
   }
   const eviction = await evict(url, { key, fence: await fenceOf(key), reason: 'test' }, tokenOf('all'))

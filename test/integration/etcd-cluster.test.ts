@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
 import { afterAll, expect, onTestFinished, test } from 'vitest'
-import type { Claim, Standing } from '../../src/core/driver.ts'
+import type { Claim, ClaimStatus } from '../../src/core/driver.ts'
 import { etcd } from '../../src/drivers/etcd.ts'
 import { connect, type Locks } from '../../src/index.ts'
 import { checkHistory, type HistoryEvent } from '../../src/testing/index.ts'
@@ -102,12 +102,12 @@ test('who is left with a leader that is cut off stops before the others let some
 test('of claims that are under way when the leader dies none is held by nobody', async () => {
   const prefix = 'batch/'
   const driver = await openEtcd(urlOf(servers), prefix, { timeout: 15_000 })
-  const told: { readonly claim: Claim; readonly standing: Standing }[] = []
+  const told: { readonly claim: Claim; readonly status: ClaimStatus }[] = []
   const send = async (batch: number): Promise<void> => {
     const claims = Array.from({ length: 150 }, (_, number) => claimOf(`${batch}-${number}`, { ttlMs: 600_000 }))
-    const unknown = (error: unknown): Standing[] => claims.map(() => ({ state: 'unknown', error }))
-    const standings = await driver.send(claims.map((one) => ({ op: 'claim', claim: one }))).catch(unknown)
-    for (const [index, one] of claims.entries()) told.push({ claim: one, standing: standings.at(index) as Standing })
+    const unknown = (error: unknown): ClaimStatus[] => claims.map(() => ({ state: 'unknown', error }))
+    const statuses = await driver.send(claims.map((one) => ({ op: 'claim', claim: one }))).catch(unknown)
+    for (const [index, one] of claims.entries()) told.push({ claim: one, status: statuses.at(index) as ClaimStatus })
   }
   const leader = await leaderOf(servers)
   await send(8)
@@ -116,11 +116,11 @@ test('of claims that are under way when the leader dies none is held by nobody',
   await Promise.all(sending)
   await leader.start()
   expect(told).toHaveLength(9 * 150)
-  for (const { claim: one, standing } of told) {
-    if (standing.state === 'held') {
-      expect(await renew(driver, one)).toMatchObject({ state: 'held', fence: standing.fence })
+  for (const { claim: one, status } of told) {
+    if (status.state === 'held') {
+      expect(await renew(driver, one)).toMatchObject({ state: 'held', fence: status.fence })
     } else {
-      expect(standing.state).toBe('unknown')
+      expect(status.state).toBe('unknown')
     }
   }
   // What is not known is let go by its id, and then it is.

@@ -1,7 +1,7 @@
 /** What etcd, the network and operators do to locks that are held, waited for, or just asked for. */
 import { setTimeout as pause } from 'node:timers/promises'
 import { afterAll, describe, expect, onTestFinished, test } from 'vitest'
-import type { LockDriver, Standing } from '../../src/core/driver.ts'
+import type { LockDriver, ClaimStatus } from '../../src/core/driver.ts'
 import { Child } from '../support/child.ts'
 import { claim, claimOf, release, renew } from '../support/claims.ts'
 import { EtcdServer, urlOf } from '../support/etcd-server.ts'
@@ -70,7 +70,7 @@ describe('a claim that arrives late', () => {
 
 describe('the watch', () => {
   /** A claim of a key that another driver holds; resolves to what it hears. */
-  async function waitFor(driver: LockDriver, key: string): Promise<(Standing | 'ask')[]> {
+  async function waitFor(driver: LockDriver, key: string): Promise<(ClaimStatus | 'ask')[]> {
     const waiting = claimOf(key)
     const heard = hear(driver, waiting.id)
     expect(await claim(driver, waiting)).toMatchObject({ state: 'waiting' })

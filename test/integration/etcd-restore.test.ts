@@ -14,9 +14,9 @@ afterAll(() => server.stop())
 function fenceAfterTurn(driver: LockDriver): Promise<number> {
   return eventually(async () => {
     const wanted = claimOf('orders/42', { ttlMs: 5000 })
-    const standing = await claim(driver, wanted).catch(() => undefined)
+    const status = await claim(driver, wanted).catch(() => undefined)
     await release(driver, wanted).catch(() => undefined)
-    return standing?.state === 'held' && standing.fence
+    return status?.state === 'held' && status.fence
   }, 'a turn')
 }
 

@@ -109,7 +109,7 @@ describe('comments that somebody touched', () => {
     expect(other.held).toBe(true)
   })
 
-  test('a broken claim goes on standing in the way, and the next heartbeat mends it', async () => {
+  test('a broken claim goes on status in the way, and the next heartbeat mends it', async () => {
     const lease = await taken(first)
     scene.fake.edit(lease.fence, (scene.fake.comments.get(lease.fence)?.body ?? '').replace('"worker_id"', 'worker_id'))
     expect(await scene.run(second.locks.tryAcquire(issue(number)))).toBeNull()

@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
 import { describe, expect, onTestFinished, test } from 'vitest'
-import type { LockDriver, Request, Standing } from '../../src/core/driver.ts'
+import type { LockDriver, Request, ClaimStatus } from '../../src/core/driver.ts'
 import type { HttpOptions } from '../../src/drivers/http.ts'
 import { memory } from '../../src/drivers/memory.ts'
 import { quorum } from '../../src/drivers/quorum.ts'
@@ -226,9 +226,9 @@ describe.each([overNode, overFetch])('over $name', ({ http, closesIdle }) => {
       ['that something before the server failed', 502, undefined],
       ['503 that is not of the server', 503, undefined],
       ['that the server failed', 500, { error: { code: 'UNAVAILABLE', message: 'Failed.', reason: 'server' } }],
-      ['no standings', 200, {}],
-      ['too few standings', 200, { standings: [] }],
-      ['a standing that is none', 200, { standings: [{ state: 'held', fence: -1, ttlMs: 5 }] }],
+      ['no statuses', 200, {}],
+      ['too few statuses', 200, { statuses: [] }],
+      ['a status that is none', 200, { statuses: [{ state: 'held', fence: -1, ttlMs: 5 }] }],
       ['no JSON', 200, undefined],
     ])('when the answer is %s', async (_, status, value) => {
       const driver = await pretending(status, undefined, {}, value)
@@ -240,8 +240,8 @@ describe.each([overNode, overFetch])('over $name', ({ http, closesIdle }) => {
     const server = await start({ limits: { bodyBytesMax: 5000, requestsPerCallMax: 7 } })
     const driver = await open(server.url)
     const claims = Array.from({ length: 40 }, (_, index) => claimOf(`default/named:${index}`, { id: `id-${index}` }))
-    const standings = await driver.send(claims.map((each) => ({ op: 'claim', claim: each })))
-    expect(standings.map(({ state }) => state)).toEqual(claims.map(() => 'held'))
+    const statuses = await driver.send(claims.map((each) => ({ op: 'claim', claim: each })))
+    expect(statuses.map(({ state }) => state)).toEqual(claims.map(() => 'held'))
     expect(await driver.send(claims.map(({ key: each, id }) => ({ op: 'release', key: each, id })))).toHaveLength(40)
   })
 
@@ -393,7 +393,7 @@ describe.each([overNode, overFetch])('over $name', ({ http, closesIdle }) => {
     const client = await open({ url: server.url, answerWithinMs: 600_000 })
     const outcomes = Array.from({ length: 100 }, (_, index) =>
       client.send([{ op: 'release', key: `default/named:${index}`, id: 'mine' }]).then(
-        ([standing]) => standing?.state,
+        ([status]) => status?.state,
         (error: LeaseholdError) => error.code,
       ),
     )
@@ -414,8 +414,8 @@ describe.each([overNode, overFetch])('over $name', ({ http, closesIdle }) => {
     const claims = Array.from({ length: 5 }, (_, index) => claimOf(`default/named:${index}`))
     await eventually(async () => {
       // The first may be lost on a connection that the old server had closed, the next is refused.
-      const standings = await driver.send(claims.map((one) => ({ op: 'claim', claim: one }))).catch(() => [])
-      return standings.length > 0 && standings.every(({ state }) => state === 'held')
+      const statuses = await driver.send(claims.map((one) => ({ op: 'claim', claim: one }))).catch(() => [])
+      return statuses.length > 0 && statuses.every(({ state }) => state === 'held')
     }, 'grants')
   })
 
@@ -459,8 +459,8 @@ describe.each([overNode, overFetch])('over $name', ({ http, closesIdle }) => {
     },
   )
 
-  function held(standing: Standing): Extract<Standing, { state: 'held' }> | undefined {
-    return standing.state === 'held' ? standing : undefined
+  function held(status: ClaimStatus): Extract<ClaimStatus, { state: 'held' }> | undefined {
+    return status.state === 'held' ? status : undefined
   }
 
   async function listening(handler: RequestListener): Promise<number> {

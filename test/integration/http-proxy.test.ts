@@ -2,7 +2,7 @@ import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { describe, expect, onTestFinished, test } from 'vitest'
-import type { LockDriver, Standing } from '../../src/core/driver.ts'
+import type { LockDriver, ClaimStatus } from '../../src/core/driver.ts'
 import { http, type HttpOptions } from '../../src/drivers/http.ts'
 import { memory } from '../../src/drivers/memory.ts'
 import { createLocks } from '../../src/index.ts'
@@ -77,7 +77,7 @@ describe.each(Object.entries(ways))('an nginx %s', (_, way) => {
   test('passes on calls and news', async () => {
     const options = await way()
     const [near, far] = [await open(options), await open(options)]
-    const news: [string, Standing | 'ask'][] = []
+    const news: [string, ClaimStatus | 'ask'][] = []
     far.listen?.((_key, id, heard) => void news.push([id, heard]))
     const [first, second] = [claimOf(key), claimOf(key)]
     expect(await claim(near, first)).toMatchObject({ state: 'held' })
@@ -95,8 +95,8 @@ describe.each(Object.entries(ways))('an nginx %s', (_, way) => {
     const base = claimOf(key)
     const runner = { ...base.runner, metadata: { much: 'x'.repeat(9000) } }
     const claims = Array.from({ length: 300 }, (_each, index) => claimOf(`default/named:${index}`, { runner }))
-    const standings = await driver.send(claims.map((one) => ({ op: 'claim', claim: one })))
-    expect(new Set(standings.map(({ state }) => state))).toEqual(new Set(['held']))
+    const statuses = await driver.send(claims.map((one) => ({ op: 'claim', claim: one })))
+    expect(new Set(statuses.map(({ state }) => state))).toEqual(new Set(['held']))
   })
 })
 
@@ -106,7 +106,7 @@ test('an nginx passes on calls and news of a client that uses fetch', async () =
   const [near, far] = [1, 2].map(() => overFetch.http(`http://127.0.0.1:${port}`)) as [LockDriver, LockDriver]
   onTestFinished(async () => void (await Promise.all([near.close(), far.close()])))
   await Promise.all([near.open(), far.open()])
-  const news: [string, Standing | 'ask'][] = []
+  const news: [string, ClaimStatus | 'ask'][] = []
   far.listen?.((_key, id, heard) => void news.push([id, heard]))
   const [first, second] = [claimOf(key), claimOf(key)]
   expect(await claim(near, first)).toMatchObject({ state: 'held' })

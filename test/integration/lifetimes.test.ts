@@ -70,6 +70,6 @@ describe('nothing survives close', () => {
 
   test('and of files only the lock files themselves stay, and an empty folder for wake-ups', () => {
     const files = readdirSync(folder, { recursive: true, encoding: 'utf8' })
-    expect(files.filter((name) => !/^(locks\.sqlite|[abc])(\.bells)?$/.test(name))).toEqual([])
+    expect(files.filter((name) => !/^(locks\.sqlite|[abc])(\.inboxes)?$/.test(name))).toEqual([])
   })
 })

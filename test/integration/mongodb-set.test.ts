@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto'
 import { setTimeout as pause } from 'node:timers/promises'
 import { MongoClient } from 'mongodb'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
-import type { Claim, LockDriver, Standing } from '../../src/core/driver.ts'
+import type { Claim, LockDriver, ClaimStatus } from '../../src/core/driver.ts'
 import { mongodb, type MongodbOptions, type MongoSource } from '../../src/drivers/mongodb.ts'
 import { createLocks, type Locks } from '../../src/index.ts'
 import { conformance } from '../../src/testing/index.ts'
@@ -45,14 +45,14 @@ async function locksOn(driver: LockDriver): Promise<Locks> {
 }
 
 /** The answer, once one comes. */
-function answer(ask: () => Promise<Standing>): Promise<Standing> {
-  const known = (standing: Standing): Standing | false => standing.state !== 'unknown' && standing
+function answer(ask: () => Promise<ClaimStatus>): Promise<ClaimStatus> {
+  const known = (status: ClaimStatus): ClaimStatus | false => status.state !== 'unknown' && status
   return eventually(() => ask().then(known, () => false), 'an answer', 60_000)
 }
 
-function fenceOf(standing: Standing): number {
-  expect(standing).toMatchObject({ state: 'held' })
-  return (standing as Extract<Standing, { state: 'held' }>).fence
+function fenceOf(status: ClaimStatus): number {
+  expect(status).toMatchObject({ state: 'held' })
+  return (status as Extract<ClaimStatus, { state: 'held' }>).fence
 }
 
 describe('closing', { retry }, () => {
@@ -86,14 +86,14 @@ describe('closing', { retry }, () => {
 describe('news', { retry }, () => {
   test('reaches a waiter in another process by the change stream, with its fence', async () => {
     const [holder, waiter] = [await open({ collection: 'news' }), await open({ collection: 'news' })]
-    const told = new Map<string, Standing>()
+    const told = new Map<string, ClaimStatus>()
     waiter.listen?.((_key, id, news) => void (news !== 'ask' && told.set(id, news)))
     const [first, second] = [claimOf('a'), claimOf('a')]
     await claim(holder, first)
     expect(await claim(waiter, second)).toMatchObject({ state: 'waiting' })
     await release(holder, first)
-    const standing = await eventually(() => told.get(second.id), 'news')
-    expect(fenceOf(standing)).toBe(fenceOf(await claim(waiter, second)))
+    const status = await eventually(() => told.get(second.id), 'news')
+    expect(fenceOf(status)).toBe(fenceOf(await claim(waiter, second)))
   })
 
   test('comes late where the collection was dropped under the stream, and comes', async () => {
@@ -115,7 +115,7 @@ describe('an answer that was lost', { retry }, () => {
   const options = { collection: 'cut', changeStream: false }
 
   /** Claims through a proxy that cuts the connection after the commit. Undefined: the server itself was gone. */
-  async function claimAndCut(wanted: Claim): Promise<Standing | undefined> {
+  async function claimAndCut(wanted: Claim): Promise<ClaimStatus | undefined> {
     const { port } = await set.primary()
     const proxy = await TcpProxy.start({ port })
     cleanups.push(() => proxy.stop())
@@ -123,17 +123,17 @@ describe('an answer that was lost', { retry }, () => {
     const driver = await open(options, url)
     await claim(driver, claimOf('warm'))
     const cut = proxy.cutAfterRequest().then(() => true)
-    const standing = await claim(driver, wanted)
+    const status = await claim(driver, wanted)
     const wasCut = await Promise.race([cut, pause(100, false)])
-    return wasCut && standing.state !== 'unknown' ? standing : undefined
+    return wasCut && status.state !== 'unknown' ? status : undefined
   }
 
   test('is asked for again by the client of MongoDB, and the grant is one', async () => {
-    const { wanted, standing } = await eventually(
+    const { wanted, status } = await eventually(
       async () => {
         const one = claimOf(randomUUID())
         const given = await claimAndCut(one).catch(() => undefined)
-        return given && { wanted: one, standing: given }
+        return given && { wanted: one, status: given }
       },
       'a cut',
       90_000,
@@ -141,7 +141,7 @@ describe('an answer that was lost', { retry }, () => {
     const direct = await open(options)
     const [listed] = (await direct.list({ key: wanted.key })).keys
     expect(listed?.claims).toHaveLength(1)
-    expect(listed?.claims[0]).toMatchObject({ id: wanted.id, fence: fenceOf(standing), renewalCount: 0 })
+    expect(listed?.claims[0]).toMatchObject({ id: wanted.id, fence: fenceOf(status), renewalCount: 0 })
   })
 })
 
@@ -230,8 +230,8 @@ describe('the set', { retry }, () => {
     for (const server of others) server.freeze()
     cleanups.push(async () => others.forEach((server) => server.thaw()))
     const wanted = claimOf('a', { ttlMs: 1000 })
-    const standing = await claim(driver, wanted).catch((error: unknown) => ({ state: 'unknown', error }))
-    expect(standing).toMatchObject({ state: 'unknown', error: { code: 'UNAVAILABLE' } })
+    const status = await claim(driver, wanted).catch((error: unknown) => ({ state: 'unknown', error }))
+    expect(status).toMatchObject({ state: 'unknown', error: { code: 'UNAVAILABLE' } })
     for (const server of others) server.thaw()
     const next = claimOf('a')
     await eventually(async () => (await answer(() => claim(driver, next))).state === 'held', 'the lock')

@@ -1,6 +1,6 @@
 import { Long, MongoClient, ReadConcern, type MongoClientOptions } from 'mongodb'
 import { afterAll, afterEach, beforeEach, describe, expect, test } from 'vitest'
-import type { KeyPage, LockDriver, Standing } from '../../src/core/driver.ts'
+import type { KeyPage, LockDriver, ClaimStatus } from '../../src/core/driver.ts'
 import { mongodb, type MongodbOptions, type MongoSource } from '../../src/drivers/mongodb.ts'
 import { decodeDocument, type StoredKey } from '../../src/drivers/mongodb/document.ts'
 import { connect, createLocks } from '../../src/index.ts'
@@ -55,14 +55,14 @@ function watched(options: MongoClientOptions = {}): { client: MongoClient; comma
   return { client, commands }
 }
 
-function fenceOf(standing: Standing | undefined): number {
-  expect(standing).toMatchObject({ state: 'held' })
-  return (standing as Extract<Standing, { state: 'held' }>).fence
+function fenceOf(status: ClaimStatus | undefined): number {
+  expect(status).toMatchObject({ state: 'held' })
+  return (status as Extract<ClaimStatus, { state: 'held' }>).fence
 }
 
 /** The answer, once one comes. */
-function answer(ask: () => Promise<Standing>): Promise<Standing> {
-  const known = (standing: Standing): Standing | false => standing.state !== 'unknown' && standing
+function answer(ask: () => Promise<ClaimStatus>): Promise<ClaimStatus> {
+  const known = (status: ClaimStatus): ClaimStatus | false => status.state !== 'unknown' && status
   return eventually(() => ask().then(known, () => false), 'an answer', 60_000)
 }
 
@@ -92,9 +92,9 @@ describe('one command', { retry }, () => {
       return now >= (keys[0]?.claims[0]?.expiresAt ?? Infinity)
     }, 'the end')
     commands.length = 0
-    const standing = await claim(driver, claimOf('a', { wait: false }))
-    expect(standing).toMatchObject({ after: { how: 'expired', fence, runner: dead.runner } })
-    expect(fenceOf(standing)).toBeGreaterThan(fence)
+    const status = await claim(driver, claimOf('a', { wait: false }))
+    expect(status).toMatchObject({ after: { how: 'expired', fence, runner: dead.runner } })
+    expect(fenceOf(status)).toBeGreaterThan(fence)
     expect(commands.filter((name) => name !== 'createIndexes')).toEqual(['findAndModify'])
     // The sweep has not been there: it is not what frees a lock.
     expect(await stored(collection).countDocuments({ expiresAt: { $gt: new Date(Date.now() + 3_000_000) } })).toBe(1)
@@ -148,10 +148,10 @@ describe('fences never fall', { retry }, () => {
     const takeTurn = async (): Promise<void> => {
       const wanted = claimOf('a')
       // Twice in one send: the rule decides.
-      const [standing] = await driver.send(
+      const [status] = await driver.send(
         [1, 2].slice(fences.length % 2).map(() => ({ op: 'claim', claim: wanted }) as const),
       )
-      fences.push(fenceOf(standing))
+      fences.push(fenceOf(status))
       await release(driver, wanted)
     }
     await takeTurn()
@@ -336,8 +336,8 @@ describe('an answer', { retry }, () => {
       await found(driver)
       const wanted = claimOf('a')
       const cut = proxy.cutAfterRequest()
-      const [standing] = await Promise.all([claim(driver, wanted), cut])
-      expect(standing).toMatchObject({ state: 'unknown', error: { code: 'UNAVAILABLE', reason: 'network' } })
+      const [status] = await Promise.all([claim(driver, wanted), cut])
+      expect(status).toMatchObject({ state: 'unknown', error: { code: 'UNAVAILABLE', reason: 'network' } })
       const fence = fenceOf(await answer(() => claim(direct, wanted)))
       expect(fence).toBeGreaterThan(fenceMax)
       fenceMax = fence
@@ -368,8 +368,8 @@ describe('an answer', { retry }, () => {
     const driver = await eventually(() => open(collection, { timeout: 300 }, url).catch(() => undefined), 'the server')
     await found(driver)
     proxy.dropReplies = true
-    const standing = await claim(driver, claimOf('a'))
-    expect(standing).toMatchObject({ state: 'unknown', error: { code: 'UNAVAILABLE', reason: 'no-answer' } })
+    const status = await claim(driver, claimOf('a'))
+    expect(status).toMatchObject({ state: 'unknown', error: { code: 'UNAVAILABLE', reason: 'no-answer' } })
     proxy.dropReplies = false
   })
 
@@ -411,8 +411,8 @@ describe('two at once', { retry }, () => {
     const collection = freshName()
     const [one, other] = [await open(collection), await open(collection)]
     for (let turn = 0; turn < 3; turn += 1) {
-      const standings = await Promise.all([one, other].map((driver) => claim(driver, claimOf(`key ${turn}`))))
-      expect(standings.map(({ state }) => state).toSorted()).toEqual(['held', 'waiting'])
+      const statuses = await Promise.all([one, other].map((driver) => claim(driver, claimOf(`key ${turn}`))))
+      expect(statuses.map(({ state }) => state).toSorted()).toEqual(['held', 'waiting'])
     }
   })
 })

@@ -1,7 +1,7 @@
 import { MongoClient as MongoClient6 } from 'mongodb-6'
 import { setTimeout as pause } from 'node:timers/promises'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
-import type { LockDriver, Standing } from '../../src/core/driver.ts'
+import type { LockDriver, ClaimStatus } from '../../src/core/driver.ts'
 import { mongodb, type MongodbOptions, type MongoSource } from '../../src/drivers/mongodb.ts'
 import { compareWithModel, conformance } from '../../src/testing/index.ts'
 import { claim, claimOf, release, renew } from '../support/claims.ts'
@@ -55,9 +55,9 @@ async function open(
   return driver
 }
 
-function fenceOf(standing: Standing): number {
-  expect(standing).toMatchObject({ state: 'held' })
-  return (standing as Extract<Standing, { state: 'held' }>).fence
+function fenceOf(status: ClaimStatus): number {
+  expect(status).toMatchObject({ state: 'held' })
+  return (status as Extract<ClaimStatus, { state: 'held' }>).fence
 }
 
 describe('a release', { retry: againIfItFell }, () => {

@@ -3,7 +3,7 @@ import { Client, Pool } from 'pg'
 import postgresJs from 'postgres'
 import { afterAll, describe, expect, onTestFinished, test } from 'vitest'
 import { createLocks } from '../../src/index.ts'
-import type { LockDriver, Standing } from '../../src/core/driver.ts'
+import type { LockDriver, ClaimStatus } from '../../src/core/driver.ts'
 import {
   postgresAdvisory,
   type PostgresAdvisoryOptions,
@@ -58,15 +58,15 @@ describe('the pinned connection', () => {
     const [one, two] = [wish('a'), wish('b')]
     const { fence } = (await claim(driver, one)) as { fence: number }
     await claim(driver, two)
-    const heard: [string, Standing | 'ask'][] = []
+    const heard: [string, ClaimStatus | 'ask'][] = []
     driver.listen?.((_key, id, news) => heard.push([id, news]))
     for (const pid of await holders()) await server.sql('select pg_terminate_backend($1)', [pid])
     await eventually(() => heard.length === 2, 'the news')
     for (const [, news] of heard) expect(news).toMatchObject({ state: 'absent', reason: 'evicted' })
     expect(new Set(heard.map(([id]) => id))).toEqual(new Set([one.id, two.id]))
     const next = await eventually(async () => {
-      const standing = await claim(other, wish('a'))
-      return standing.state === 'held' && standing
+      const status = await claim(other, wish('a'))
+      return status.state === 'held' && status
     }, 'the lock')
     expect(next.fence).toBeGreaterThan(fence)
     // The driver itself begins a new session.
@@ -142,8 +142,8 @@ describe('the server', () => {
     const kept = wish('kept')
     await claim(driver, kept)
     const many = Array.from({ length: 5000 }, (_, index) => wish(`many-${index}`))
-    const standings = await driver.send(many.map((wanted) => ({ op: 'claim' as const, claim: wanted })))
-    expect(standings[0]).toMatchObject({ state: 'unknown', error: { code: 'UNAVAILABLE', reason: 'busy' } })
+    const statuses = await driver.send(many.map((wanted) => ({ op: 'claim' as const, claim: wanted })))
+    expect(statuses[0]).toMatchObject({ state: 'unknown', error: { code: 'UNAVAILABLE', reason: 'busy' } })
     const [row] = await server.sql(
       `select count(*)::integer as locks from pg_locks where locktype = 'advisory' and objsubid = 1`,
     )
@@ -159,11 +159,11 @@ describe('the server', () => {
     const first = sharing()
     await claim(driver, first)
     const many = Array.from({ length: 5000 }, (_, index) => wish(`many-${index}`))
-    const standings = await driver.send([
+    const statuses = await driver.send([
       { op: 'release', key: first.key, id: first.id },
       ...many.map((wanted) => ({ op: 'claim' as const, claim: wanted })),
     ])
-    expect(standings[0]).toMatchObject({ state: 'unknown' })
+    expect(statuses[0]).toMatchObject({ state: 'unknown' })
     expect(await claim(other, wish('shared'))).toMatchObject({ state: 'held' })
     expect(await claim(driver, sharing())).toEqual({ state: 'absent', reason: 'refused' })
     expect(await renew(driver, first)).toMatchObject({ state: 'absent' })
@@ -206,8 +206,8 @@ describe('the server', () => {
     driver.listen?.((_key, id) => heard.push(id))
     const many = Array.from({ length: 5000 }, (_, index) => wish(`many-${index}`))
     passes = 1
-    const standings = await driver.send(many.map((wanted) => ({ op: 'claim' as const, claim: wanted })))
-    expect(standings[0]).toMatchObject({ state: 'unknown', error: { code: 'UNAVAILABLE' } })
+    const statuses = await driver.send(many.map((wanted) => ({ op: 'claim' as const, claim: wanted })))
+    expect(statuses[0]).toMatchObject({ state: 'unknown', error: { code: 'UNAVAILABLE' } })
     await eventually(async () => (await holders()).length === 0, 'the end of the session')
     expect(heard).toEqual([kept.id])
     passes = Infinity

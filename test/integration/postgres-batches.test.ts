@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { afterAll, describe, expect, test } from 'vitest'
-import type { Claim, LockDriver, Request, Standing } from '../../src/core/driver.ts'
+import type { Claim, LockDriver, Request, ClaimStatus } from '../../src/core/driver.ts'
 import { postgres } from '../../src/drivers/postgres.ts'
 import { postgresAdvisory } from '../../src/drivers/postgres-advisory.ts'
 import { claim, claimOf, release, renew } from '../support/claims.ts'
@@ -74,9 +74,9 @@ describe('a request that the server refuses', () => {
     await server.sql(`update ${schema}.keys set id = null, ended = '{"until": "for ever"}' where key = 'spoilt'`)
     const claims = bystanders()
     const requests = claims.map(wanting)
-    const standings = await driver.send([...requests.slice(0, 5), make(mine.id), ...requests.slice(5)])
-    expect(standings.toSpliced(5, 1).map(({ state }) => state)).toEqual(claims.map(() => 'held'))
-    expect(standings[5]).toMatchObject({ state: 'unknown', error: { code: expect.any(String) as string } })
+    const statuses = await driver.send([...requests.slice(0, 5), make(mine.id), ...requests.slice(5)])
+    expect(statuses.toSpliced(5, 1).map(({ state }) => state)).toEqual(claims.map(() => 'held'))
+    expect(statuses[5]).toMatchObject({ state: 'unknown', error: { code: expect.any(String) as string } })
     // Each is held by its claim, and nothing else was done.
     for (const each of claims) expect(await renew(driver, each)).toMatchObject({ state: 'held' })
     expect(await renew(driver, mine)).toMatchObject({ state: 'held' })
@@ -85,14 +85,14 @@ describe('a request that the server refuses', () => {
   test('leaves others the order in which they asked for one key', async () => {
     const driver = await opened(postgres(server.url, { schema: freshSchema(), listen: false }))
     const [first, second] = [claimOf('a'), claimOf('a', { wait: false })]
-    const standings = await driver.send([
+    const statuses = await driver.send([
       wanting(first),
       { op: 'release', key: 'a', id: first.id },
       wanting(second),
       wanting(claimOf('b\u0000')),
       { op: 'release', key: 'a', id: second.id },
     ])
-    expect(standings.map(({ state }) => state)).toEqual(['held', 'absent', 'held', 'unknown', 'absent'])
+    expect(statuses.map(({ state }) => state)).toEqual(['held', 'absent', 'held', 'unknown', 'absent'])
   })
 
   test('fails alone among advisory locks too', async () => {
@@ -105,9 +105,9 @@ describe('a request that the server refuses', () => {
       wanting(claimOf('m\u0000', { wait: false, ttlMs: 20_000 })),
       { op: 'renew', key: 'mine', id: mine.id, ttlMs: 20_000, fenceFloor: 1e30 },
     ]
-    const standings = await driver.send(requests)
-    expect(standings.slice(0, 10).map(({ state }) => state)).toEqual(claims.map(() => 'held'))
-    expect(standings.slice(10).map(({ state }) => state)).toEqual(['unknown', 'unknown'])
+    const statuses = await driver.send(requests)
+    expect(statuses.slice(0, 10).map(({ state }) => state)).toEqual(claims.map(() => 'held'))
+    expect(statuses.slice(10).map(({ state }) => state)).toEqual(['unknown', 'unknown'])
     expect(await renew(driver, mine)).toMatchObject({ state: 'held' })
   })
 })
@@ -119,8 +119,8 @@ test('two that share are lifted to one fence, and nobody of their batch is harme
   const { fence } = (await claim(driver, other)) as { fence: number }
   const floor = fence + 1_000_000
   const lifted = ({ key, id, ttlMs }: Claim): Request => ({ op: 'renew', key, id, ttlMs, fenceFloor: floor })
-  const standings = await driver.send([lifted(one), lifted(other), wanting(claimOf('b'))])
-  expect(standings).toMatchObject([{ state: 'held', fence: floor }, { state: 'held', fence: floor }, { state: 'held' }])
+  const statuses = await driver.send([lifted(one), lifted(other), wanting(claimOf('b'))])
+  expect(statuses).toMatchObject([{ state: 'held', fence: floor }, { state: 'held', fence: floor }, { state: 'held' }])
 })
 
 test('an unreadable runner in the tables costs nobody an answer', async () => {
@@ -129,18 +129,18 @@ test('an unreadable runner in the tables costs nobody an answer', async () => {
   await claim(driver, claimOf('a', { ttlMs: 1, graceMs: 0 }))
   await claim(driver, claimOf('b'))
   await server.sql(`update ${schema}.keys set runner = 'no JSON'`)
-  const standings = await eventually(async () => {
+  const statuses = await eventually(async () => {
     const sent = await driver.send([wanting(claimOf('a')), wanting(claimOf('c'))])
     return sent[0]?.state === 'held' && sent
   }, 'the lock')
-  expect(standings).toMatchObject([{ state: 'held', after: { runner: { id: 'unreadable' } } }, { state: 'held' }])
+  expect(statuses).toMatchObject([{ state: 'held', after: { runner: { id: 'unreadable' } } }, { state: 'held' }])
   expect((await driver.list({})).keys.map(({ key }) => key)).toEqual(['a', 'b', 'c'])
 })
 
 describe('a notification', () => {
   /** What a driver is told of a claim that waits. */
-  function heardBy(driver: LockDriver): (readonly [string, Standing | 'ask'])[] {
-    const heard: (readonly [string, Standing | 'ask'])[] = []
+  function heardBy(driver: LockDriver): (readonly [string, ClaimStatus | 'ask'])[] {
+    const heard: (readonly [string, ClaimStatus | 'ask'])[] = []
     driver.listen?.((_key, id, news) => heard.push([id, news]))
     return heard
   }
@@ -158,8 +158,8 @@ describe('a notification', () => {
     const { key } = held
     const { fence } = (await claim(driver, held)) as { fence: number }
     await claim(waiter, waiting)
-    const standings = await driver.send([wanting(claimOf('a')), { op: 'evict', key, fence, reason: 'by design' }])
-    expect(standings).toMatchObject([{ state: 'held' }, { state: 'absent', reason: 'evicted' }])
+    const statuses = await driver.send([wanting(claimOf('a')), { op: 'evict', key, fence, reason: 'by design' }])
+    expect(statuses).toMatchObject([{ state: 'held' }, { state: 'absent', reason: 'evicted' }])
     await eventually(() => heard.some(([id, news]) => id === waiting.id && news === 'ask'), 'the nudge')
     expect(await renew(waiter, waiting)).toMatchObject({ state: 'held' })
   })
@@ -180,8 +180,8 @@ describe('a notification', () => {
     const [held, waiting] = [claimOf('a'), claimOf('a')]
     await claim(driver, held)
     await claim(waiter, waiting)
-    const standings = await driver.send([{ op: 'release', key: 'a', id: held.id }, wanting(claimOf('b'))])
-    expect(standings).toMatchObject([{ state: 'absent', reason: 'released' }, { state: 'held' }])
+    const statuses = await driver.send([{ op: 'release', key: 'a', id: held.id }, wanting(claimOf('b'))])
+    expect(statuses).toMatchObject([{ state: 'absent', reason: 'released' }, { state: 'held' }])
     expect(await renew(waiter, waiting)).toMatchObject({ state: 'held' })
     // A single one as well, and the driver that hears nothing tells its own claims to ask.
     const next = claimOf('a')

@@ -193,9 +193,9 @@ describe('a session', () => {
       const wanted = claimOf('a')
       await driver.list({ key: 'a' })
       const cut = proxy.cutAfterRequest()
-      const standing = await claim(driver, wanted)
+      const status = await claim(driver, wanted)
       await cut
-      expect(standing).toMatchObject({ state: 'unknown', error: { code: 'UNAVAILABLE', reason: 'network' } })
+      expect(status).toMatchObject({ state: 'unknown', error: { code: 'UNAVAILABLE', reason: 'network' } })
       // It was carried out, and asking again finds it.
       const again = (await claim(direct, wanted)) as { state: string; fence: number }
       expect(again.state).toBe('held')
@@ -227,8 +227,8 @@ describe('a session', () => {
     const driver = await open(schema, { poolSize: 1, listen: false, patienceMs: 1500 }, url)
     await driver.list({})
     proxy.dropReplies = true
-    const standing = await claim(driver, claimOf('a', { ttlMs: 600_000 }))
-    expect(standing).toMatchObject({ state: 'unknown', error: { code: 'UNAVAILABLE', reason: 'no-answer' } })
+    const status = await claim(driver, claimOf('a', { ttlMs: 600_000 }))
+    expect(status).toMatchObject({ state: 'unknown', error: { code: 'UNAVAILABLE', reason: 'no-answer' } })
     proxy.dropReplies = false
     await eventually(() => driver.list({}).catch(() => undefined), 'a fresh connection')
   })
@@ -264,11 +264,11 @@ describe('a database that is far away', () => {
     proxy.delayMs = 60
     const short = claimOf('short', { ttlMs: 100 })
     const wanted = Array.from({ length: 20 }, (_, place) => claimOf(`driver-${place}`))
-    const standings = await driver.send([
+    const statuses = await driver.send([
       ...wanted.map((each) => ({ op: 'claim' as const, claim: each })),
       { op: 'renew', key: short.key, id: short.id, ttlMs: short.ttlMs },
     ])
-    expect(standings.slice(0, 20).map(({ state }) => state)).toEqual(wanted.map(() => 'held'))
+    expect(statuses.slice(0, 20).map(({ state }) => state)).toEqual(wanted.map(() => 'held'))
     // Renewed in the middle of the turns in which the others are asked for.
     const hurried = await locks.acquire('hurried', { ttl: 150 }).catch(() => undefined)
     const leases = await Promise.all(
@@ -309,9 +309,9 @@ describe('a statement', () => {
     const url = `${server.url}?options=${encodeURIComponent('-c default_transaction_isolation=serializable')}`
     const drivers = await Promise.all([1, 2, 3, 4].map(() => open(schema, { listen: false }, url)))
     const claims = drivers.flatMap((driver) => Array.from({ length: 10 }, () => claim(driver, claimOf('a'))))
-    const standings = await Promise.all(claims)
-    expect(standings.filter(({ state }) => state === 'held')).toHaveLength(1)
-    expect(standings.filter(({ state }) => state === 'waiting')).toHaveLength(39)
+    const statuses = await Promise.all(claims)
+    expect(statuses.filter(({ state }) => state === 'held')).toHaveLength(1)
+    expect(statuses.filter(({ state }) => state === 'waiting')).toHaveLength(39)
   })
 
   test('that sees only what was there when it began is sent again: nobody waits for a lock that has been let go', async () => {
@@ -333,7 +333,7 @@ describe('a statement', () => {
     expect((await direct.list({ key: 'a' })).keys).toMatchObject([{ claims: [{ id: wanted.id, state: 'held' }] }])
   })
 
-  test('never waits for another in a circle: batches that want each other’s keys all end', async () => {
+  test('never waits for another in a cycle: batches that want each other’s keys all end', async () => {
     const schema = freshSchema()
     const [one, other] = [await open(schema), await open(schema)]
     const rounds = async (driver: LockDriver, first: string, second: string): Promise<void> => {
@@ -441,8 +441,8 @@ describe('time and room', () => {
     const driver = await open(schema)
     await movableClock(schema)
     const names = Array.from({ length: 300 }, (_, index) => claimOf(`once-${index}`))
-    const standings = await driver.send(names.map((wanted) => ({ op: 'claim' as const, claim: wanted })))
-    const last = Math.max(...standings.map((standing) => (standing.state === 'held' ? standing.fence : 0)))
+    const statuses = await driver.send(names.map((wanted) => ({ op: 'claim' as const, claim: wanted })))
+    const last = Math.max(...statuses.map((status) => (status.state === 'held' ? status.fence : 0)))
     // One is crowded, one is held on; the others are given back.
     await claim(driver, claimOf('once-0'))
     const kept = claimOf('kept', { ttlMs: 3 * 3_600_000 })

@@ -1,5 +1,5 @@
 import { afterAll, describe, expect, test } from 'vitest'
-import type { Claim, LockDriver, Request, Standing } from '../../src/core/driver.ts'
+import type { Claim, LockDriver, Request, ClaimStatus } from '../../src/core/driver.ts'
 import { postgres } from '../../src/drivers/postgres.ts'
 import { postgresAdvisory } from '../../src/drivers/postgres-advisory.ts'
 import { claim, claimOf, release, renew } from '../support/claims.ts'
@@ -11,9 +11,9 @@ afterAll(() => server.destroy())
 
 const wanting = (wanted: Claim): Request => ({ op: 'claim', claim: wanted })
 
-function fenceOf(standing: Standing | undefined): number {
-  if (standing?.state !== 'held') throw new Error(`Not held: ${JSON.stringify(standing)}`)
-  return standing.fence
+function fenceOf(status: ClaimStatus | undefined): number {
+  if (status?.state !== 'held') throw new Error(`Not held: ${JSON.stringify(status)}`)
+  return status.fence
 }
 
 /** The server's clock in microseconds. */
@@ -45,8 +45,8 @@ describe('a store restored from a copy that is older than its last fences mints 
         await claim(driver, first)
         await release(driver, first)
         await restore()
-        const standings = await driver.send([claimOf(key), claimOf(`${key}-other`)].map(wanting))
-        return fenceOf(standings[0])
+        const statuses = await driver.send([claimOf(key), claimOf(`${key}-other`)].map(wanting))
+        return fenceOf(statuses[0])
       },
     ],
     [

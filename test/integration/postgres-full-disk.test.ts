@@ -42,8 +42,8 @@ async function claimUntilFull(driver: LockDriver) {
   for (let name = 0; name < 5000; name += 1) {
     const wanted = claimOf(`filler-${name}-${'x'.repeat(200)}`, { ttlMs: 600_000 })
     try {
-      const standing = await claim(driver, wanted)
-      expect(standing).toMatchObject({ state: 'held' })
+      const status = await claim(driver, wanted)
+      expect(status).toMatchObject({ state: 'held' })
       granted.push(wanted)
     } catch (error) {
       return { error, refused: wanted, granted }

@@ -23,7 +23,7 @@ async function makeEarlier(schema: string): Promise<void> {
       op text, key text, id text, ttl_ms bigint, fence bigint, reason text, plain boolean, tries boolean, max_hold_ms bigint,
       runner text, claim json);
     drop type ${schema}.step cascade;
-    create type ${schema}.step as (key text, now_ms bigint, last_fence bigint, standing jsonb);
+    create type ${schema}.step as (key text, now_ms bigint, last_fence bigint, status jsonb);
     create function ${schema}.carry_out(request ${schema}.request, sender text) returns json language sql as 'select null::json';
     create function ${schema}.promote(step ${schema}.step) returns ${schema}.step language sql as 'select step';
     drop index ${schema}.claims_held, ${schema}.claims_waiting;
@@ -66,8 +66,8 @@ test('many who open a schema of an earlier revision at once, and one who is at w
   const work = (async () => {
     while (!ended.signal.aborted) {
       const claims = ['a', 'b', 'c'].map((key) => claimOf(key, { mode: 'shared' }))
-      const standings = await worker.send(claims.map((wanted) => ({ op: 'claim' as const, claim: wanted })))
-      expect(standings.map(({ state }) => state)).toEqual(['held', 'held', 'held'])
+      const statuses = await worker.send(claims.map((wanted) => ({ op: 'claim' as const, claim: wanted })))
+      expect(statuses.map(({ state }) => state)).toEqual(['held', 'held', 'held'])
       await worker.send(claims.map(({ key, id }) => ({ op: 'release' as const, key, id })))
     }
   })()

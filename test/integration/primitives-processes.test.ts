@@ -70,7 +70,7 @@ test('a killed leader is replaced within its ttl', async () => {
   const first = play('lead')
   await first.line(/leads/)
   const second = play('lead')
-  await second.line(/standing/)
+  await second.line(/status/)
   while ((await locks.inspect('leader:boss'))?.waiters.length !== 1);
   const killedAt = performance.now()
   await first.kill()
@@ -78,13 +78,13 @@ test('a killed leader is replaced within its ttl', async () => {
   expect(performance.now() - killedAt).toBeLessThan(40_000)
 })
 
-test('processes that wait in circles of two to five: one of each is told, and the others get on', async () => {
+test('processes that wait in cycles of two to five: one of each is told, and the others get on', async () => {
   const kinds = ['lock', 'permit', 'file']
-  const circles = [2, 3, 4, 5].map((size) => {
+  const cycles = [2, 3, 4, 5].map((size) => {
     const names = Array.from({ length: size }, (_, index) => `${kinds[index % 3]}-${index}-of-${size}`)
     return { names, members: names.map((first, index) => play('cross', first, names[(index + 1) % size] ?? '')) }
   })
-  for (const { names, members } of circles) {
+  for (const { names, members } of cycles) {
     expect(await Promise.all(members.map((child) => child.ended()))).toEqual(members.map(() => 0))
     const said = members.flatMap(({ lines }) => lines.map((line) => /^(\d+) (.*)$/.exec(line) ?? []))
     const at = (text: string) => said.filter((line) => line[2] === text).map((line) => Number(line[1]))

@@ -1,5 +1,5 @@
 import { afterAll, beforeEach, describe, expect, test } from 'vitest'
-import type { Claim, LockDriver, Request, Standing } from '../../src/core/driver.ts'
+import type { Claim, LockDriver, Request, ClaimStatus } from '../../src/core/driver.ts'
 import { hashTagOf } from '../../src/drivers/redis/hash-tags.ts'
 import { redis } from '../../src/drivers/redis.ts'
 import { claimOf } from '../support/claims.ts'
@@ -33,7 +33,7 @@ function release(key: string, id: string): Request {
 const keys = Array.from({ length: 300 }, (_, index) => `orders/${index}`).toSorted()
 
 async function claimAll(id: string, over: LockDriver = driver): Promise<number[]> {
-  return (await over.send(keys.map((key) => claim(key, id)))).map((standing) => fenceOf(standing))
+  return (await over.send(keys.map((key) => claim(key, id)))).map((status) => fenceOf(status))
 }
 
 async function releaseAll(id: string, over: LockDriver = driver): Promise<void> {
@@ -41,9 +41,9 @@ async function releaseAll(id: string, over: LockDriver = driver): Promise<void> 
   expect(released).toEqual(keys.map(() => ({ state: 'absent', reason: 'released' })))
 }
 
-function fenceOf(standing: Standing | undefined): number {
-  expect(standing).toMatchObject({ state: 'held', ttlMs })
-  return standing?.state === 'held' ? standing.fence : 0
+function fenceOf(status: ClaimStatus | undefined): number {
+  expect(status).toMatchObject({ state: 'held', ttlMs })
+  return status?.state === 'held' ? status.fence : 0
 }
 
 describe('claims of one batch', () => {
@@ -90,7 +90,7 @@ describe('claims of one batch', () => {
     await driver.send([{ op: 'renew', key: lifted, id: 'turn-0', ttlMs, fenceFloor: last }])
     await driver.send([release(lifted, 'turn-0')])
     for (const id of ['turn-1', 'turn-2']) {
-      const fences = (await driver.send(alike.map((key) => claim(key, id)))).map((standing) => fenceOf(standing))
+      const fences = (await driver.send(alike.map((key) => claim(key, id)))).map((status) => fenceOf(status))
       expect(Math.min(...fences)).toBeGreaterThan(last)
       last = Math.max(...fences)
       await driver.send(alike.map((key) => release(key, id)))
@@ -114,8 +114,8 @@ describe('claims of one batch', () => {
   test('are told apart: one that is held already is waited for', async () => {
     const [taken] = keys as [string]
     const before = fenceOf((await driver.send([claim(taken, 'before')]))[0])
-    const standings = await driver.send(keys.map((key) => claim(key, 'after')))
-    expect(standings.map(({ state }) => state)).toEqual(keys.map((key) => (key === taken ? 'waiting' : 'held')))
+    const statuses = await driver.send(keys.map((key) => claim(key, 'after')))
+    expect(statuses.map(({ state }) => state)).toEqual(keys.map((key) => (key === taken ? 'waiting' : 'held')))
     const [, next] = await driver.send([release(taken, 'before'), claim(taken, 'after')])
     expect(fenceOf(next)).toBeGreaterThan(before)
   })
@@ -208,7 +208,7 @@ describe('what is not plain', () => {
 
 describe('requests of one batch', () => {
   test('about one key are carried out one after the other', async () => {
-    const standings = await driver.send([
+    const statuses = await driver.send([
       claim('a', '1'),
       release('a', '1'),
       release('a', '1'),
@@ -217,10 +217,10 @@ describe('requests of one batch', () => {
       release('a', '2'),
       claim('a', '4'),
     ])
-    expect(standings.map(({ state }) => state)).toEqual(['held', 'absent', 'absent', 'held', 'held', 'absent', 'held'])
-    expect(standings[1]).toMatchObject({ reason: 'released' })
-    expect(standings[2]).toMatchObject({ reason: 'unknown' })
-    const [first, second, third] = [0, 3, 6].map((place) => fenceOf(standings[place])) as [number, number, number]
+    expect(statuses.map(({ state }) => state)).toEqual(['held', 'absent', 'absent', 'held', 'held', 'absent', 'held'])
+    expect(statuses[1]).toMatchObject({ reason: 'released' })
+    expect(statuses[2]).toMatchObject({ reason: 'unknown' })
+    const [first, second, third] = [0, 3, 6].map((place) => fenceOf(statuses[place])) as [number, number, number]
     expect(first).toBeLessThan(second)
     expect(second).toBeLessThan(third)
   })

@@ -2,7 +2,7 @@ import { setTimeout as pause } from 'node:timers/promises'
 import { Cluster } from 'ioredis'
 import { createCluster } from 'redis'
 import { afterAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest'
-import type { Claim, LockDriver, Standing } from '../../src/core/driver.ts'
+import type { Claim, LockDriver, ClaimStatus } from '../../src/core/driver.ts'
 import { hashTagOf } from '../../src/drivers/redis/hash-tags.ts'
 import { redis, type RedisClient } from '../../src/drivers/redis.ts'
 import { createLocks } from '../../src/index.ts'
@@ -61,23 +61,23 @@ function claimOf(id: string, key: string, changes: Partial<Claim> = {}): Claim {
   return { id, key, mode: 'exclusive', priority: 0, wait: true, ttlMs: 60_000, graceMs: 0, runner, ...changes }
 }
 
-async function claim(driver: LockDriver, id: string, key: string, changes: Partial<Claim> = {}): Promise<Standing> {
-  const [standing] = await driver.send([{ op: 'claim', claim: claimOf(id, key, changes) }])
-  return standing ?? { state: 'unknown', error: 'no answer' }
+async function claim(driver: LockDriver, id: string, key: string, changes: Partial<Claim> = {}): Promise<ClaimStatus> {
+  const [status] = await driver.send([{ op: 'claim', claim: claimOf(id, key, changes) }])
+  return status ?? { state: 'unknown', error: 'no answer' }
 }
 
-async function release(driver: LockDriver, id: string, key: string): Promise<Standing> {
-  const [standing] = await driver.send([{ op: 'release', key, id }])
-  return standing ?? { state: 'unknown', error: 'no answer' }
+async function release(driver: LockDriver, id: string, key: string): Promise<ClaimStatus> {
+  const [status] = await driver.send([{ op: 'release', key, id }])
+  return status ?? { state: 'unknown', error: 'no answer' }
 }
 
-async function renew(driver: LockDriver, claims: Record<string, string>): Promise<readonly Standing[]> {
+async function renew(driver: LockDriver, claims: Record<string, string>): Promise<readonly ClaimStatus[]> {
   return driver.send(Object.entries(claims).map(([id, key]) => ({ op: 'renew', key, id, ttlMs: 60_000 })))
 }
 
-function fenceOf(standing: Standing | undefined): number {
-  expect(standing).toMatchObject({ state: 'held' })
-  return standing?.state === 'held' ? standing.fence : 0
+function fenceOf(status: ClaimStatus | undefined): number {
+  expect(status).toMatchObject({ state: 'held' })
+  return status?.state === 'held' ? status.fence : 0
 }
 
 const rearranged = { state: 'unknown', error: { code: 'UNAVAILABLE', reason: 'cluster' } }
@@ -113,7 +113,7 @@ describe.each(libraries)('a slot that moves, over $library', ({ newClient }) => 
     const move = await beginMove(slotName)
     await move.move(new RegExp(`k:${keyA}$`))
     for (let beat = 0; beat < 3; beat += 1) {
-      expect((await renew(driver, { a: keyA, b: keyB })).map((standing) => fenceOf(standing))).toEqual(fences)
+      expect((await renew(driver, { a: keyA, b: keyB })).map((status) => fenceOf(status))).toEqual(fences)
     }
     expect(await errors('TRYAGAIN')).toBeGreaterThan(0)
     expect(await errors('ASK')).toBeGreaterThan(0)
@@ -262,8 +262,8 @@ describe('a Cluster that loses a primary', () => {
     await primary.kill()
     const survived = await eventually(
       async () => {
-        const [standing] = await renew(driver, { holder: keyA }).catch(() => [])
-        return standing?.state === 'held' && standing
+        const [status] = await renew(driver, { holder: keyA }).catch(() => [])
+        return status?.state === 'held' && status
       },
       'The next primary',
       90_000,

@@ -4,7 +4,7 @@ import type { AddressInfo } from 'node:net'
 import { setTimeout as pause } from 'node:timers/promises'
 import { Redis } from 'ioredis'
 import { describe, expect, onTestFinished, test } from 'vitest'
-import type { Claim, LockDriver, Standing } from '../../src/core/driver.ts'
+import type { Claim, LockDriver, ClaimStatus } from '../../src/core/driver.ts'
 import { hashTagOf } from '../../src/drivers/redis/hash-tags.ts'
 import { redis, type RedisOptions } from '../../src/drivers/redis.ts'
 import { redisGuard } from '../../src/guards/index.ts'
@@ -40,31 +40,31 @@ function claimOf(id: string, changes: Partial<Claim> = {}): Claim {
   return { id, key, mode: 'exclusive', priority: 0, wait: true, ttlMs: 10_000, graceMs: 0, runner, ...changes }
 }
 
-async function claim(driver: LockDriver, id: string, changes: Partial<Claim> = {}): Promise<Standing> {
-  const [standing] = await driver.send([{ op: 'claim', claim: claimOf(id, changes) }])
-  return standing ?? { state: 'unknown', error: 'no answer' }
+async function claim(driver: LockDriver, id: string, changes: Partial<Claim> = {}): Promise<ClaimStatus> {
+  const [status] = await driver.send([{ op: 'claim', claim: claimOf(id, changes) }])
+  return status ?? { state: 'unknown', error: 'no answer' }
 }
 
-async function renew(driver: LockDriver, id: string, ttlMs = 10_000): Promise<Standing> {
-  const [standing] = await driver.send([{ op: 'renew', key, id, ttlMs }])
-  return standing ?? { state: 'unknown', error: 'no answer' }
+async function renew(driver: LockDriver, id: string, ttlMs = 10_000): Promise<ClaimStatus> {
+  const [status] = await driver.send([{ op: 'renew', key, id, ttlMs }])
+  return status ?? { state: 'unknown', error: 'no answer' }
 }
 
-async function release(driver: LockDriver, id: string): Promise<Standing> {
-  const [standing] = await driver.send([{ op: 'release', key, id }])
-  return standing ?? { state: 'unknown', error: 'no answer' }
+async function release(driver: LockDriver, id: string): Promise<ClaimStatus> {
+  const [status] = await driver.send([{ op: 'release', key, id }])
+  return status ?? { state: 'unknown', error: 'no answer' }
 }
 
-function fenceOf(standing: Standing): number {
-  expect(standing).toMatchObject({ state: 'held' })
-  return standing.state === 'held' ? standing.fence : 0
+function fenceOf(status: ClaimStatus): number {
+  expect(status).toMatchObject({ state: 'held' })
+  return status.state === 'held' ? status.fence : 0
 }
 
 /** Asks until Redis answers again. */
-function untilAnswered(ask: () => Promise<Standing>): Promise<Standing> {
+function untilAnswered(ask: () => Promise<ClaimStatus>): Promise<ClaimStatus> {
   return eventually(async () => {
-    const standing = await ask().catch((error: unknown): Standing => ({ state: 'unknown', error }))
-    return standing.state !== 'unknown' && standing
+    const status = await ask().catch((error: unknown): ClaimStatus => ({ state: 'unknown', error }))
+    return status.state !== 'unknown' && status
   }, 'An answer of Redis')
 }
 
@@ -133,8 +133,8 @@ describe('a Redis that stands still', () => {
     server.freeze()
     onTestFinished(() => server.thaw())
     const startedAt = performance.now()
-    const standing = await renew(driver, 'holder', 900)
-    expect(standing).toMatchObject({ state: 'unknown', error: { code: 'UNAVAILABLE', reason: 'network' } })
+    const status = await renew(driver, 'holder', 900)
+    expect(status).toMatchObject({ state: 'unknown', error: { code: 'UNAVAILABLE', reason: 'network' } })
     expect(performance.now() - startedAt).toBeLessThan(20_000)
     server.thaw()
     expect(await untilAnswered(() => renew(driver, 'holder'))).toMatchObject({ state: 'held' })
@@ -149,8 +149,8 @@ describe('a connection that breaks', () => {
     const direct = await openDriver(server.url)
     await release(driver, 'warm')
     const cut = proxy.cutAfterRequest()
-    const [standing] = await Promise.all([claim(driver, 'holder'), cut])
-    expect(standing).toMatchObject({ state: 'unknown', error: { code: 'UNAVAILABLE', reason: 'network' } })
+    const [status] = await Promise.all([claim(driver, 'holder'), cut])
+    expect(status).toMatchObject({ state: 'unknown', error: { code: 'UNAVAILABLE', reason: 'network' } })
     expect(await claim(direct, 'other', { wait: false })).toMatchObject({ state: 'absent', reason: 'refused' })
     const again = await untilAnswered(() => claim(driver, 'holder'))
     expect(fenceOf(again)).toBe(fenceOf(await claim(direct, 'holder')))
@@ -259,7 +259,7 @@ describe('a subscription that is lost', () => {
     await untilAnswered(() => claim(one, 'holder'))
     await untilAnswered(() => claim(two, 'waiter'))
     await eventually(async () => (await server.cli('PUBSUB', 'CHANNELS')).includes('\n'), 'The subscriptions')
-    const pushed = new Promise<Standing | 'ask'>((resolve) => {
+    const pushed = new Promise<ClaimStatus | 'ask'>((resolve) => {
       two.listen?.((_key, _id, news) => news !== 'ask' && resolve(news))
     })
     await release(one, 'holder')
@@ -381,17 +381,17 @@ describe('a Redis that refuses', () => {
     const replica = await startServer()
     await replica.cli('REPLICAOF', '127.0.0.1', String(primary.port))
     const driver = await openDriver(replica.url)
-    const standing = await untilReason(() => claim(driver, 'holder'), 'read-only')
-    expect(standing).toMatchObject({ state: 'unknown', error: { code: 'UNAVAILABLE', reason: 'read-only' } })
+    const status = await untilReason(() => claim(driver, 'holder'), 'read-only')
+    expect(status).toMatchObject({ state: 'unknown', error: { code: 'UNAVAILABLE', reason: 'read-only' } })
   })
 })
 
 /** A replica that has not heard of its primary yet says so first. */
-function untilReason(ask: () => Promise<Standing>, reason: string): Promise<Standing> {
+function untilReason(ask: () => Promise<ClaimStatus>, reason: string): Promise<ClaimStatus> {
   return eventually(async () => {
-    const standing = await ask().catch((error: unknown): Standing => ({ state: 'unknown', error }))
-    const told = standing.state === 'unknown' ? (standing.error as { reason?: string }).reason : undefined
-    return told === reason && standing
+    const status = await ask().catch((error: unknown): ClaimStatus => ({ state: 'unknown', error }))
+    const told = status.state === 'unknown' ? (status.error as { reason?: string }).reason : undefined
+    return told === reason && status
   }, reason)
 }
 
@@ -406,13 +406,13 @@ describe('a primary that is made a replica and a primary again', () => {
 
     async function batchOf(turn: number): Promise<void> {
       const claims = keys.map((each) => claimOf(`${turn}-${each}`, { key: each, ttlMs: 1000 }))
-      const standings = await driver.send(claims.map((one) => ({ op: 'claim', claim: one }))).catch(() => [])
-      for (const [index, standing] of standings.entries()) {
+      const statuses = await driver.send(claims.map((one) => ({ op: 'claim', claim: one }))).catch(() => [])
+      for (const [index, status] of statuses.entries()) {
         const each = keys[index] as string
-        if (standing.state === 'unknown') seen.refused += 1
-        if (standing.state !== 'held') continue
-        expect(standing.fence).toBeGreaterThan(last.get(each) ?? 0)
-        last.set(each, standing.fence)
+        if (status.state === 'unknown') seen.refused += 1
+        if (status.state !== 'held') continue
+        expect(status.fence).toBeGreaterThan(last.get(each) ?? 0)
+        last.set(each, status.fence)
         seen.held += 1
       }
       await driver.send(claims.map((one) => ({ op: 'release', key: one.key, id: one.id }))).catch(() => [])
@@ -558,8 +558,8 @@ describe('a long queue', () => {
     const driver = await openDriver(server.url)
     await claim(driver, 'holder', { ttlMs: 60_000 })
     const waiters = Array.from({ length: 1000 }, (_, index) => claimOf(`waiter-${index}`, { ttlMs: 60_000 }))
-    const standings = await driver.send(waiters.map((one) => ({ op: 'claim', claim: one })))
-    expect(standings.at(-1)).toMatchObject({ state: 'waiting', ahead: 999 })
+    const statuses = await driver.send(waiters.map((one) => ({ op: 'claim', claim: one })))
+    expect(statuses.at(-1)).toMatchObject({ state: 'waiting', ahead: 999 })
     await server.cli('CONFIG', 'RESETSTAT')
     await release(driver, 'holder')
     expect(await renew(driver, 'waiter-0')).toMatchObject({ state: 'held' })

@@ -2,7 +2,7 @@ import { execFileSync } from 'node:child_process'
 import { copyFileSync } from 'node:fs'
 import path from 'node:path'
 import { afterAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest'
-import type { Claim, LockDriver, Request, Standing } from '../../src/core/driver.ts'
+import type { Claim, LockDriver, Request, ClaimStatus } from '../../src/core/driver.ts'
 import { hashTagOf } from '../../src/drivers/redis/hash-tags.ts'
 import { redis } from '../../src/drivers/redis.ts'
 import { ask, claim, claimOf, release, renew } from '../support/claims.ts'
@@ -36,9 +36,9 @@ const [first = '', second = '', third = ''] = alike
 const last = alike.at(-1) ?? ''
 const tag = `leasehold:{${hashTagOf(first)}}`
 
-function fenceOf(standing: Standing | undefined): number {
-  expect(standing).toMatchObject({ state: 'held' })
-  return standing?.state === 'held' ? standing.fence : 0
+function fenceOf(status: ClaimStatus | undefined): number {
+  expect(status).toMatchObject({ state: 'held' })
+  return status?.state === 'held' ? status.fence : 0
 }
 
 function claiming(wanted: Claim): Request {
@@ -59,7 +59,7 @@ async function letTheClockFallBehind(driver: LockDriver): Promise<number> {
   return fence
 }
 
-async function firstOf(driver: LockDriver, requests: readonly Request[]): Promise<Standing> {
+async function firstOf(driver: LockDriver, requests: readonly Request[]): Promise<ClaimStatus> {
   return (await driver.send(requests))[0] ?? { state: 'unknown', error: 'no answer' }
 }
 
@@ -82,8 +82,8 @@ describe('under a clock that is behind the counter, a call of which a request fa
     const ahead = await letTheClockFallBehind(driver)
     await server.cli('RPUSH', `${tag}k:${last}`, 'not ours')
     const requests = [...requestsFor(second), claiming(claimOf(last)), claiming(claimOf(last))]
-    const standings = await driver.send(requests)
-    expect(standings.at(-1)).toMatchObject({ state: 'unknown' })
+    const statuses = await driver.send(requests)
+    expect(statuses.at(-1)).toMatchObject({ state: 'unknown' })
     const given = await fencesOf(driver, second)
     expect(Math.min(...given)).toBeGreaterThan(ahead)
     await server.cli('DEL', `${tag}k:${second}`)
@@ -120,10 +120,10 @@ describe('under a clock that is behind the counter, a call of which a request fa
   test('leaves the counter at the last fence that was given', async () => {
     const driver = await opened(redis(server.url))
     await letTheClockFallBehind(driver)
-    const standings = await driver.send(
+    const statuses = await driver.send(
       alike.flatMap((key) => [claiming(claimOf(key, { priority: 1 })), claiming(claimOf(key, { wait: false }))]),
     )
-    const fences = standings.filter(({ state }) => state === 'held').map((standing) => fenceOf(standing))
+    const fences = statuses.filter(({ state }) => state === 'held').map((status) => fenceOf(status))
     expect(new Set(fences).size).toBe(alike.length)
     expect(await server.cli('GET', `${tag}fence`)).toBe(String(Math.max(...fences)))
   })
@@ -136,7 +136,7 @@ describe('every grant has a fence of at least the wall clock', () => {
     return seconds * 1_000_000 + microseconds
   }
 
-  const ways: Record<string, (driver: LockDriver) => Promise<Standing>> = {
+  const ways: Record<string, (driver: LockDriver) => Promise<ClaimStatus>> = {
     'alone, on a free key': (driver) => claim(driver, claimOf(first)),
     'alone, by the rule': (driver) => claim(driver, claimOf(first, { priority: 2 })),
     'in a batch, plain': (driver) => firstOf(driver, [claiming(claimOf(first)), claiming(claimOf(second))]),
@@ -197,17 +197,17 @@ describe('a server that comes back with an older copy', () => {
     await claim(driver, later)
     const batch = ['b', 'c'].map((key) => claimOf(key))
     const given = [fenceOf(await renew(driver, later))]
-    for (const standing of await driver.send(batch.map((wanted) => claiming(wanted)))) given.push(fenceOf(standing))
+    for (const status of await driver.send(batch.map((wanted) => claiming(wanted)))) given.push(fenceOf(status))
     await restored.kill()
     if (kind === 'aof')
       execFileSync('sh', ['-c', `rm -r "$1" && mv "$2" "$1"`, 'sh', path.join(restored.folder, files), older])
     else copyFileSync(older, path.join(restored.folder, files))
     await restored.start()
     const again = await eventually(async () => {
-      const standings = await driver.send(['a', 'b', 'c'].map((key) => claiming(claimOf(key)))).catch(() => [])
-      return standings[0]?.state === 'held' && standings
+      const statuses = await driver.send(['a', 'b', 'c'].map((key) => claiming(claimOf(key)))).catch(() => [])
+      return statuses[0]?.state === 'held' && statuses
     }, 'An answer of Redis')
-    expect(Math.min(...again.map((standing) => fenceOf(standing)))).toBeGreaterThan(Math.max(...given))
+    expect(Math.min(...again.map((status) => fenceOf(status)))).toBeGreaterThan(Math.max(...given))
   })
 })
 
@@ -246,8 +246,8 @@ describe('one bad key in a batch', () => {
       { op: 'evict', key: bad, fence: 1, reason: 'test' },
       claiming(other),
     ]
-    const standings = await driver.send(requests)
-    expect(standings.map(({ state }) => state)).toEqual([
+    const statuses = await driver.send(requests)
+    expect(statuses.map(({ state }) => state)).toEqual([
       'held',
       'held',
       'absent',
@@ -257,15 +257,15 @@ describe('one bad key in a batch', () => {
       'unknown',
       'held',
     ])
-    expect(standings[3]).toMatchObject({ error: { code: 'UNAVAILABLE', reason: 'foreign' } })
+    expect(statuses[3]).toMatchObject({ error: { code: 'UNAVAILABLE', reason: 'foreign' } })
     for (const wanted of [one, other, held]) expect(await renew(driver, wanted)).toMatchObject({ state: 'held' })
   })
 
   test('whose counter is garbage takes the clock for it', async () => {
     const driver = await opened(redis(server.url))
     await server.cli('SET', `${tag}fence`, 'not a number')
-    const standings = await driver.send([claiming(claimOf(first)), claiming(claimOf('orders/1'))])
-    expect(standings).toMatchObject([{ state: 'held' }, { state: 'held' }])
+    const statuses = await driver.send([claiming(claimOf(first)), claiming(claimOf('orders/1'))])
+    expect(statuses).toMatchObject([{ state: 'held' }, { state: 'held' }])
   })
 
   test.each(['nan', 'abc', '', '9e15', '1e300', 'inf', `${Date.now()}999.5`])(
@@ -277,9 +277,9 @@ describe('one bad key in a batch', () => {
         for (const others of [[], [claiming(claimOf('orders/1'))]]) {
           await server.cli('SET', `${tag}fence`, counter)
           const wanted = claimOf(first, { mode })
-          const standings = await driver.send([claiming(wanted), ...others])
-          for (const standing of standings) expect(fenceOf(standing)).toSatisfy(Number.isSafeInteger)
-          fences.push(fenceOf(standings[0]))
+          const statuses = await driver.send([claiming(wanted), ...others])
+          for (const status of statuses) expect(fenceOf(status)).toSatisfy(Number.isSafeInteger)
+          fences.push(fenceOf(statuses[0]))
           await release(driver, wanted)
           await server.cli('DEL', `leasehold:{${hashTagOf('orders/1')}}k:orders/1`)
         }
@@ -294,8 +294,8 @@ describe('one bad key in a batch', () => {
     for (const wanted of [held, busy]) await claim(driver, wanted)
     await server.cli('SETRANGE', record, '2', 'gggggggggggggggg')
     const { key, id, ttlMs } = held
-    const standings = await driver.send([{ op: 'renew', key, id, ttlMs }, claiming(claimOf(after, { wait: false }))])
-    expect(standings).toMatchObject([
+    const statuses = await driver.send([{ op: 'renew', key, id, ttlMs }, claiming(claimOf(after, { wait: false }))])
+    expect(statuses).toMatchObject([
       { state: 'unknown', error: { reason: 'foreign' } },
       { state: 'absent', reason: 'refused' },
     ])
@@ -344,12 +344,12 @@ describe('one bad key in a batch', () => {
     await driver.send(held.map((wanted) => claiming(wanted)))
     await server.cli('CONFIG', 'SET', 'maxmemory', '1')
     onTestFinished(async () => void (await server.cli('CONFIG', 'SET', 'maxmemory', '0')))
-    const standings = await driver.send([
+    const statuses = await driver.send([
       claiming(claimOf(first)),
       claiming(claimOf(first)),
       ...held.map((wanted) => releasing(wanted)),
     ])
-    expect(standings[0]).toMatchObject({ state: 'unknown', error: { reason: 'full' } })
-    expect(standings.slice(2)).toEqual(held.map(() => ({ state: 'absent', reason: 'released' })))
+    expect(statuses[0]).toMatchObject({ state: 'unknown', error: { reason: 'full' } })
+    expect(statuses.slice(2)).toEqual(held.map(() => ({ state: 'absent', reason: 'released' })))
   })
 })

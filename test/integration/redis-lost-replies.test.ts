@@ -2,7 +2,7 @@ import { Redis } from 'ioredis'
 import { createClient } from 'redis'
 import { createClient as createClient5 } from 'redis-5'
 import { afterAll, describe, expect, onTestFinished, test } from 'vitest'
-import type { LockDriver, Standing } from '../../src/core/driver.ts'
+import type { LockDriver, ClaimStatus } from '../../src/core/driver.ts'
 import { inTime as bounded } from '../../src/core/time/bounded.ts'
 import { redis, type RedisClient } from '../../src/drivers/redis.ts'
 import { claim, claimOf, release } from '../support/claims.ts'
@@ -78,9 +78,9 @@ async function untilPushed({ driver, prefix }: Lossy): Promise<void> {
     async () => {
       const [holder, waiter] = [claimOf('pushed'), claimOf('pushed')]
       await claim(other, holder)
-      const standing = await inTime<Standing>(claim(driver, waiter))
+      const status = await inTime<ClaimStatus>(claim(driver, waiter))
       await release(other, holder)
-      const waited = standing?.state === 'waiting' && eventually(() => pushed.has(waiter.id), 'The push', 1000)
+      const waited = status?.state === 'waiting' && eventually(() => pushed.has(waiter.id), 'The push', 1000)
       const heard = await Promise.resolve(waited).catch(() => false)
       await release(other, waiter)
       return heard

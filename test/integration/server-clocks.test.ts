@@ -1,5 +1,5 @@
 import { describe, expect, onTestFinished, test } from 'vitest'
-import type { LockDriver, Standing } from '../../src/core/driver.ts'
+import type { LockDriver, ClaimStatus } from '../../src/core/driver.ts'
 import { postgres } from '../../src/drivers/postgres.ts'
 import { redis } from '../../src/drivers/redis.ts'
 import { memoryGuard } from '../../src/guards/index.ts'
@@ -37,9 +37,9 @@ async function onPostgres(): Promise<Bench> {
   return { clock, open: () => opened(postgres(server.url)) }
 }
 
-function fenceOf(standing: Standing): number {
-  expect(standing).toMatchObject({ state: 'held' })
-  return standing.state === 'held' ? standing.fence : 0
+function fenceOf(status: ClaimStatus): number {
+  expect(status).toMatchObject({ state: 'held' })
+  return status.state === 'held' ? status.fence : 0
 }
 
 describe.each([

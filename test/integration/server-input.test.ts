@@ -101,7 +101,7 @@ describe('a request that makes no sense is INVALID, and the answer says where', 
     expect(await postRequests(url, together)).toMatchObject({
       status: 200,
       value: {
-        standings: [
+        statuses: [
           { state: 'unknown', error: { code: 'INVALID' } },
           { state: 'held' },
           { state: 'unknown', error: { code: 'UNSUPPORTED' } },
@@ -168,7 +168,7 @@ test('whatever is posted, the server neither fails nor falls', { timeout: 60_000
     fc.asyncProperty(body, async (text) => {
       const { status, value: answer } = await post(`${url}/v1/requests`, text)
       expect([200, 400, 501]).toContain(status)
-      expect(answer).toHaveProperty(status === 200 ? 'standings' : 'error.code')
+      expect(answer).toHaveProperty(status === 200 ? 'statuses' : 'error.code')
     }),
     { numRuns: 400, seed: 1 },
   )

@@ -71,7 +71,7 @@ describe('a token', () => {
     const tooHigh = await postRequests(url, [lifting(clock + 1e12)], tokenOf('worker'))
     expect(tooHigh).toMatchObject({ status: 403, value: refused(/no fences past the clock/) })
     const lifted = await postRequests(url, [lifting(clock + 6e7)], tokenOf('worker'))
-    expect(lifted.value).toMatchObject({ standings: [{ state: 'held', fence: clock + 6e7 }] })
+    expect(lifted.value).toMatchObject({ statuses: [{ state: 'held', fence: clock + 6e7 }] })
   })
 
   test('leaves fences to mint, however far it may lift them', async () => {
@@ -83,7 +83,7 @@ describe('a token', () => {
     expect(await postRequests(url, [last], tokenOf('all'))).toMatchObject({ status: 400 })
     await postRequests(url, [{ ...renewal, fenceFloor: 2 ** 52 }], tokenOf('all'))
     const other = await postRequests(url, [{ op: 'claim', claim: claimOf('other/named:x') }], tokenOf('all'))
-    expect(other.value).toMatchObject({ standings: [{ state: 'held', fence: expect.any(Number) }] })
+    expect(other.value).toMatchObject({ statuses: [{ state: 'held', fence: expect.any(Number) }] })
   })
 
   test('is good for its own namespaces only', async () => {
@@ -107,7 +107,7 @@ describe('a token', () => {
   test('may evict, or claim by force, only with the right to', async () => {
     const { url } = await start()
     const { value } = await postRequests(url, [{ op: 'claim', claim: claimOf(key) }], tokenOf('worker'))
-    const [{ fence }] = (value as { standings: [{ fence: number }] }).standings
+    const [{ fence }] = (value as { statuses: [{ fence: number }] }).statuses
     const evict: Request = { op: 'evict', key, fence, reason: 'a test' }
     const force: Request = { op: 'claim', claim: claimOf(key, { evict: 'all' }) }
     const lacks = refused(/"worker" lacks the right 'evict'/)
@@ -115,7 +115,7 @@ describe('a token', () => {
     expect(await postRequests(url, [force], tokenOf('worker'))).toMatchObject({ status: 403, value: lacks })
     expect(await postRequests(url, [force], tokenOf('warden'))).toMatchObject({ status: 403 })
     expect((await postRequests(url, [evict], tokenOf('warden'))).value).toMatchObject({
-      standings: [{ state: 'absent', reason: 'evicted' }],
+      statuses: [{ state: 'absent', reason: 'evicted' }],
     })
   })
 
@@ -124,7 +124,7 @@ describe('a token', () => {
     const force: Request = { op: 'claim', claim: claimOf(key, { evict: 'all' }) }
     const plain: Request = { op: 'claim', claim: claimOf('billing/named:other') }
     expect((await postRequests(url, [force, plain], tokenOf('worker'))).value).toMatchObject({
-      standings: [{ state: 'unknown', error: { code: 'UNAVAILABLE', reason: 'auth' } }, { state: 'held' }],
+      statuses: [{ state: 'unknown', error: { code: 'UNAVAILABLE', reason: 'auth' } }, { state: 'held' }],
     })
   })
 

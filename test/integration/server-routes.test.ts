@@ -33,12 +33,12 @@ function patientStore(): { driver: LockDriver; sends: Request[][]; letGo: () => 
 }
 
 const key = 'default/named:one'
-const released = { standings: [{ state: 'absent', reason: 'released' }] }
+const released = { statuses: [{ state: 'absent', reason: 'released' }] }
 
 test('a claim is made, listed without its id, and released', async () => {
   const { url } = await startServer()
   const claim = claimOf(key)
-  expect((await postRequests(url, [{ op: 'claim', claim }])).value).toMatchObject({ standings: [{ state: 'held' }] })
+  expect((await postRequests(url, [{ op: 'claim', claim }])).value).toMatchObject({ statuses: [{ state: 'held' }] })
   const { value } = await get(`${url}/v1/keys?key=${key}`)
   expect(value).toMatchObject({ keys: [{ key, claims: [{ id: '', state: 'held' }] }] })
   expect((await postRequests(url, [{ op: 'release', key, id: claim.id }])).value).toEqual(released)
@@ -181,7 +181,7 @@ describe('news', () => {
 
   test('claims that are not renewed for two ttls are forgotten, and never more than allowed are kept', () => {
     const time = fakeTime()
-    const sessions = new Sessions(time.environment, 3, (standing) => standing)
+    const sessions = new Sessions(time.environment, 3, (status) => status)
     const sent: unknown[] = []
     sessions.news('me').attach(
       (_, data) => void sent.push(data),
@@ -202,7 +202,7 @@ describe('news', () => {
 })
 
 test('a newer stream of a session takes the place of an older one, and one that has ended is told nothing', () => {
-  const sessions = new Sessions(fakeTime().environment, 3, (standing) => standing)
+  const sessions = new Sessions(fakeTime().environment, 3, (status) => status)
   const told: string[] = []
   const attach = (name: string): Disposable =>
     sessions.news('me').attach(
@@ -456,7 +456,7 @@ describe('a server that closes', () => {
     await pause(250)
     expect(closed).toBe(false)
     letGo()
-    expect(await call).toMatchObject({ status: 200, value: { standings: [{ state: 'held' }] } })
+    expect(await call).toMatchObject({ status: 200, value: { statuses: [{ state: 'held' }] } })
     await Promise.all([closing, closingAgain])
     expect(closed).toBe(true)
     await expect(get(`${server.url}/healthz`)).rejects.toThrow()

@@ -84,7 +84,7 @@ describe.each([
       claim: claimOf(`billing/named:${what} ${name}`, { runner, ...wish }),
     })
     const hold = await postRequests(server.url, [claimed('strange')], tokenOf('worker'))
-    expect(hold.value).toMatchObject({ standings: [{ state: 'held' }] })
+    expect(hold.value).toMatchObject({ statuses: [{ state: 'held' }] })
     const stranger = { ...runner, id: 'quote " and' }
     const { value } = await postRequests(
       server.url,
@@ -96,7 +96,7 @@ describe.each([
       tokenOf('all'),
     )
     expect(value).toMatchObject({
-      standings: [
+      statuses: [
         { state: 'held' },
         { state: 'waiting' },
         { state: 'held', after: { how: 'evicted', runner: { id: runner.id } } },

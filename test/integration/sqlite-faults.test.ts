@@ -3,7 +3,7 @@ import { chmodSync, mkdirSync, readFileSync, readdirSync, rmSync, statSync, trun
 import path from 'node:path'
 import { afterEach, describe, expect, test } from 'vitest'
 import type { LockDriver } from '../../src/core/driver.ts'
-import { sqlite, type SqliteSurroundings } from '../../src/drivers/sqlite.ts'
+import { sqlite, type SqliteEnvironment } from '../../src/drivers/sqlite.ts'
 import { createLocks } from '../../src/index.ts'
 import { openDatabase } from '../../src/drivers/sqlite/database.ts'
 import { claim, claimOf, release } from '../support/claims.ts'
@@ -49,7 +49,7 @@ describe('a file that is not ours', () => {
 describe('a damaged file', () => {
   test('is named as such, and a new one in its place goes on with higher fences', async () => {
     const first = await driver({ file: file() })
-    const standing = await claim(first, claimOf('a'))
+    const status = await claim(first, claimOf('a'))
     await first.close()
     const database = openDatabase(file())
     // From the log into the file.
@@ -64,7 +64,7 @@ describe('a damaged file', () => {
 
     for (const name of ['', '-wal', '-shm']) rmSync(`${file()}${name}`, { force: true })
     const again = await claim(await driver({ file: file() }), claimOf('a'))
-    expect((again as { fence: number }).fence).toBeGreaterThan((standing as { fence: number }).fence)
+    expect((again as { fence: number }).fence).toBeGreaterThan((status as { fence: number }).fence)
   })
 
   test('that was cut short is named as such', async () => {
@@ -95,7 +95,7 @@ describe('a place that cannot be written', () => {
   })
 
   test('is named as network-file-system where machines would share it', async () => {
-    const surroundings: Partial<SqliteSurroundings> = { fileSystemType: () => 0x6969 }
+    const surroundings: Partial<SqliteEnvironment> = { fileSystemType: () => 0x6969 }
     await refusedAs('network-file-system', { surroundings })
     const asked = await driver({ file: file(), surroundings, networkFileSystem: true })
     expect(await claim(asked, claimOf('a'))).toMatchObject({ state: 'held' })
@@ -164,20 +164,20 @@ test('a file deleted under a driver is made anew, and the old one is no longer u
   const other = await driver({ file: file() })
   expect(await claim(other, claimOf('b'))).toMatchObject({ state: 'held' })
   // Both are on the same file again within a second or so, and there the old claim is unknown.
-  const standing = await eventually(async () => {
+  const status = await eventually(async () => {
     const keys = (await own.list({})).keys.map(({ key }) => key)
     return keys.includes('b') ? keys : undefined
   }, 'the new file')
-  expect(standing).toEqual(['b'])
+  expect(status).toEqual(['b'])
   const next = await claim(own, claimOf('a'))
   expect((next as { fence: number }).fence).toBeGreaterThan((granted as { fence: number }).fence)
 })
 
-test('the file and its bells are for their owner alone', async () => {
+test('the file and its inboxes are for their owner alone', async () => {
   await driver({ file: file('made/locks.sqlite') })
   expect(statSync(path.dirname(file('made/locks.sqlite'))).mode & 0o777).toBe(0o700)
   expect(statSync(file('made/locks.sqlite')).mode & 0o777).toBe(0o600)
-  expect(statSync(`${file('made/locks.sqlite')}.bells`).mode & 0o777).toBe(0o700)
+  expect(statSync(`${file('made/locks.sqlite')}.inboxes`).mode & 0o777).toBe(0o700)
 })
 
 test('a file kept busy by somebody else is UNAVAILABLE after the set patience, and the event loop goes on meanwhile', async () => {
@@ -226,13 +226,13 @@ test('waiters are woken by polling where fs.watch fails', async () => {
   expect(await eventually(() => heard[0], 'the grant')).toMatchObject({ state: 'held' })
 })
 
-test('a closed driver refuses, leaves no bell and lets its claims be', async () => {
+test('a closed driver refuses, leaves no inbox and lets its claims be', async () => {
   const own = await driver({ file: file() })
   const held = claimOf('a')
   await claim(own, held)
   await own.close()
   await own.close()
   await expect(claim(own, claimOf('b'))).rejects.toMatchObject({ code: 'CLOSED' })
-  expect(readdirSync(`${file()}.bells`)).toEqual([])
+  expect(readdirSync(`${file()}.inboxes`)).toEqual([])
   expect((await (await driver({ file: file() })).list({})).keys).toHaveLength(1)
 })

@@ -22,10 +22,10 @@ describe.runIf(isLinux)('a process keeps its locks on the file', () => {
     expect(locksOn(file())).toBe(locks)
   })
 
-  test('when it opens the file again after the bells have been deleted', async () => {
+  test('when it opens the file again after the inboxes have been deleted', async () => {
     await driver({ file: file() })
     const locks = locksOn(file())
-    rmSync(`${file()}.bells`, { recursive: true })
+    rmSync(`${file()}.inboxes`, { recursive: true })
     await driver({ file: file() })
     expect(locksOn(file())).toBe(locks)
   })
@@ -96,7 +96,7 @@ describe('a file with two names is refused', () => {
     linkSync(file(), file('second.sqlite'))
     for (const name of [file(), file('second.sqlite')])
       await expect(driver({ file: name })).rejects.toMatchObject(refused)
-    expect(existsSync(file('second.sqlite.bells'))).toBe(false)
+    expect(existsSync(file('second.sqlite.inboxes'))).toBe(false)
     rmSync(file('second.sqlite'))
     expect(await claim(await driver({ file: file() }), claimOf('a'))).toMatchObject({ state: 'held' })
   })

@@ -63,9 +63,9 @@ test('a waiter in another process is woken by the release, with its fence', asyn
   expect(await other.claim(waiting)).toMatchObject({ state: 'waiting', ahead: 0 })
   await release(own, held)
   const { news } = await eventually(() => other.heard[0], 'the grant')
-  const standing = await other.claim(waiting)
-  expect(standing.state).toBe('held')
-  expect(news).toMatchObject({ state: 'held', fence: (standing as { fence: number }).fence })
+  const status = await other.claim(waiting)
+  expect(status.state).toBe('held')
+  expect(news).toMatchObject({ state: 'held', fence: (status as { fence: number }).fence })
 })
 
 test('a waiter that was killed is passed over', async () => {
@@ -114,8 +114,8 @@ test.each<OldFormat>([1, 2, 3])('processes that open a file of format %i at once
     held: [{ ...times, claim: held, turn: 1, fence }],
   }).close()
   const clients = await Promise.all(Array.from({ length: 6 }, () => ClientProcess.start(file())))
-  const standings = await Promise.all(clients.map((client, index) => client.claim(claimOf(`new ${index}`))))
-  const fences = standings.map((standing) => (standing.state === 'held' ? standing.fence : 0))
+  const statuses = await Promise.all(clients.map((client, index) => client.claim(claimOf(`new ${index}`))))
+  const fences = statuses.map((status) => (status.state === 'held' ? status.fence : 0))
   expect(fences.toSorted((one, other) => one - other)).toEqual([1, 2, 3, 4, 5, 6].map((step) => fence + step))
   expect(await clients[0]?.claim(held)).toMatchObject({ state: 'held', fence })
 })
@@ -151,8 +151,8 @@ test('a process in another pid namespace is not taken for dead', async ({ skip }
   const program = `import('${process.cwd()}/.build/src/drivers/sqlite.js').then(async ({ sqlite }) => {
     const driver = sqlite({ file: process.argv[1] })
     await driver.open()
-    const [standing] = await driver.send([{ op: 'claim', claim: JSON.parse(process.argv[2]) }])
-    console.log(standing.state)
+    const [status] = await driver.send([{ op: 'claim', claim: JSON.parse(process.argv[2]) }])
+    console.log(status.state)
   })`
   const inside = execFileSync(
     'unshare',
@@ -178,8 +178,8 @@ test('a live process in a time namespace, whose start time reads otherwise there
   const program = `import('${process.cwd()}/.build/src/drivers/sqlite.js').then(async ({ sqlite }) => {
     const driver = sqlite({ file: process.argv[1] })
     for (const text of process.argv.slice(2)) {
-      const [standing] = await driver.send([{ op: 'claim', claim: JSON.parse(text) }])
-      console.log(standing.state)
+      const [status] = await driver.send([{ op: 'claim', claim: JSON.parse(text) }])
+      console.log(status.state)
     }
     process.stdin.resume()
   })`

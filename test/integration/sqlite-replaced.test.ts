@@ -2,7 +2,7 @@
 import { chmodSync, mkdirSync, readdirSync, renameSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 import { describe, expect, test } from 'vitest'
-import type { LockDriver, Standing } from '../../src/core/driver.ts'
+import type { LockDriver, ClaimStatus } from '../../src/core/driver.ts'
 import { sqlite } from '../../src/drivers/sqlite.ts'
 import { openDatabase } from '../../src/drivers/sqlite/database.ts'
 import { claim, claimOf, release, renew } from '../support/claims.ts'
@@ -47,7 +47,7 @@ const waysBeside: Readonly<Record<string, () => void>> = {
 describe.each(Object.entries(ways))('when the file %s under a holder', (_way, replace) => {
   test('nobody is granted the lock before the holder has been told that it is lost', async () => {
     const holding = await driver({ file: file() })
-    const told: Standing[] = []
+    const told: ClaimStatus[] = []
     holding.listen?.((_key, _id, news) => news !== 'ask' && told.push(news))
     await claim(holding, claimOf('a', { ttlMs: 600_000 }))
     replace()
@@ -66,8 +66,8 @@ describe.each(Object.entries({ ...ways, ...waysBeside }))('when the file %s unde
     expect(await holder.claim(held)).toMatchObject({ state: 'held' })
     replace()
     const next = await driver({ file: file() })
-    const standing = await claim(next, claimOf('b'))
-    expect(standing).toMatchObject({ state: 'held' })
+    const status = await claim(next, claimOf('b'))
+    expect(status).toMatchObject({ state: 'held' })
     await expect.poll(() => holder.heard).toMatchObject([{ id: held.id, news: { state: 'absent', reason: 'unknown' } }])
   })
 
@@ -89,13 +89,13 @@ test('when the file is deleted with all that lies beside it, an idle holder is t
   const held = claimOf('a', { ttlMs: 600_000 })
   await holder.claim(held)
   removeFile()
-  rmSync(`${file()}.bells`, { recursive: true })
+  rmSync(`${file()}.inboxes`, { recursive: true })
   await expect.poll(() => holder.heard).toMatchObject([{ id: held.id, news: { state: 'absent', reason: 'unknown' } }])
 })
 
 test.each(Object.entries(waysBeside))('when the file %s, the holder is told', async (_way, lose) => {
   const holding = await driver({ file: file() })
-  const told: Standing[] = []
+  const told: ClaimStatus[] = []
   holding.listen?.((_key, _id, news) => news !== 'ask' && told.push(news))
   await claim(holding, claimOf('a'))
   lose()
@@ -143,13 +143,13 @@ describe('the age of the data', () => {
   })
 })
 
-describe('the directory of the bells', () => {
+describe('the directory of the inboxes', () => {
   test('is made again when it is deleted, and locks are handed over as before', async () => {
     const one = await driver({ file: file() })
     const other = await driver({ file: file() })
     const heard: unknown[] = []
     other.listen?.((_key, _id, news) => news !== 'ask' && heard.push(news))
-    // Each has the other's bell open.
+    // Each has the other's inbox open.
     for (let turn = 1; turn <= 2; turn += 1) {
       const held = claimOf('a')
       const waiting = claimOf('a')
@@ -159,14 +159,14 @@ describe('the directory of the bells', () => {
       expect(await eventually(() => heard[turn - 1], 'the grant')).toMatchObject({ state: 'held' })
       await release(other, waiting)
       if (turn === 2) break
-      rmSync(`${file()}.bells`, { recursive: true })
-      await eventually(() => readBells().length === 2, 'the bells')
+      rmSync(`${file()}.inboxes`, { recursive: true })
+      await eventually(() => readBells().length === 2, 'the inboxes')
     }
   })
 
   const readBells = (): string[] => {
     try {
-      return readdirSync(`${file()}.bells`)
+      return readdirSync(`${file()}.inboxes`)
     } catch {
       return []
     }
@@ -185,7 +185,7 @@ describe('the directory of the bells', () => {
   }
   test.each(Object.entries(strange))('is refused if it %s', async (_what, make) => {
     mkdirSync(path.dirname(file()), { recursive: true })
-    make(`${file()}.bells`)
+    make(`${file()}.inboxes`)
     const refused = sqlite({ file: file() })
     await expect(refused.open()).rejects.toMatchObject({ code: 'UNAVAILABLE', reason: 'foreign' })
     await refused.close()

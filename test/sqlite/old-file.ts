@@ -45,7 +45,7 @@ export interface OldContents {
 
 /** A lock file as an older version left it, still open there. */
 export function makeOldFile(file: string, format: OldFormat, contents: OldContents): Database {
-  mkdirSync(`${file}.bells`)
+  mkdirSync(`${file}.inboxes`)
   const old = openDatabase(file)
   old.exec(tablesOf(1))
   insert(old, 'counters', [1, contents.fence, contents.sequence, contents.boot])

@@ -2,7 +2,7 @@ import { fork, spawn, type ChildProcess, type SpawnOptions } from 'node:child_pr
 import { once } from 'node:events'
 import path from 'node:path'
 import { afterEach } from 'vitest'
-import type { Claim, Request, Standing } from '../../src/core/driver.ts'
+import type { Claim, Request, ClaimStatus } from '../../src/core/driver.ts'
 import { eventually } from '../support/eventually.ts'
 
 const children = new Set<ChildProcess>()
@@ -35,9 +35,9 @@ export async function end(child: ChildProcess): Promise<void> {
 interface Message {
   readonly ready?: boolean
   readonly call?: number
-  readonly standings?: readonly Standing[]
+  readonly statuses?: readonly ClaimStatus[]
   readonly error?: string
-  readonly heard?: { readonly key: string; readonly id: string; readonly news: Standing | 'ask' }
+  readonly heard?: { readonly key: string; readonly id: string; readonly news: ClaimStatus | 'ask' }
 }
 
 /** A driver in a process of its own. */
@@ -64,22 +64,22 @@ export class ClientProcess {
     return client
   }
 
-  async ask(request: Request): Promise<Standing> {
+  async ask(request: Request): Promise<ClaimStatus> {
     const call = (this.#lastCall += 1)
     const message = await new Promise<Message>((resolve) => {
       this.#calls.set(call, resolve)
       this.child.send({ call, requests: [request] })
     })
-    const standing = message.standings?.[0]
-    if (standing === undefined) throw new Error(message.error ?? 'no answer')
-    return standing
+    const status = message.statuses?.[0]
+    if (status === undefined) throw new Error(message.error ?? 'no answer')
+    return status
   }
 
-  claim(claim: Claim): Promise<Standing> {
+  claim(claim: Claim): Promise<ClaimStatus> {
     return this.ask({ op: 'claim', claim })
   }
 
-  release({ key, id }: Claim): Promise<Standing> {
+  release({ key, id }: Claim): Promise<ClaimStatus> {
     return this.ask({ op: 'release', key, id })
   }
 }

@@ -14,7 +14,7 @@ export async function get(url: string, token?: string, headers: Record<string, s
   return called(await fetch(url, { headers: { ...headers, ...authorization(token) }, redirect: 'manual' }))
 }
 
-/** Posts text, as JSON unless told otherwise. */
+/** Posts text, as JSON by default. */
 export async function post(url: string, body: string, token?: string, type = 'application/json'): Promise<Called> {
   const headers = { 'content-type': type, ...authorization(token) }
   return called(await fetch(url, { method: 'POST', headers, body }))

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto'
-import type { Claim, LockDriver, Request, Standing } from '../../src/core/driver.ts'
+import type { Claim, LockDriver, Request, ClaimStatus } from '../../src/core/driver.ts'
 
 /** A claim with the least a test must say. */
 export function claimOf(key: string, wish: Partial<Claim> = {}): Claim {
@@ -18,20 +18,20 @@ export function claimOf(key: string, wish: Partial<Claim> = {}): Claim {
 }
 
 /** Sends one request. */
-export async function ask(driver: LockDriver, request: Request): Promise<Standing> {
-  const [standing] = await driver.send([request])
-  if (standing === undefined) throw new Error('The driver gave no answer.')
-  return standing
+export async function ask(driver: LockDriver, request: Request): Promise<ClaimStatus> {
+  const [status] = await driver.send([request])
+  if (status === undefined) throw new Error('The driver gave no answer.')
+  return status
 }
 
-export function claim(driver: LockDriver, wanted: Claim): Promise<Standing> {
+export function claim(driver: LockDriver, wanted: Claim): Promise<ClaimStatus> {
   return ask(driver, { op: 'claim', claim: wanted })
 }
 
-export function renew(driver: LockDriver, { key, id, ttlMs }: Claim): Promise<Standing> {
+export function renew(driver: LockDriver, { key, id, ttlMs }: Claim): Promise<ClaimStatus> {
   return ask(driver, { op: 'renew', key, id, ttlMs })
 }
 
-export function release(driver: LockDriver, { key, id }: Claim): Promise<Standing> {
+export function release(driver: LockDriver, { key, id }: Claim): Promise<ClaimStatus> {
   return ask(driver, { op: 'release', key, id })
 }

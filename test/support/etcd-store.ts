@@ -1,6 +1,6 @@
 /** Drivers and clients on a real etcd, each open until its test is over, and a look at what they store. */
 import { onTestFinished } from 'vitest'
-import type { LockDriver, Standing } from '../../src/core/driver.ts'
+import type { LockDriver, ClaimStatus } from '../../src/core/driver.ts'
 import { etcd, type EtcdOptions } from '../../src/drivers/etcd.ts'
 import { createLocks, type Locks } from '../../src/index.ts'
 import type { Bench } from '../../src/testing/index.ts'
@@ -63,8 +63,8 @@ export async function leaseOf(server: EtcdServer, name: string): Promise<number>
 }
 
 /** News of one claim. */
-export function hear(driver: LockDriver, id: string): (Standing | 'ask')[] {
-  const heard: (Standing | 'ask')[] = []
+export function hear(driver: LockDriver, id: string): (ClaimStatus | 'ask')[] {
+  const heard: (ClaimStatus | 'ask')[] = []
   const ear = driver.listen?.((_key, who, news) => who === id && heard.push(news))
   onTestFinished(() => ear?.[Symbol.dispose]())
   return heard

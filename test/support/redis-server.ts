@@ -13,7 +13,7 @@ import { ServerProcess } from './server-process.ts'
 export interface RedisServerOptions {
   /** Lines of redis.conf, by name. */
   readonly settings?: Readonly<Record<string, string>>
-  /** Below 32768, unless told. */
+  /** Below 32768, by default. */
   readonly port?: number
   /** Beside what this process has. */
   readonly environment?: Readonly<Record<string, string>>

@@ -1,19 +1,19 @@
 import { describe, expect, test } from 'vitest'
 import { Batcher, submitOnce } from '../../src/core/batcher.ts'
-import type { LockDriver, Request, Standing } from '../../src/core/driver.ts'
+import type { LockDriver, Request, ClaimStatus } from '../../src/core/driver.ts'
 import { patienceFor } from '../../src/core/time/patience.ts'
 import { memory } from '../../src/drivers/memory.ts'
 import { fakeTime } from '../../src/testing/fake-time.ts'
 import { claimOf } from '../support/claims.ts'
 import { isSettled } from './support/bench-of-locks.ts'
 
-const absent: Standing = { state: 'absent', reason: 'unknown' }
+const absent: ClaimStatus = { state: 'absent', reason: 'unknown' }
 const release = (key: string, id = 'id'): Request => ({ op: 'release', key, id })
 
 /** A driver that notes what it is sent and answers when it is told to. */
 class Recorder {
   readonly batches: (readonly Request[])[] = []
-  readonly #answers: ((standings: readonly Standing[]) => void)[] = []
+  readonly #answers: ((statuses: readonly ClaimStatus[]) => void)[] = []
   readonly driver: LockDriver = {
     ...memory(),
     name: 'recorder',
@@ -27,8 +27,8 @@ class Recorder {
     },
   }
 
-  answer(standings = this.batches[this.batches.length - this.#answers.length]?.map(() => absent) ?? []): void {
-    this.#answers.shift()?.(standings)
+  answer(statuses = this.batches[this.batches.length - this.#answers.length]?.map(() => absent) ?? []): void {
+    this.#answers.shift()?.(statuses)
   }
 }
 
@@ -343,7 +343,7 @@ describe('the batcher', () => {
   ])('believes no driver that answers with %s', async (_what, answer) => {
     const { time, recorder } = setUp()
     const batcher = new Batcher(
-      { ...recorder.driver, send: async () => answer as readonly Standing[] },
+      { ...recorder.driver, send: async () => answer as readonly ClaimStatus[] },
       time.environment,
     )
     expect(await submitOnce(batcher, release('a'))).toMatchObject({ state: 'unknown', error: { code: 'INVALID' } })
@@ -353,7 +353,7 @@ describe('the batcher', () => {
     const { time, recorder, batcher } = setUp()
     const sentAt = time.environment.now()
     let told = 0
-    batcher.submit(release('a'), { answered: (_request, _standing, sent) => (told = sent) })
+    batcher.submit(release('a'), { answered: (_request, _status, sent) => (told = sent) })
     await time.advance(0)
     time.block(500)
     recorder.answer()
@@ -366,7 +366,7 @@ describe('the batcher', () => {
     const sentAt = time.environment.now()
     time.block(0.9)
     let told = 0
-    batcher.submit(release('a'), { answered: (_request, _standing, sent) => (told = sent) })
+    batcher.submit(release('a'), { answered: (_request, _status, sent) => (told = sent) })
     await time.advance(0)
     recorder.answer()
     await time.advance(0)

@@ -2,7 +2,7 @@ import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
 import { Worker } from 'node:worker_threads'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import type { Standing } from '../../src/core/driver.ts'
+import type { ClaimStatus } from '../../src/core/driver.ts'
 import { inTime, timeLimit, within } from '../../src/core/time/bounded.ts'
 import { systemEnvironment } from '../../src/core/time/environment.ts'
 import { memory } from '../../src/drivers/memory.ts'
@@ -55,7 +55,7 @@ describe('a call that is answered in time, while the event loop is blocked for l
 
   test('is no reason to give up waiting for a lock', async () => {
     const driver = memory()
-    const send = async (requests: Parameters<typeof driver.send>[0]): Promise<readonly Standing[]> => {
+    const send = async (requests: Parameters<typeof driver.send>[0]): Promise<readonly ClaimStatus[]> => {
       if (requests[0]?.op === 'claim') await askAndBlock(600)
       return driver.send(requests)
     }

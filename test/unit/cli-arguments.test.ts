@@ -7,7 +7,7 @@ import {
   onlyName,
   parseArguments,
 } from '../../src/cli/arguments.ts'
-import { readRunRequest, runOptions } from '../../src/cli/holding/run-request.ts'
+import { readRunRequest, runOptions } from '../../src/cli/supervise/run-request.ts'
 import { nearest } from '../../src/core/suggestion.ts'
 import { desk } from './support/desk.ts'
 
@@ -72,7 +72,7 @@ describe('options', () => {
 })
 
 describe('run', () => {
-  test('takes a lock alone unless told how to share it', () => {
+  test('takes a lock alone by default', () => {
     expect(readRun(['demo'])).toMatchObject({ shared: false, permits: undefined })
     expect(readRun(['demo', '--shared'])).toMatchObject({ shared: true, permits: undefined })
     expect(readRun(['demo', '--permits', '3'])).toMatchObject({ shared: false, permits: 3 })
@@ -86,7 +86,7 @@ describe('run', () => {
     expect(request.acquire).toEqual({ wait: 5000, priority: -3 })
   })
 
-  test('waits as long as it takes unless told otherwise', () => {
+  test('waits as long as it takes by default', () => {
     expect(readRun(['demo']).acquire).toEqual({})
     expect(readRun(['demo', '--no-wait']).acquire).toEqual({ wait: 0 })
     expect(readRun(['demo', '--wait', '0']).acquire).toEqual({ wait: 0 })

@@ -2,7 +2,7 @@ import { existsSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync 
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
-import { messagesTo } from '../../src/cli/speaking/messages.ts'
+import { messagesTo } from '../../src/cli/output/messages.ts'
 import { connect } from '../../src/index.ts'
 import { desk } from './support/desk.ts'
 
@@ -232,7 +232,7 @@ describe('doctor', () => {
     await expect.poll(async () => (await locks.stats()).staleLocks).toBe(1)
     expect(await leasehold('doctor')).toBe(0)
     expect(shown.output).toMatch(
-      /LOOK {2}in the namespace default there are 1 locks, 0 held, 1 by a lease that is over/,
+      /WARN {2}in the namespace default there are 1 locks, 0 held, 1 by a lease that is over/,
     )
   })
 })

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import { runCommandLine } from '../../src/cli/command-line.ts'
 import type { Surroundings } from '../../src/cli/command.ts'
-import { messagesTo } from '../../src/cli/speaking/messages.ts'
+import { messagesTo } from '../../src/cli/output/messages.ts'
 import { connect, LeaseholdError } from '../../src/index.ts'
 
 const gone = (): LeaseholdError => new LeaseholdError('UNAVAILABLE', 'The store is gone.', { reason: 'network' })

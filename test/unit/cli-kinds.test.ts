@@ -1,7 +1,7 @@
 import * as fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { exitCodeOf } from '../../src/cli/exit-codes.ts'
-import { nameOf, targetOf } from '../../src/cli/speaking/lock-name.ts'
+import { nameOf, targetOf } from '../../src/cli/output/lock-name.ts'
 import { byteRange, connect, inode, issue, path } from '../../src/index.ts'
 import { desk } from './support/desk.ts'
 

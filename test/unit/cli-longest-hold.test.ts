@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { isLongestHold } from '../../src/cli/holding/longest-hold.ts'
+import { isLongestHold } from '../../src/cli/supervise/longest-hold.ts'
 
 const ttlMs = 30_000
 const hourMs = 3_600_000

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
 import { runCommandLine } from '../../src/cli/command-line.ts'
-import { messagesTo } from '../../src/cli/speaking/messages.ts'
+import { messagesTo } from '../../src/cli/output/messages.ts'
 import { readTokensFile } from '../../src/cli/stores/tokens-file.ts'
 import { connect } from '../../src/index.ts'
 

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
-import { LeaseWatch } from '../../src/cli/holding/lease-watch.ts'
-import { stopPlan } from '../../src/cli/holding/stop-plan.ts'
+import { LeaseWatch } from '../../src/cli/supervise/lease-watch.ts'
+import { stopPlan } from '../../src/cli/supervise/stop-plan.ts'
 
 describe('the plan', () => {
   test('asks a command to end so early that it has its time, and ends it while lease time is left', () => {

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
-import { messagesTo } from '../../src/cli/speaking/messages.ts'
-import { formatTable } from '../../src/cli/speaking/table.ts'
-import { printable, printableCopy, printableJson } from '../../src/cli/speaking/terminal-text.ts'
+import { messagesTo } from '../../src/cli/output/messages.ts'
+import { formatTable } from '../../src/cli/output/table.ts'
+import { printable, printableCopy, printableJson } from '../../src/cli/output/terminal-text.ts'
 
 const nasty = {
   colour: '\u001b[31mred',

@@ -68,7 +68,7 @@ const mutants: Readonly<Record<string, Mutant>> = {
     module: 'core/life',
     replace: ({ step }) => ({
       step: (life, event) => {
-        const isUnknown = event.type === 'release-answer' && event.standing.state === 'unknown'
+        const isUnknown = event.type === 'release-answer' && event.status.state === 'unknown'
         return isUnknown ? [{ ...life, phase: 'over' }, []] : step(life, event)
       },
     }),

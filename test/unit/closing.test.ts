@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import type { Locks } from '../../src/index.ts'
-import type { Request, Standing } from '../../src/core/driver.ts'
+import type { Request, ClaimStatus } from '../../src/core/driver.ts'
 import { webLocks } from '../../src/web-locks/index.ts'
 import { around } from '../support/around.ts'
 import { isSettled, locksBench, type LocksBench } from './support/bench-of-locks.ts'
@@ -15,9 +15,9 @@ function withSlowAnswers(bench: LocksBench) {
     return around(driver, {
       async send(requests) {
         if (closed) afterClose.push(...requests.map(({ op }) => op))
-        const standings = await driver.send(requests)
+        const statuses = await driver.send(requests)
         if (slow.slow) await new Promise<void>((resolve) => answers.push(resolve))
-        return closed ? requests.map((): Standing => ({ state: 'unknown', error: new Error('closed') })) : standings
+        return closed ? requests.map((): ClaimStatus => ({ state: 'unknown', error: new Error('closed') })) : statuses
       },
       close() {
         closed = true

@@ -19,10 +19,10 @@ describe('the picture', () => {
     expect(new Set([a, b, c]).size).toBe(3)
   })
 
-  test('has circles on top, in one row, with one way back', () => {
+  test('has cycles on top, in one row, with one way back', () => {
     const ways = ['ab', 'bc', 'ca']
-    const circle = ways.map((way) => waitOf(way.charAt(0), way.charAt(1), { circular: true }))
-    const picture = layOut([waitOf('x', 'y'), ...circle, waitOf('z', 'y')])
+    const cycle = ways.map((way) => waitOf(way.charAt(0), way.charAt(1), { circular: true }))
+    const picture = layOut([waitOf('x', 'y'), ...cycle, waitOf('z', 'y')])
     const rows = ['a', 'b', 'c'].map((id) => boxOf(picture, id).y)
     expect(new Set(rows).size).toBe(1)
     expect(Math.min(...picture.boxes.map(({ y }) => y))).toBe(rows[0])
@@ -47,10 +47,10 @@ describe('the picture', () => {
     )
   })
 
-  test('of very many leaves some out, says how many, and keeps the circles', () => {
+  test('of very many leaves some out, says how many, and keeps the cycles', () => {
     const crowd = Array.from({ length: 60 }, (_, at) => waitOf(`w${at}`, 'holder', { scope: 'busy' }))
-    const circle = [waitOf('a', 'b', { circular: true }), waitOf('b', 'a', { circular: true })]
-    const picture = layOut([...crowd, ...circle])
+    const cycle = [waitOf('a', 'b', { circular: true }), waitOf('b', 'a', { circular: true })]
+    const picture = layOut([...crowd, ...cycle])
     expect(picture.boxes.length + picture.left).toBe(63)
     expect(picture.left).toBeGreaterThan(0)
     expect(picture.ways.filter(({ circular }) => circular)).toHaveLength(2)

@@ -73,7 +73,7 @@ describe('a deadlock', () => {
     }
   })
 
-  test('costs the one of lowest priority, wherever it stands in the circle', async () => {
+  test('costs the one of lowest priority, wherever it stands in the cycle', async () => {
     for (const low of [0, 1, 2]) {
       const { bench, waits } = await ring(
         3,

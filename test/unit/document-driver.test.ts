@@ -34,8 +34,8 @@ describe('a document store', () => {
   test('lets one of two writers win and the other read again', async () => {
     const shelf = new DocumentShelf()
     const [one, other] = [documentDriver(shelf.store()), documentDriver(shelf.store())]
-    const standings = await Promise.all([claim(one, 'a'), claim(other, 'b')])
-    expect(standings.map(({ state }) => state).toSorted()).toEqual(['held', 'waiting'])
+    const statuses = await Promise.all([claim(one, 'a'), claim(other, 'b')])
+    expect(statuses.map(({ state }) => state).toSorted()).toEqual(['held', 'waiting'])
     expect(shelf.swaps).toBe(3)
   })
 
@@ -121,8 +121,8 @@ describe('a document store', () => {
       shelf.documents.set('default/named:x', { text, revision: (stored?.revision ?? 0) + 1 })
       writes += 1
     }
-    const standing = await claim(documentDriver(shelf.store()), 'a')
-    expect(standing).toMatchObject({ state: 'unknown', error: { code: 'UNAVAILABLE', reason: 'busy' } })
+    const status = await claim(documentDriver(shelf.store()), 'a')
+    expect(status).toMatchObject({ state: 'unknown', error: { code: 'UNAVAILABLE', reason: 'busy' } })
     expect(writes).toBe(50)
   })
 
@@ -205,9 +205,9 @@ describe('a document store', () => {
     const shelf = new DocumentShelf()
     shelf.documents.set('damaged', { text: '{"version":1,"lastFence":1,"claims":[{}]}', revision: 1 })
     const claims = ['damaged', 'sound'].map((key) => ({ op: 'claim' as const, claim: { ...plainClaim, id: key, key } }))
-    const standings = await documentDriver(shelf.store()).send(claims)
-    expect(standings[0]).toMatchObject({ state: 'unknown', error: { reason: 'corrupt' } })
-    expect(standings[1]).toMatchObject({ state: 'held' })
+    const statuses = await documentDriver(shelf.store()).send(claims)
+    expect(statuses[0]).toMatchObject({ state: 'unknown', error: { reason: 'corrupt' } })
+    expect(statuses[1]).toMatchObject({ state: 'held' })
   })
 
   test.each([
@@ -246,8 +246,8 @@ describe('a document store', () => {
 })
 
 async function claim(driver: LockDriver, id: string, changes: Partial<Claim> = {}) {
-  const [standing] = await driver.send([{ op: 'claim', claim: { ...plainClaim, id, ...changes } }])
-  return standing as NonNullable<typeof standing>
+  const [status] = await driver.send([{ op: 'claim', claim: { ...plainClaim, id, ...changes } }])
+  return status as NonNullable<typeof status>
 }
 
 const plainClaim: Claim = {

@@ -1,12 +1,12 @@
 import { beforeEach, expect, test } from 'vitest'
-import type { Claim, Request, Standing } from '../../src/core/driver.ts'
+import type { Claim, Request, ClaimStatus } from '../../src/core/driver.ts'
 import { OwnClaims } from '../../src/drivers/etcd/own-claims.ts'
 import { fakeTime, type FakeTime } from '../../src/testing/index.ts'
 import { claimOf } from '../support/claims.ts'
 
 const ttlMs = 1000
-const held: Standing = { state: 'held', fence: 1, ttlMs }
-const waiting: Standing = { state: 'waiting', ahead: 0, ttlMs, againMs: ttlMs }
+const held: ClaimStatus = { state: 'held', fence: 1, ttlMs }
+const waiting: ClaimStatus = { state: 'waiting', ahead: 0, ttlMs, againMs: ttlMs }
 
 let time: FakeTime
 let claims: OwnClaims
@@ -24,9 +24,9 @@ beforeEach(() => {
 const claiming = (claim: Claim): Request => ({ op: 'claim', claim })
 const renewing = ({ key, id }: Claim): Request => ({ op: 'renew', key, id, ttlMs })
 
-async function answer(request: Request, standing: Standing): Promise<void> {
+async function answer(request: Request, status: ClaimStatus): Promise<void> {
   await claims.begin([request])
-  claims.note([request], [standing], () => 7, time.environment.now())
+  claims.note([request], [status], () => 7, time.environment.now())
 }
 
 test('claims that nobody renews are ended when their time is over, all of one moment in one go', async () => {

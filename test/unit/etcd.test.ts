@@ -180,14 +180,14 @@ describe('many requests for one key', () => {
   test('are answered one for one, and nothing is sent after a slice that failed', async () => {
     const error = new Error('cut off')
     const sent: number[] = []
-    const standings = await sendInSlices(requests.concat(requests), async (slice) => {
+    const statuses = await sendInSlices(requests.concat(requests), async (slice) => {
       sent.push(slice.length)
       if (sent.length === 2) throw error
       return slice.map(() => ({ state: 'absent', reason: 'refused' }) as const)
     })
     expect(sent).toHaveLength(2)
-    expect(standings).toHaveLength(200)
-    expect(standings.slice(sent[0])).toEqual(
+    expect(statuses).toHaveLength(200)
+    expect(statuses.slice(sent[0])).toEqual(
       Array.from({ length: 200 - (sent[0] ?? 0) }, () => ({ state: 'unknown', error })),
     )
     await expect(sendInSlices(requests, () => Promise.reject(error))).rejects.toBe(error)

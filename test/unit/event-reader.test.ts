@@ -9,11 +9,11 @@ function read(pieces: Iterable<string>): { readonly events: ServerEvent[]; reado
 
 describe('a stream of events', () => {
   test.each(['\n', '\r\n', '\r'])('is the same in whatever pieces it comes, with lines that end in %j', (end) => {
-    const lines = [':', '', 'event: ask', 'data: 1', 'data: 2', '', 'event: standing', 'data: 3', '', ':', '', '']
+    const lines = [':', '', 'event: ask', 'data: 1', 'data: 2', '', 'event: status', 'data: 3', '', ':', '', '']
     const text = lines.join(end)
     const expected = [
       { event: 'ask', data: '1\n2' },
-      { event: 'standing', data: '3' },
+      { event: 'status', data: '3' },
     ]
     for (let cut = 0; cut < text.length; cut += 1) {
       expect(read([text.slice(0, cut), text.slice(cut)]).events).toEqual(expected)

@@ -146,10 +146,10 @@ describe('hand-off', () => {
     bench.wrap = (driver) =>
       around(driver, {
         async send(requests) {
-          const standings = await driver.send(requests)
+          const statuses = await driver.send(requests)
           const [request] = requests
           if (request?.op === 'renew' && request.detached === true) await new Promise<void>((go) => waiting.push(go))
-          return standings
+          return statuses
         },
       })
     const locks = await bench.client()
@@ -208,9 +208,9 @@ describe('hand-off', () => {
         async send(requests) {
           const isSecondClaim = requests.some((request) => request.op === 'claim' && request.claim.ttlMs === 100)
           if (isSecondClaim) await new Promise<void>((resolve) => (goOn = resolve))
-          const standings = await driver.send(requests)
+          const statuses = await driver.send(requests)
           const isRenewal = requests.some(({ op }) => op === 'renew')
-          return isRenewal ? new Promise<never>(() => {}) : standings
+          return isRenewal ? new Promise<never>(() => {}) : statuses
         },
       })
     const one = (await bench.client()).readWrite('a', { heartbeat: 'manual' })

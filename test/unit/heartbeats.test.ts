@@ -1,18 +1,18 @@
 import { describe, expect, test } from 'vitest'
 import { Heartbeats, sift, type Report } from '../../src/api/heartbeat/heartbeats.ts'
-import type { Request, Standing } from '../../src/core/driver.ts'
+import type { Request, ClaimStatus } from '../../src/core/driver.ts'
 import { memory } from '../../src/drivers/memory.ts'
 import { openLocks } from '../../src/api/create-locks.ts'
-import type { WatchedClaim } from '../../src/core/tenure.ts'
+import type { WatchedClaim } from '../../src/core/claim-runtime.ts'
 import { SimulatedProcess } from '../../src/testing/simulation/simulated-process.ts'
 import { World } from '../../src/testing/simulation/world.ts'
 import { around } from '../support/around.ts'
 
-const held: Standing = { state: 'held', fence: 7, ttlMs: 30_000 }
-const unknown: Standing = { state: 'unknown', error: new Error('no answer') }
+const held: ClaimStatus = { state: 'held', fence: 7, ttlMs: 30_000 }
+const unknown: ClaimStatus = { state: 'unknown', error: new Error('no answer') }
 
-function answer(id: string, at: number, standing: Standing): Report {
-  return { id, key: 'k', sent: { at, ttlMs: 30_000 }, standing }
+function answer(id: string, at: number, status: ClaimStatus): Report {
+  return { id, key: 'k', sent: { at, ttlMs: 30_000 }, status }
 }
 
 describe('of the reports that come all at once after a block', () => {
@@ -27,7 +27,7 @@ describe('of the reports that come all at once after a block', () => {
   })
 
   test('news counts beside answers, and neither hides the other', () => {
-    const asked: Report = { id: 'a', key: 'k', standing: { ...held, leaving: 'preempted' } }
+    const asked: Report = { id: 'a', key: 'k', status: { ...held, leaving: 'preempted' } }
     const [first, newest] = [answer('a', 1, held), answer('a', 2, held)]
     expect(sift([first, asked, newest])).toEqual([asked, newest])
     expect(sift([first, asked])).toEqual([first, asked])
@@ -45,11 +45,11 @@ describe('whoever renews for a client', () => {
     const store = memory({ clock: { now: () => world.now, wall: () => 1_700_000_000_000 + world.now } })
     const sent: Request[] = []
     const reports: Report[] = []
-    const answers: ((standing: Standing) => void)[] = []
+    const answers: ((status: ClaimStatus) => void)[] = []
     const driver = around(store, {
       send(requests) {
         sent.push(...requests)
-        return new Promise((resolve) => answers.push((standing) => resolve([standing])))
+        return new Promise((resolve) => answers.push((status) => resolve([status])))
       },
     })
     const heartbeats = new Heartbeats(driver, world.environment(), (report) => reports.push(report))
@@ -95,14 +95,14 @@ describe('whoever renews for a client', () => {
   test.each([
     ['answered', held, 0],
     ['known to be unanswered', unknown, 1],
-  ])('says that a ttl is settled when its renewal is %s', async (_how, standing, told) => {
+  ])('says that a ttl is settled when its renewal is %s', async (_how, status, told) => {
     const { world, sent, reports, answers, heartbeats, watch } = bench()
     watch(3000)
     await world.pass(1000)
     expect(sent).toMatchObject([{ op: 'renew', ttlMs: 3000 }])
     watch(6000)
     expect(reports).toEqual([])
-    answers[0]?.(standing)
+    answers[0]?.(status)
     await world.pass(0)
     expect(reports).toHaveLength(told + 1)
     expect(reports.at(-1)).toEqual({ id: 'a', settledMs: 3000 })
@@ -191,7 +191,7 @@ describe('a client that was blocked for longer than its lease lasts', () => {
   }
 
   const sentAt = 1900
-  const renewal = { sent: { at: sentAt, ttlMs: 1000 }, standing: { ...held, ttlMs: 1000 } }
+  const renewal = { sent: { at: sentAt, ttlMs: 1000 }, status: { ...held, ttlMs: 1000 } }
 
   test('holds on to what its heartbeat thread has renewed without a break', async () => {
     expect(await blocked(() => ({ ...renewal, since: 0 }))).toBe(true)

@@ -113,7 +113,7 @@ describe('a lease', () => {
     const renewed = lease.renew()
     await bench.advance(10)
     const sent = { at: bench.environment.now(), ttlMs: 30_000 }
-    tell({ id, key, sent, standing: { state: 'held', fence: lease.fence, ttlMs: 30_000 } })
+    tell({ id, key, sent, status: { state: 'held', fence: lease.fence, ttlMs: 30_000 } })
     expect(await isSettled(renewed), 'that was not what was asked').toBe(false)
     answer?.()
     await renewed
@@ -124,7 +124,7 @@ describe('a lease', () => {
     const lease = await (await client()).acquire('a', { ttl: '30s' })
     const shorter = lease.renew('3s')
     const told = { state: 'held', fence: lease.fence, ttlMs: 30_000 } as const
-    handleOf(lease).tenure.renewedElsewhere(told, environment.now(), 30_000)
+    handleOf(lease).claimRuntime.renewedElsewhere(told, environment.now(), 30_000)
     expect(lease.remainingMs).toBeLessThan(3000)
     await shorter
   })
@@ -155,7 +155,7 @@ describe('a lease', () => {
     block(20_000)
     const sent = { at: environment.now(), ttlMs: 30_000 }
     block(20_000)
-    thread.drain = () => thread.tell({ id, key, sent, standing: { state: 'held', fence: lease.fence, ttlMs: 30_000 } })
+    thread.drain = () => thread.tell({ id, key, sent, status: { state: 'held', fence: lease.fence, ttlMs: 30_000 } })
     expect([lease.held, lease.signal.aborted]).toEqual([true, false])
     expect(lease.remainingMs).toBeLessThan(10_000)
   })
@@ -164,7 +164,7 @@ describe('a lease', () => {
     ['is released', (lease) => lease.release()],
     ['is handed off', (lease) => lease.handOff()],
     ['is no longer to be renewed', (lease) => lease.stopHeartbeat()],
-    ['is lost', (lease) => handleOf(lease).tenure.hear({ state: 'absent', reason: 'evicted' })],
+    ['is lost', (lease) => handleOf(lease).claimRuntime.hear({ state: 'absent', reason: 'evicted' })],
   ])('that %s is renewed by no other thread any more', async (_how, end) => {
     const locks = await locksBench().client()
     const { unwatched } = await startThread(locks)
@@ -179,7 +179,8 @@ describe('a lease', () => {
     ['is passed on', (lease) => handleOf(lease).passOn('handed-off')],
     [
       'is asked to leave',
-      (lease) => handleOf(lease).tenure.hear({ state: 'held', fence: lease.fence, ttlMs: 30_000, leaving: 'why' }),
+      (lease) =>
+        handleOf(lease).claimRuntime.hear({ state: 'held', fence: lease.fence, ttlMs: 30_000, leaving: 'why' }),
     ],
   ])('that %s tells whoever awaits its renewal', async (how, end) => {
     const bench = locksBench()

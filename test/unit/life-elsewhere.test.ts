@@ -1,10 +1,10 @@
 import { describe, expect, test } from 'vitest'
-import type { Standing } from '../../src/core/driver.ts'
+import type { ClaimStatus } from '../../src/core/driver.ts'
 import { begin, step, type Event, type Life } from '../../src/core/life.ts'
 import { claimOf } from '../support/claims.ts'
 
 const claim = claimOf('key', { id: 'id', ttlMs: 30_000 })
-const held = (ttlMs: number): Standing => ({ state: 'held', fence: 7, ttlMs })
+const held = (ttlMs: number): ClaimStatus => ({ state: 'held', fence: 7, ttlMs })
 const trustedMs = (ttlMs: number): number => ttlMs - ttlMs * 0.05 - 2
 
 /** A held lease of which another thread takes care, too. */
@@ -28,7 +28,7 @@ class Shared {
   /** What was asked here at `sentAt`, or elsewhere, is answered 10 ms later. */
   answer(sentAt: number, ttlMs: number, elsewhere = false): this {
     const asked = { sentAt, askedMs: ttlMs, at: sentAt + 10, roll: 0, elsewhere }
-    return this.play({ type: 'answer', standing: held(ttlMs), ...asked })
+    return this.play({ type: 'answer', status: held(ttlMs), ...asked })
   }
 }
 

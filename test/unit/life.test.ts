@@ -1,20 +1,20 @@
 import { describe, expect, test } from 'vitest'
-import type { Claim, Standing } from '../../src/core/driver.ts'
-import { begin, step, wakeAt, type Effect, type Event, type Life, type LifeTerms } from '../../src/core/life.ts'
+import type { Claim, ClaimStatus } from '../../src/core/driver.ts'
+import { begin, step, wakeAt, type Effect, type Event, type Life, type RenewalPolicy } from '../../src/core/life.ts'
 import { claimOf } from '../support/claims.ts'
 
 const claim = claimOf('key', { id: 'id', ttlMs: 30_000 })
-const terms: LifeTerms = { heartbeatMs: 10_000, polling: undefined, spread: 100 }
-const held = (ttlMs = 30_000): Standing => ({ state: 'held', fence: 7, ttlMs })
-const waiting = { state: 'waiting', ahead: 2, ttlMs: 30_000, againMs: 30_000 } as const satisfies Standing
-const unknown: Standing = { state: 'unknown', error: new Error('no route') }
+const terms: RenewalPolicy = { heartbeatMs: 10_000, polling: undefined, spread: 100 }
+const held = (ttlMs = 30_000): ClaimStatus => ({ state: 'held', fence: 7, ttlMs })
+const waiting = { state: 'waiting', ahead: 2, ttlMs: 30_000, againMs: 30_000 } as const satisfies ClaimStatus
+const unknown: ClaimStatus = { state: 'unknown', error: new Error('no route') }
 
 /** Plays events on one claim and gathers what it wanted done. */
 class Player {
   life: Life
   effects: Effect[]
 
-  constructor(changes: { claim?: Partial<Claim>; terms?: Partial<LifeTerms> } = {}) {
+  constructor(changes: { claim?: Partial<Claim>; terms?: Partial<RenewalPolicy> } = {}) {
     const [life, effects] = begin({ ...claim, ...changes.claim }, { ...terms, ...changes.terms }, 0)
     this.life = life
     this.effects = [...effects]
@@ -27,11 +27,11 @@ class Player {
     return this
   }
 
-  answer(standing: Standing, sentAt: number, at = sentAt, askedMs = claim.ttlMs): this {
-    return this.play({ type: 'answer', standing, sentAt, askedMs, at, roll: 0.5 })
+  answer(status: ClaimStatus, sentAt: number, at = sentAt, askedMs = claim.ttlMs): this {
+    return this.play({ type: 'answer', status, sentAt, askedMs, at, roll: 0.5 })
   }
 
-  heard(news: Standing | 'ask', at: number): this {
+  heard(news: ClaimStatus | 'ask', at: number): this {
     return this.play({ type: 'heard', news, at })
   }
 
@@ -324,8 +324,8 @@ describe('letting go', () => {
   test('ends when the store has answered', () => {
     const player = holding().play({ type: 'release', at: 50 })
     expect(player.done).toEqual(['release'])
-    const standing: Standing = { state: 'absent', reason: 'released' }
-    expect(player.play({ type: 'release-answer', at: 60, standing, roll: 0.5 }).done).toEqual(['released'])
+    const status: ClaimStatus = { state: 'absent', reason: 'released' }
+    expect(player.play({ type: 'release-answer', at: 60, status, roll: 0.5 }).done).toEqual(['released'])
     expect(wakeAt(player.life)).toBe(Infinity)
   })
 
@@ -338,7 +338,7 @@ describe('letting go', () => {
 
   test('is told once when the store cannot be reached, and tried for as long as the claim may live', () => {
     const player = holding().play({ type: 'release', at: 0 })
-    const fail = (at: number) => player.play({ type: 'release-answer', at, standing: unknown, roll: 0.5 })
+    const fail = (at: number) => player.play({ type: 'release-answer', at, status: unknown, roll: 0.5 })
     expect(fail(10).done).toEqual(['released'])
     expect(wakeAt(player.life)).toBe(60)
     expect(player.tick(60).done).toEqual(['release'])
@@ -359,7 +359,7 @@ describe('letting go', () => {
 })
 
 describe('converting', () => {
-  const gone = { state: 'absent', reason: 'unknown' } as const satisfies Standing
+  const gone = { state: 'absent', reason: 'unknown' } as const satisfies ClaimStatus
   const underWay = (at: number) => holding().play({ type: 'converting', at, ttlMs: claim.ttlMs })
 
   test('is in doubt, not lost, when the store no longer knows the claim; the deadline stands', () => {
@@ -397,7 +397,7 @@ describe('converting', () => {
     expect(player.answer(held(), 40, 50).done).toEqual(['granted'])
     const late = new Player({ claim: { replaces: 'old' } }).answer(unknown, 0, 10).tick(30_000)
     expect(late.done).toEqual(['failed', 'withdraw'])
-    expect(late.play({ type: 'release-answer', standing: held(), at: 30_010, roll: 0 }).life.phase).toBe('over')
+    expect(late.play({ type: 'release-answer', status: held(), at: 30_010, roll: 0 }).life.phase).toBe('over')
   })
 })
 

@@ -4,12 +4,12 @@ import { createLocks } from '../../src/api/create-locks.ts'
 import type { Locks } from '../../src/api/locks.ts'
 import type { LeaseProof } from '../../src/api/proof.ts'
 import { Batcher, submitOnce } from '../../src/core/batcher.ts'
-import type { Claim, LockDriver, Request, Standing, Supports } from '../../src/core/driver.ts'
+import type { Claim, LockDriver, Request, ClaimStatus, Supports } from '../../src/core/driver.ts'
 import { fullSupport } from '../../src/core/full-support.ts'
 import { faultOf } from '../../src/core/limits.ts'
 import { metadataFault } from '../../src/core/limits/texts.ts'
 import { systemEnvironment } from '../../src/core/time/environment.ts'
-import { pageIn, standingsIn, storeIn } from '../../src/drivers/http/replies.ts'
+import { pageIn, statusesIn, storeIn } from '../../src/drivers/http/replies.ts'
 import { etcd } from '../../src/drivers/etcd.ts'
 import { github } from '../../src/drivers/github.ts'
 import { http } from '../../src/drivers/http.ts'
@@ -99,12 +99,12 @@ describe.each(['memory', 'sqlite'])('over %s', (kind) => {
     const claim = claimOf('default/named:one')
     const { key, id } = claim
     const neighbour = claimOf('default/named:two')
-    const standings = await driver.send([
+    const statuses = await driver.send([
       { op: 'claim', claim },
       { op: 'renew', key, id, ttlMs: Number.MAX_SAFE_INTEGER },
       { op: 'claim', claim: neighbour },
     ])
-    expect(standings).toMatchObject([
+    expect(statuses).toMatchObject([
       { state: 'held' },
       { state: 'unknown', error: { code: 'INVALID' } },
       { state: 'held' },
@@ -162,12 +162,12 @@ describe('a quorum', () => {
     const { key, id } = claim
     expect(await driver.send([{ op: 'claim', claim }])).toMatchObject([{ state: 'held' }])
     const renewal = { op: 'renew', key, id } as const
-    const standings = await driver.send([
+    const statuses = await driver.send([
       { ...renewal, ttlMs: 60_000 },
       { ...renewal, ttlMs: 8000 },
       { ...renewal, ttlMs: 7000 },
     ])
-    expect(standings.map(({ state }) => state)).toEqual(['unknown', 'unknown', 'held'])
+    expect(statuses.map(({ state }) => state)).toEqual(['unknown', 'unknown', 'held'])
     const long = claimOf('default/named:two', { ttlMs: 8000, graceMs: 3000 })
     expect(await driver.send([{ op: 'claim', claim: long }])).toMatchObject([
       { state: 'unknown', error: { code: 'INVALID' } },
@@ -215,13 +215,13 @@ describe.each(Object.entries(numbers))('%s', (_, [request, least, most]) => {
     expect(fault === undefined).toBe(isValid(value))
     // The batcher, before a driver that would carry out anything.
     const sent: Request[] = []
-    const standing: Standing = { state: 'absent', reason: 'unknown' }
-    const send: LockDriver['send'] = async (requests) => (sent.push(...requests), requests.map(() => standing))
+    const status: ClaimStatus = { state: 'absent', reason: 'unknown' }
+    const send: LockDriver['send'] = async (requests) => (sent.push(...requests), requests.map(() => status))
     const batcher = new Batcher({ supports, send }, systemEnvironment())
     const neighbour: Request = { op: 'release', key: 'default/named:two', id: 'neighbour' }
     const answers = await Promise.all([submitOnce(batcher, neighbour), submitOnce(batcher, asked)])
-    expect(answers[0]).toBe(standing)
-    if (isValid(value)) expect(answers[1]).toBe(standing)
+    expect(answers[0]).toBe(status)
+    if (isValid(value)) expect(answers[1]).toBe(status)
     else expect(answers[1]).toMatchObject({ state: 'unknown', error: { code: 'INVALID' } })
     expect(sent).toEqual(isValid(value) ? [asked, neighbour] : [neighbour])
     await batcher.settled()
@@ -288,9 +288,9 @@ describe('an answer of a driver', () => {
   const bad = [...never, -1]
 
   /** A store that answers every claim and renewal with this. */
-  function answering(standing: unknown): LockDriver {
+  function answering(status: unknown): LockDriver {
     const driver = narrow(memory())
-    return { ...driver, send: async (requests) => requests.map(() => standing as Standing) }
+    return { ...driver, send: async (requests) => requests.map(() => status as ClaimStatus) }
   }
 
   test.each([...bad, 0, 0.5])('with the fence %s grants nothing', async (fence) => {
@@ -393,8 +393,8 @@ describe('a reply of a server', () => {
     for (const limits of [{ bodyBytesMax: Infinity }, { requestsPerCallMax: 0.5 }]) {
       expect(storeIn({ ...described, limits: { ...described.limits, ...limits } })).toBeUndefined()
     }
-    expect(standingsIn({ standings: [{ state: 'held', fence: 2 ** 53, ttlMs: 5 }] }, 1)).toBeUndefined()
-    expect(standingsIn({ standings: [{ state: 'held', fence: 1, ttlMs: Infinity }] }, 1)).toBeUndefined()
+    expect(statusesIn({ statuses: [{ state: 'held', fence: 2 ** 53, ttlMs: 5 }] }, 1)).toBeUndefined()
+    expect(statusesIn({ statuses: [{ state: 'held', fence: 1, ttlMs: Infinity }] }, 1)).toBeUndefined()
     expect(pageIn({ now: Infinity, keys: [] })).toBeUndefined()
   })
 })

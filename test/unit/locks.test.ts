@@ -43,11 +43,11 @@ describe('an option that is undefined', () => {
 })
 
 describe('options that only show to be bad when they are used', () => {
-  const circle: Record<string, unknown> = {}
-  circle['self'] = circle
+  const cycle: Record<string, unknown> = {}
+  cycle['self'] = cycle
   const bad: readonly [string, AcquireOptions][] = [
     ['metadata with a BigInt', { metadata: { size: 5n } }],
-    ['metadata that contains itself', { metadata: circle }],
+    ['metadata that contains itself', { metadata: cycle }],
     ['metadata that is too long', { metadata: { text: 'x'.repeat(9000) } }],
     ['a signal that is none', { signal: {} as AbortSignal }],
   ]
@@ -68,8 +68,8 @@ describe('options that only show to be bad when they are used', () => {
       const bench = locksBench()
       const locks = await bench.client()
       await expect(call(locks, options)).rejects.toMatchObject({ code: 'INVALID' })
-      const { waiters, tenures, alarm } = clientOf(locks).office
-      expect([waiters.size, tenures.size, alarm.sleepers]).toEqual([0, 0, 0])
+      const { waiters, claimRuntimes, timers } = clientOf(locks).office
+      expect([waiters.size, claimRuntimes.size, timers.tasks]).toEqual([0, 0, 0])
       expect(clientOf(locks).resuming.size).toBe(0)
       await locks.close()
       expect(bench.timers).toBe(0)

@@ -1,40 +1,40 @@
 import { describe, expect, test } from 'vitest'
-import type { KeyPage, ListQuery, LockDriver, Request, Standing } from '../../src/core/driver.ts'
+import type { KeyPage, ListQuery, LockDriver, Request, ClaimStatus } from '../../src/core/driver.ts'
 import { memory, type MemoryClock } from '../../src/drivers/memory.ts'
 import { compareWithModel, type Harness } from '../../src/testing/index.ts'
 
 /** What a planted fault may change: what is sent, what is answered, what is listed, what is heard. */
 interface Mutant {
   request?(request: Request, turn: number): Request | undefined
-  answer?(standing: Standing, request: Request, turn: number): Standing
+  answer?(status: ClaimStatus, request: Request, turn: number): ClaimStatus
   page?(page: KeyPage): KeyPage
-  hears?(standing: Standing | 'ask', turn: number): boolean
+  hears?(status: ClaimStatus | 'ask', turn: number): boolean
 }
 
 const rarely = (turn: number) => turn % 50 === 49
 
-const released: Standing = { state: 'absent', reason: 'released' }
+const released: ClaimStatus = { state: 'absent', reason: 'released' }
 
 /** Each is a mistake a driver could make. The model test must find every one of them. */
 const mutants: Readonly<Record<string, Mutant>> = {
   'repeats a fence': {
     answer: (() => {
       let last = 0
-      return (standing, _request, turn) => {
-        if (standing.state !== 'held') return standing
-        if (rarely(turn) && last > 0) return { ...standing, fence: last }
-        last = standing.fence
-        return standing
+      return (status, _request, turn) => {
+        if (status.state !== 'held') return status
+        if (rarely(turn) && last > 0) return { ...status, fence: last }
+        last = status.fence
+        return status
       }
     })(),
   },
   'lets a fence fall': {
-    answer: (standing, _request, turn) =>
-      standing.state === 'held' && rarely(turn) ? { ...standing, fence: standing.fence - 1000 } : standing,
+    answer: (status, _request, turn) =>
+      status.state === 'held' && rarely(turn) ? { ...status, fence: status.fence - 1000 } : status,
   },
   'forgets a waiter': {
     request: (request, turn) => (request.op === 'renew' && rarely(turn) ? { ...request, op: 'release' } : request),
-    answer: (standing) => standing,
+    answer: (status) => status,
   },
   'loses a release': {
     request: (request, turn) => (request.op === 'release' && rarely(turn) ? undefined : request),
@@ -43,7 +43,7 @@ const mutants: Readonly<Record<string, Mutant>> = {
     request: (request) => (request.op === 'renew' ? { ...request, ttlMs: request.ttlMs + 1000 } : request),
   },
   'counts a ttl one millisecond short': {
-    answer: (standing) => (standing.state === 'held' ? { ...standing, ttlMs: standing.ttlMs - 1 } : standing),
+    answer: (status) => (status.state === 'held' ? { ...status, ttlMs: status.ttlMs - 1 } : status),
   },
   'ignores priority': {
     request: (request) => (request.op === 'claim' ? { ...request, claim: { ...request.claim, priority: 0 } } : request),
@@ -66,16 +66,15 @@ const mutants: Readonly<Record<string, Mutant>> = {
     request: (request) => (request.op === 'claim' ? { ...request, claim: { ...request.claim, wait: true } } : request),
   },
   'miscounts those ahead': {
-    answer: (standing) =>
-      standing.state === 'waiting' ? { ...standing, ahead: Math.min(1, standing.ahead) } : standing,
+    answer: (status) => (status.state === 'waiting' ? { ...status, ahead: Math.min(1, status.ahead) } : status),
   },
   'gives the wrong reason': {
-    answer: (standing) =>
-      standing.state === 'absent' && standing.reason === 'expired' ? { ...standing, reason: 'released' } : standing,
+    answer: (status) =>
+      status.state === 'absent' && status.reason === 'expired' ? { ...status, reason: 'released' } : status,
   },
   'forgets that a holder is leaving': {
-    answer: (standing) =>
-      standing.state === 'held' ? { state: 'held', fence: standing.fence, ttlMs: standing.ttlMs } : standing,
+    answer: (status) =>
+      status.state === 'held' ? { state: 'held', fence: status.fence, ttlMs: status.ttlMs } : status,
   },
   'lists one claim too few': {
     page: (page) => ({
@@ -107,14 +106,14 @@ function mutated(driver: LockDriver, mutant: Mutant): LockDriver {
     supports: driver.supports,
     open: () => driver.open(),
     async send(requests) {
-      const standings: Standing[] = []
+      const statuses: ClaimStatus[] = []
       for (const request of requests) {
         turn += 1
         const sent = mutant.request === undefined ? request : mutant.request(request, turn)
-        const [standing = released] = sent === undefined ? [] : await driver.send([sent])
-        standings.push(mutant.answer?.(standing, request, turn) ?? standing)
+        const [status = released] = sent === undefined ? [] : await driver.send([sent])
+        statuses.push(mutant.answer?.(status, request, turn) ?? status)
       }
-      return standings
+      return statuses
     },
     async list(query: ListQuery) {
       const page = await driver.list(query)

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import { mongodb } from '../../src/drivers/mongodb.ts'
 import { pastAllWith } from '../../src/drivers/mongodb/listing.ts'
-import { lookPauseMs } from '../../src/drivers/mongodb/lookout.ts'
+import { lookPauseMs } from '../../src/drivers/mongodb/queue-poller.ts'
 import { urlOptions } from '../../src/drivers/mongodb/url.ts'
 
 const url = 'mongodb://127.0.0.1'

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import type { Heard, Standing } from '../../src/core/driver.ts'
+import type { Heard, ClaimStatus } from '../../src/core/driver.ts'
 import { around } from '../support/around.ts'
 import { isSettled, locksBench } from './support/bench-of-locks.ts'
 import { clientOf } from '../support/client-of.ts'
@@ -79,7 +79,7 @@ describe('a notification', () => {
     const id = [...clientOf(locks).office.waiters].map(
       (waiter) => (waiter as unknown as { claimId: string }).claimId,
     )[0]
-    const granted: Standing = { state: 'held', fence: 7, ttlMs: 15_000 }
+    const granted: ClaimStatus = { state: 'held', fence: 7, ttlMs: 15_000 }
     tell('default/a', id, granted)
     expect((await waiting).remainingMs).toBeLessThan(15_000)
   })

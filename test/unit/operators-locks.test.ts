@@ -143,8 +143,8 @@ describe('an eviction', () => {
     const audit = new Audit(logger)
     const grant = grantFor('*')
     const evict = (fence: number) => evictHolder(driver, time.environment, audit, grant, { ...eviction, fence })
-    const standing = await claim(driver, claimOf(eviction.key))
-    const fence = standing.state === 'held' ? standing.fence : 0
+    const status = await claim(driver, claimOf(eviction.key))
+    const fence = status.state === 'held' ? status.fence : 0
     expect(await evict(fence + 1)).toMatchObject({ result: 'not-held', runner: undefined })
     expect(await evict(fence)).toMatchObject({ result: 'evicted', by: 'tester', scope: 'a', runner: { host: 'here' } })
     expect((await driver.list({ key: eviction.key })).keys).toEqual([])

@@ -122,8 +122,8 @@ test('a store is let go of if what follows is refused', async () => {
   try {
     const file = path.join(directory, 'locks.sqlite')
     await expect(connect(`sqlite:${file}`, { defaults: { ttll: 1 } as never })).rejects.toThrow('no option "ttll"')
-    // Each open driver has a bell there.
-    expect(readdirSync(`${file}.bells`)).toEqual([])
+    // Each open driver has an inbox there.
+    expect(readdirSync(`${file}.inboxes`)).toEqual([])
   } finally {
     rmSync(directory, { recursive: true })
   }

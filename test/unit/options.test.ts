@@ -35,7 +35,7 @@ describe('options', () => {
     ])
   })
 
-  test('take a holder for stale after two and a half heartbeats unless told otherwise', () => {
+  test('take a holder for stale after two and a half heartbeats by default', () => {
     expect(resolve({ onConflict: 'steal-stale' })).toMatchObject({ evict: 'stale', staleMs: 25_000 })
     expect(resolve({ onConflict: 'steal-stale', staleAfter: '7s' }).staleMs).toBe(7000)
   })

@@ -1,10 +1,10 @@
 import { expect, test } from 'vitest'
-import type { Standing } from '../../src/core/driver.ts'
+import type { ClaimStatus } from '../../src/core/driver.ts'
 import { ToldNews } from '../../src/drivers/postgres/told-news.ts'
 
-const held: Standing = { state: 'held', fence: 1, ttlMs: 1000 }
-const leaving: Standing = { ...held, leaving: 'preempted' }
-const evicted: Standing = { state: 'absent', reason: 'evicted' }
+const held: ClaimStatus = { state: 'held', fence: 1, ttlMs: 1000 }
+const leaving: ClaimStatus = { ...held, leaving: 'preempted' }
+const evicted: ClaimStatus = { state: 'absent', reason: 'evicted' }
 
 test('news that was overtaken is not told', () => {
   const told = new ToldNews()

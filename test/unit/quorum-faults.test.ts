@@ -542,7 +542,7 @@ function cutTo(link: LockDriver, ttlMs: number): LockDriver {
   return {
     ...link,
     send: async (requests) =>
-      (await link.send(requests)).map((standing) => (standing.state === 'held' ? { ...standing, ttlMs } : standing)),
+      (await link.send(requests)).map((status) => (status.state === 'held' ? { ...status, ttlMs } : status)),
   }
 }
 

@@ -251,9 +251,9 @@ function ignoringFloors(driver: LockDriver): LockDriver {
     async send(requests) {
       const floors = requests.map((request) => (request.op === 'renew' ? (request.fenceFloor ?? 0) : 0))
       const own = requests.map((request) => (request.op === 'renew' ? { ...request, fenceFloor: undefined } : request))
-      const standings = await driver.send(own)
-      return standings.map((standing, index) =>
-        standing.state === 'held' ? { ...standing, fence: Math.max(standing.fence, floors[index] ?? 0) } : standing,
+      const statuses = await driver.send(own)
+      return statuses.map((status, index) =>
+        status.state === 'held' ? { ...status, fence: Math.max(status.fence, floors[index] ?? 0) } : status,
       )
     },
   }

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import type { Lease, WaitOptions } from '../../src/index.ts'
-import type { Standing } from '../../src/core/driver.ts'
+import type { ClaimStatus } from '../../src/core/driver.ts'
 import { around } from '../support/around.ts'
 import { faulty } from '../../src/testing/faults.ts'
 import { isSettled, locksBench } from './support/bench-of-locks.ts'
@@ -147,7 +147,7 @@ describe('upgrade', () => {
     const reader = await (await client()).readWrite('a').read()
     const signal = 5 as unknown as AbortSignal
     await expect(reader.upgrade({ signal })).rejects.toMatchObject({ code: 'INVALID' })
-    expect([handleOf(reader).passing, handleOf(reader).tenure.life.converting]).toEqual([undefined, 'no'])
+    expect([handleOf(reader).passing, handleOf(reader).claimRuntime.life.converting]).toEqual([undefined, 'no'])
     await (await reader.upgrade()).release()
   })
 
@@ -241,11 +241,11 @@ describe('upgrade', () => {
             [Symbol.dispose]() {},
           },
         async send(requests) {
-          const standings = await driver.send(requests)
-          return standings.map((standing, index): Standing => {
+          const statuses = await driver.send(requests)
+          return statuses.map((status, index): ClaimStatus => {
             const request = requests[index]
             const hears = heardOnly === undefined || request?.op !== 'renew' || request.id === heardOnly
-            return hears ? standing : { state: 'unknown', error: new Error('cut') }
+            return hears ? status : { state: 'unknown', error: new Error('cut') }
           })
         },
       })
@@ -273,9 +273,9 @@ describe('upgrade', () => {
     bench.wrap = (driver) =>
       around(driver, {
         async send(requests) {
-          const standings = await driver.send(requests)
-          if (losing-- <= 0) return standings
-          return standings.map((): Standing => ({ state: 'unknown', error: new Error('cut') }))
+          const statuses = await driver.send(requests)
+          if (losing-- <= 0) return statuses
+          return statuses.map((): ClaimStatus => ({ state: 'unknown', error: new Error('cut') }))
         },
       })
     const locks = await bench.client()

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import type { Request } from '../../src/core/driver.ts'
 import { callsOf, isOneCall } from '../../src/drivers/redis/calls.ts'
-import { HalfMoved } from '../../src/drivers/redis/half-moved.ts'
+import { MigratingSlots } from '../../src/drivers/redis/migrating-slots.ts'
 import { hashTagOf } from '../../src/drivers/redis/hash-tags.ts'
 
 function release(key: string, index = 0): Request {
@@ -13,8 +13,8 @@ describe('a batch', () => {
     const keys = Array.from({ length: 40 }, (_, index) => `orders/${index % 20}`)
     const requests = keys.map((key, index) => release(key, index))
     expect(isOneCall(requests, false)).toBe(true)
-    expect(callsOf(requests, false, new HalfMoved())).toEqual([[keys.map((_, place) => place)]])
-    const onCluster = callsOf(requests, true, new HalfMoved()).map((calls) => calls.flat())
+    expect(callsOf(requests, false, new MigratingSlots())).toEqual([[keys.map((_, place) => place)]])
+    const onCluster = callsOf(requests, true, new MigratingSlots()).map((calls) => calls.flat())
     expect(onCluster).toHaveLength(new Set(keys.map((key) => hashTagOf(key))).size)
     for (const places of onCluster) {
       expect(new Set(places.map((place) => hashTagOf(keys[place] ?? ''))).size).toBe(1)
@@ -27,14 +27,14 @@ describe('a batch', () => {
     const requests = Array.from({ length: 2500 }, (_, index) => release('orders/42', index))
     expect(isOneCall(requests, false)).toBe(false)
     for (const cluster of [false, true]) {
-      const groups = callsOf(requests, cluster, new HalfMoved())
+      const groups = callsOf(requests, cluster, new MigratingSlots())
       expect(groups.map((calls) => calls.map(({ length }) => length))).toEqual([[1000, 1000, 500]])
       expect(groups.flat(2)).toEqual(requests.map((_, place) => place))
     }
   })
 
   test('has a call for each key of a slot that is being moved, and only of that', () => {
-    const halfMoved = new HalfMoved()
+    const halfMoved = new MigratingSlots()
     const tag = hashTagOf('orders/0')
     const keys = Array.from({ length: 2000 }, (_, index) => `orders/${index}`)
     const moving = keys.filter((key) => hashTagOf(key) === tag).slice(0, 3)

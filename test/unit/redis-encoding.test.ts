@@ -138,8 +138,8 @@ describe('a reply', () => {
       'x foreign\n',
     ]
     const requests = answers.map((_, index) => claim(String(index)))
-    const standings = decodeReply(`1700000000000000 ${answers.join('')}`, requests)
-    expect(standings.slice(0, -1)).toEqual([
+    const statuses = decodeReply(`1700000000000000 ${answers.join('')}`, requests)
+    expect(statuses.slice(0, -1)).toEqual([
       { state: 'held', fence: 1_700_000_000_000_000, ttlMs: 1000 },
       { state: 'held', fence: 1_700_000_000_000_002, ttlMs: 1000 },
       { state: 'held', fence: 1_700_000_000_000_000, ttlMs: 1000 },
@@ -152,7 +152,7 @@ describe('a reply', () => {
       { state: 'absent', reason: 'evicted', detail: 'by\nhand' },
       { state: 'held', fence: 12, ttlMs: 1000 },
     ])
-    expect(standings.at(-1)).toMatchObject({ state: 'unknown', error: { code: 'UNAVAILABLE', reason: 'foreign' } })
+    expect(statuses.at(-1)).toMatchObject({ state: 'unknown', error: { code: 'UNAVAILABLE', reason: 'foreign' } })
   })
 
   test('that makes no sense is an error', () => {
@@ -163,11 +163,11 @@ describe('a reply', () => {
 })
 
 describe('news', () => {
-  test('names standing, claim and key, whatever the key holds', () => {
+  test('names status, claim and key, whatever the key holds', () => {
     expect(decodeNews('h 5 100\nid\nkey\nwith lines')).toEqual({
       key: 'key\nwith lines',
       id: 'id',
-      standing: { state: 'held', fence: 5, ttlMs: 100 },
+      status: { state: 'held', fence: 5, ttlMs: 100 },
     })
   })
 

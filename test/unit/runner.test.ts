@@ -37,10 +37,10 @@ describe('a runner', () => {
 
   test('cannot say what is no JSON, or too much', () => {
     const environment = systemEnvironment()
-    const circle: Record<string, unknown> = {}
-    circle['self'] = circle
+    const cycle: Record<string, unknown> = {}
+    cycle['self'] = cycle
     const deep = JSON.parse('{"a":'.repeat(65) + '1' + '}'.repeat(65)) as Record<string, unknown>
-    for (const metadata of [circle, { text: 'x'.repeat(9000) }, deep, [] as never]) {
+    for (const metadata of [cycle, { text: 'x'.repeat(9000) }, deep, [] as never]) {
       expect(() => describeRunner(environment, undefined, metadata)).toThrow(
         expect.objectContaining({ code: 'INVALID' }),
       )

@@ -33,9 +33,9 @@ function overheard(driver: LockDriver, now: () => number, lines: string[]): Lock
     open: () => driver.open(),
     async send(requests) {
       note('asks', requests)
-      const standings = await driver.send(requests)
-      note('hears', standings)
-      return standings
+      const statuses = await driver.send(requests)
+      note('hears', statuses)
+      return statuses
     },
     list: (query) => driver.list(query),
     listen: (heard) =>

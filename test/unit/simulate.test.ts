@@ -161,8 +161,8 @@ const mutants: Readonly<Record<string, Mutant>> = {
           if (each.op === 'claim') return { op: 'claim', claim: { ...each.claim, ttlMs: half(each.claim.ttlMs) } }
           return each.op === 'renew' ? { ...each, ttlMs: half(each.ttlMs) } : each
         })
-        const standings = await driver.send(halved)
-        return standings.map((each) => ('ttlMs' in each ? { ...each, ttlMs: 2 * each.ttlMs } : each))
+        const statuses = await driver.send(halved)
+        return statuses.map((each) => ('ttlMs' in each ? { ...each, ttlMs: 2 * each.ttlMs } : each))
       },
     })),
   },
@@ -184,8 +184,8 @@ const mutants: Readonly<Record<string, Mutant>> = {
     by: 'fence-order',
     store: storeOf((driver) => ({
       async send(requests) {
-        const standings = await driver.send(requests)
-        return standings.map((each) => (each.state === 'held' ? { ...each, fence: 1 + (each.fence % 10) } : each))
+        const statuses = await driver.send(requests)
+        return statuses.map((each) => (each.state === 'held' ? { ...each, fence: 1 + (each.fence % 10) } : each))
       },
     })),
   },

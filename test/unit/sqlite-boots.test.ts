@@ -2,7 +2,7 @@ import { readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 import { expect, test } from 'vitest'
 import type { LockDriver } from '../../src/core/driver.ts'
-import type { SqliteSurroundings } from '../../src/drivers/sqlite.ts'
+import type { SqliteEnvironment } from '../../src/drivers/sqlite.ts'
 import { openDatabase } from '../../src/drivers/sqlite/database.ts'
 import { ask, claim, claimOf, release, renew } from '../support/claims.ts'
 import { scratch } from '../sqlite/scratch.ts'
@@ -21,7 +21,7 @@ function machine(boot: string, time: number) {
     dead: new Set<number>(),
     /** A driver in a process of this machine. */
     start(pid: number, namespace = '77'): Promise<LockDriver> {
-      const surroundings: Partial<SqliteSurroundings> = {
+      const surroundings: Partial<SqliteEnvironment> = {
         boot,
         clock: { now: () => self.time, wall: () => wall },
         process: { namespace, pid, started: pid },
@@ -156,8 +156,8 @@ test('fences begin at the wall clock, and go on by one where that stands still, 
   const fences: number[] = []
   const take = async (from: LockDriver) => {
     const wanted = claimOf('a')
-    const standing = await claim(from, wanted)
-    if (standing.state === 'held') fences.push(standing.fence)
+    const status = await claim(from, wanted)
+    if (status.state === 'held') fences.push(status.fence)
     await release(from, wanted)
   }
   await take(one)
@@ -173,18 +173,18 @@ test.each(['an idle key', 'a hand-over', 'the rule'])(
   'fences of a file restored from an older copy within a boot go on past those given since, by %s',
   async (way) => {
     let wall = 1_700_000_000_000
-    const surroundings: Partial<SqliteSurroundings> = { clock: { now: () => 1_000, wall: () => (wall += 1) } }
+    const surroundings: Partial<SqliteEnvironment> = { clock: { now: () => 1_000, wall: () => (wall += 1) } }
     const first = await driver({ file: file(), surroundings })
     await claim(first, claimOf('before'))
     await first.close()
-    const names = readdirSync(path.dirname(file())).filter((name) => !name.endsWith('.bells'))
+    const names = readdirSync(path.dirname(file())).filter((name) => !name.endsWith('.inboxes'))
     const copies = names.map((name) => [file(name), readFileSync(file(name))] as const)
 
     const second = await driver({ file: file(), surroundings })
     let last = 0
     for (let round = 0; round < 20; round += 1) {
-      const standing = await claim(second, claimOf(`given-${round}`))
-      if (standing.state === 'held') last = standing.fence
+      const status = await claim(second, claimOf(`given-${round}`))
+      if (status.state === 'held') last = status.fence
     }
     await second.close()
     for (const [name, bytes] of copies) {
@@ -197,7 +197,7 @@ test.each(['an idle key', 'a hand-over', 'the rule'])(
     const [granted] = await third.send(
       way === 'the rule' ? [{ op: 'claim', claim: one }, nothing] : [{ op: 'claim', claim: one }],
     )
-    let standing = granted
+    let status = granted
     if (way === 'a hand-over') {
       await claim(third, other)
       // As a copy would have them that was made before the holder came.
@@ -205,9 +205,9 @@ test.each(['an idle key', 'a hand-over', 'the rule'])(
       hand.exec("update held set fence = 7 where key = x''")
       hand.close()
       await release(third, one)
-      standing = await claim(third, other)
+      status = await claim(third, other)
     }
-    expect((standing as { fence: number }).fence).toBeGreaterThan(last)
+    expect((status as { fence: number }).fence).toBeGreaterThan(last)
   },
 )
 

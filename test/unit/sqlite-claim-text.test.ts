@@ -11,7 +11,7 @@ import {
 } from '../../src/drivers/sqlite/claim-row.ts'
 import { connect } from '../../src/drivers/sqlite/connection.ts'
 import { openDatabase } from '../../src/drivers/sqlite/database.ts'
-import { systemSurroundings } from '../../src/drivers/sqlite/surroundings.ts'
+import { systemSqliteEnvironment } from '../../src/drivers/sqlite/sqlite-environment.ts'
 import { anyClaim } from '../sqlite/any-claim.ts'
 import { scratch } from '../sqlite/scratch.ts'
 import { ask, claim, claimOf } from '../support/claims.ts'
@@ -40,7 +40,7 @@ function rowFor(wanted: Claim, state: ClaimRow['state'], succession?: Succession
 }
 
 test('a claim comes out of the file as it was asked for, held or waiting, also after a renewal', () => {
-  const connection = connect(file(), systemSurroundings(), false)
+  const connection = connect(file(), systemSqliteEnvironment(), false)
   const { database, statements } = connection
   const renewal = record({
     ttlMs: oneof(constant(undefined), integer({ min: 1, max: 100_000 })),

@@ -10,7 +10,7 @@ import { newOwner, ownerName } from '../../src/core/machine/owner.ts'
 import { decodeRow } from '../../src/drivers/sqlite/claim-row.ts'
 import { connect, createTables } from '../../src/drivers/sqlite/connection.ts'
 import { openDatabase, type Database } from '../../src/drivers/sqlite/database.ts'
-import { systemSurroundings } from '../../src/drivers/sqlite/surroundings.ts'
+import { systemSqliteEnvironment } from '../../src/drivers/sqlite/sqlite-environment.ts'
 import { anyClaim } from '../sqlite/any-claim.ts'
 import { statementsOf } from '../sqlite/formats/statements.ts'
 import { makeOldFile, type OldContents, type OldFormat } from '../sqlite/old-file.ts'
@@ -124,7 +124,7 @@ describe.each<OldFormat>([1, 2, 3])('a file of format %i', (format) => {
     const held = { ...times, acquiredAt: now, leaving: 'preempted', renewalCount: 3 }
     assert(
       property(many, many, (holders, waiters) => {
-        for (const name of ['', '-wal', '-shm', '.bells']) rmSync(file() + name, { recursive: true, force: true })
+        for (const name of ['', '-wal', '-shm', '.inboxes']) rmSync(file() + name, { recursive: true, force: true })
         const rows = holders.map((wanted, index) => ({
           ...held,
           claim: { ...wanted, key: `held ${index}` },
@@ -140,7 +140,7 @@ describe.each<OldFormat>([1, 2, 3])('a file of format %i', (format) => {
           arrival: index + 1,
         }))
         makeOldFile(file(), format, { ...contents, held: rows, waiting: queue }).close()
-        const { database, statements } = connect(file(), systemSurroundings(), false)
+        const { database, statements } = connect(file(), systemSqliteEnvironment(), false)
         try {
           for (const { turn, ...row } of rows) {
             const read = decodeRow(statements.holderOf.get(row.claim.key) ?? {}, 'held')
@@ -214,7 +214,7 @@ test.each<OldFormat | 'none'>([1, 2, 3, 'none'])(
       ...database,
       exec(sql) {
         // The other has looked at the same file, and is through with it by now.
-        if (sql === 'begin immediate') connect(file(), systemSurroundings(), false).database.close()
+        if (sql === 'begin immediate') connect(file(), systemSqliteEnvironment(), false).database.close()
         database.exec(sql)
       },
     }

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
-import type { Claim, LockDriver, Request, Standing } from '../../src/core/driver.ts'
+import type { Claim, LockDriver, Request, ClaimStatus } from '../../src/core/driver.ts'
 import type { Owner } from '../../src/core/machine/owner.ts'
-import type { SqliteSurroundings } from '../../src/drivers/sqlite.ts'
+import type { SqliteEnvironment } from '../../src/drivers/sqlite.ts'
 import { openDatabase } from '../../src/drivers/sqlite/database.ts'
 import { claimOf } from '../support/claims.ts'
 import { scratch } from '../sqlite/scratch.ts'
@@ -21,13 +21,13 @@ function setUp() {
   /** Pids of processes that have ended. */
   const dead = new Set<number>()
   const isGone = ({ pid }: Owner) => dead.has(pid)
-  const driver = (pid = process.pid, elsewhere: Partial<SqliteSurroundings> = {}): Promise<LockDriver> =>
+  const driver = (pid = process.pid, elsewhere: Partial<SqliteEnvironment> = {}): Promise<LockDriver> =>
     open({ file: store, surroundings: { clock, isGone, process: { namespace: '1', pid, started: 1 }, ...elsewhere } })
   return { store, time, driver, dead }
 }
 
 type Stage = ReturnType<typeof setUp>
-type Send = (driver: LockDriver, request: Request) => Promise<Standing | undefined>
+type Send = (driver: LockDriver, request: Request) => Promise<ClaimStatus | undefined>
 
 /** One request by itself may go the short way; with another beside it, it never does. Nobody can tell which it went. */
 async function isSameBothWays(play: (send: Send, stage: Stage) => Promise<unknown>): Promise<void> {
@@ -117,9 +117,9 @@ describe('the short way hands over as the long one', () => {
         await send(changes.replaces === undefined ? other : one, ask({ ...changes, id: `w${index}` }))
         time.now += 7
       }
-      const standing = await send(one, release('a'))
+      const status = await send(one, release('a'))
       time.now += 3
-      return [standing, await stored(one)]
+      return [status, await stored(one)]
     })
   })
 
@@ -209,9 +209,9 @@ describe('the short way hands over as the long one', () => {
       ] as const)
         await send(by, ask({ id, mode: 'shared' }))
       dead.add(2)
-      const standing = await send(one, release('a'))
+      const status = await send(one, release('a'))
       time.now += 1200
-      return [standing, await send(one, ask({ id: 'c' }))]
+      return [status, await send(one, ask({ id: 'c' }))]
     })
   })
 
@@ -255,10 +255,10 @@ describe('the short way hands over as the long one', () => {
       await send(other, ask({ id: 'b' }))
       await send(third, ask({ id: 'c' }))
       dead.add(2)
-      const standing = await send(one, release('a'))
+      const status = await send(one, release('a'))
       const next = await send(third, { op: 'renew', key: claim.key, id: 'c', ttlMs: 1000 })
       expect(next).toMatchObject({ state: 'held', after: undefined })
-      return [standing, next, await stored(one)]
+      return [status, next, await stored(one)]
     })
   })
 })
@@ -270,8 +270,8 @@ test('fences grow by one whichever way a grant went', async () => {
   for (let round = 0; round < 20; round += 1) {
     const id = `id-${round}`
     const others = round % 3 === 0 ? [harmless] : []
-    const [standing] = await one.send([{ op: 'claim', claim: { ...claim, id } }, ...others])
-    if (standing?.state === 'held') fences.push(standing.fence)
+    const [status] = await one.send([{ op: 'claim', claim: { ...claim, id } }, ...others])
+    if (status?.state === 'held') fences.push(status.fence)
     await one.send([release(id)])
   }
   const [first = 0] = fences

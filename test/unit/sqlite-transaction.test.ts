@@ -1,14 +1,14 @@
 import { expect, test } from 'vitest'
 import { connect, type Connection } from '../../src/drivers/sqlite/connection.ts'
-import { standpointIn } from '../../src/drivers/sqlite/standpoint.ts'
-import { systemSurroundings } from '../../src/drivers/sqlite/surroundings.ts'
+import { selfIdentityIn } from '../../src/drivers/sqlite/self-identity.ts'
+import { systemSqliteEnvironment } from '../../src/drivers/sqlite/sqlite-environment.ts'
 import { inTransaction } from '../../src/drivers/sqlite/transaction.ts'
 import { claimOf } from '../support/claims.ts'
 import { scratch } from '../sqlite/scratch.ts'
 
 const { file } = scratch()
-const surroundings = systemSurroundings()
-const standpoint = standpointIn(surroundings)
+const surroundings = systemSqliteEnvironment()
+const self = selfIdentityIn(surroundings)
 
 /** A connection whose COMMIT fails with this code of SQLite. */
 function failing(connection: Connection, errcode: number): Connection {
@@ -25,11 +25,11 @@ test.each([
   const connection = connect(file(), surroundings, false)
   const claim = claimOf('a')
   const attempt = () =>
-    inTransaction(failing(connection, errcode), standpoint, (ledger) => ledger.carryOut({ op: 'claim', claim }))
+    inTransaction(failing(connection, errcode), self, (writing) => writing.carryOut({ op: 'claim', claim }))
   if (outcome === 'throws') expect(attempt).toThrow('as told')
   else expect(attempt()).toMatchObject({ doubt: { errcode }, notices: [] })
   // Either way the connection is ready for the next transaction.
-  const again = inTransaction(connection, standpoint, (ledger) => ledger.carryOut({ op: 'claim', claim }))
+  const again = inTransaction(connection, self, (writing) => writing.carryOut({ op: 'claim', claim }))
   expect(again.result).toMatchObject({ state: 'held' })
   connection.database.close()
 })
@@ -37,8 +37,8 @@ test.each([
 test('what fails half-way leaves nothing behind', () => {
   const connection = connect(file(), surroundings, false)
   const attempt = () =>
-    inTransaction(connection, standpoint, (ledger) => {
-      ledger.carryOut({ op: 'claim', claim: claimOf('a') })
+    inTransaction(connection, self, (writing) => {
+      writing.carryOut({ op: 'claim', claim: claimOf('a') })
       throw new Error('half-way')
     })
   expect(attempt).toThrow('half-way')

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import type { Request } from '../../src/core/driver.ts'
-import { findDeadlocks, standingInBoth } from '../../src/core/parties/wait-for-graph.ts'
+import { findDeadlocks, statusInBoth } from '../../src/core/parties/wait-for-graph.ts'
 import { memory } from '../../src/drivers/memory.ts'
 import { lookAt } from '../../src/server/operators/reading.ts'
 import { claimOf } from '../support/claims.ts'
@@ -19,7 +19,7 @@ test(`in ${runs} random runs nobody is told of a deadlock who would have got on,
     const first = crowd.read(9)
     for (let steps = Math.floor(crowd.random() * 3); steps > 0; steps -= 1) crowd.step()
     const second = crowd.read(9)
-    const told = findDeadlocks({ now: crowd.now, keys: standingInBoth(first, second) })
+    const told = findDeadlocks({ now: crowd.now, keys: statusInBoth(first, second) })
     while (crowd.step());
     for (const { candidates } of told) {
       alarms += 1
@@ -42,7 +42,7 @@ test(`in ${runs} random runs nobody is told of a deadlock who would have got on,
   expect(alarms).toBeGreaterThan(runs / 50)
 })
 
-test('a circle of ten thousand is found, and in a line of ten thousand nobody is stuck', async () => {
+test('a cycle of ten thousand is found, and in a line of ten thousand nobody is stuck', async () => {
   const count = 10_000
   const keyOf = (place: number): string => `default/named:${place}`
   const ring = memory()

@@ -2,7 +2,7 @@ import { MessageChannel, receiveMessageOnPort, Worker, type MessagePort, type Wo
 import { LeaseholdError } from '../../core/errors.ts'
 import { runtime } from '../../core/machine/runtime.ts'
 import { clockStart, isClockShared, type ClockStart } from '../../core/time/environment.ts'
-import type { HeartbeatThread, WatchedClaim } from '../../core/tenure.ts'
+import type { HeartbeatThread, WatchedClaim } from '../../core/claim-runtime.ts'
 import { onExit } from './exit-order.ts'
 import { sift, type Report } from './heartbeats.ts'
 

@@ -1,6 +1,6 @@
 /** The thread that renews: see `heartbeat-thread.ts`. */
 import { parentPort, workerData } from 'node:worker_threads'
-import type { Standing } from '../../core/driver.ts'
+import type { ClaimStatus } from '../../core/driver.ts'
 import { systemEnvironment } from '../../core/time/environment.ts'
 import { messageOf } from '../../core/errors.ts'
 import { driverFor } from '../stores/connect-driver.ts'
@@ -15,7 +15,7 @@ async function start(): Promise<void> {
   const driver = await driverFor(url)
   await driver.open()
   const heartbeats = new Heartbeats(driver, systemEnvironment(clock), (report) => {
-    port.postMessage('settledMs' in report ? report : { ...report, standing: sendable(report.standing) })
+    port.postMessage('settledMs' in report ? report : { ...report, status: sendable(report.status) })
   })
   port.on('message', (order: Order) => {
     if (order.type === 'watch') heartbeats.watch(order.claim)
@@ -32,6 +32,6 @@ function tellStopped(): void {
 }
 
 /** Not every error can cross to another thread; its message can. */
-function sendable(standing: Standing): Standing {
-  return standing.state === 'unknown' ? { state: 'unknown', error: new Error(messageOf(standing.error)) } : standing
+function sendable(status: ClaimStatus): ClaimStatus {
+  return status.state === 'unknown' ? { state: 'unknown', error: new Error(messageOf(status.error)) } : status
 }

@@ -1,14 +1,14 @@
-import { Alarm, type Sleeper } from '../../core/time/alarm.ts'
+import { TimerQueue, type TimerTask } from '../../core/time/timer-queue.ts'
 import { Batcher, type Requester } from '../../core/batcher.ts'
-import type { LockDriver, Request, Standing } from '../../core/driver.ts'
+import type { LockDriver, Request, ClaimStatus } from '../../core/driver.ts'
 import type { Environment } from '../../core/time/environment.ts'
 import { nextBeat, spreadOf } from '../../core/life.ts'
-import { isStanding } from '../../core/standing-check.ts'
+import { isClaimStatus } from '../../core/status-check.ts'
 import { trustedUntil } from '../../core/time/deadline.ts'
-import type { WatchedClaim } from '../../core/tenure.ts'
+import type { WatchedClaim } from '../../core/claim-runtime.ts'
 
 /** What whoever renews for a client reports: the answer to a renewal it sent, or news it heard. */
-export interface ToldStanding {
+export interface KnownStatus {
   readonly id: string
   readonly key: string
   /** When the renewal was sent, on the clock both threads share, and for how long; absent for news. */
@@ -18,11 +18,11 @@ export interface ToldStanding {
    * since then was answered before the end that the one before had given.
    */
   readonly since?: number
-  readonly standing: Standing
+  readonly status: ClaimStatus
 }
 
 /** Or that it no longer renews a claim for this ttl, and that whatever it sent to do so has been answered or reported. */
-export type Report = ToldStanding | { readonly id: string; readonly settledMs: number }
+export type Report = KnownStatus | { readonly id: string; readonly settledMs: number }
 
 /** Renews the claims it is told to, over a connection, a batcher and an alarm of its own, and reports. */
 export class Heartbeats {
@@ -30,7 +30,7 @@ export class Heartbeats {
   readonly #environment: Environment
   readonly #tell: (report: Report) => void
   readonly #batcher: Batcher
-  readonly #alarm: Alarm
+  readonly #timers: TimerQueue
   readonly #beats = new Map<string, Beat>()
   readonly #listening: Disposable | undefined
 
@@ -39,9 +39,9 @@ export class Heartbeats {
     this.#environment = environment
     this.#tell = tell
     this.#batcher = new Batcher(driver, environment)
-    this.#alarm = new Alarm(environment)
+    this.#timers = new TimerQueue(environment)
     this.#listening = driver.listen?.((key, id, news) => {
-      if (this.#beats.has(id) && isStanding(news)) tell({ id, key, standing: news })
+      if (this.#beats.has(id) && isClaimStatus(news)) tell({ id, key, status: news })
     })
   }
 
@@ -52,20 +52,20 @@ export class Heartbeats {
     const spread = spreadOf(this.#environment.random())
     const beat = new Beat(claim, spread, (answered) => this.#renew(answered), this.#answered)
     this.#beats.set(claim.id, beat)
-    this.#alarm.set(beat, nextBeat(heartbeatMs, spread, sentAt, this.#environment.now()))
+    this.#timers.set(beat, nextBeat(heartbeatMs, spread, sentAt, this.#environment.now()))
   }
 
   unwatch(id: string): void {
     const beat = this.#beats.get(id)
     if (beat === undefined) return
-    this.#alarm.set(beat, Infinity)
+    this.#timers.set(beat, Infinity)
     this.#beats.delete(id)
     if (!beat.underWay) this.#tell({ id, settledMs: beat.claim.ttlMs })
   }
 
   /** Resolves when all that was sent has been answered. */
   async close(): Promise<void> {
-    this.#alarm.clear()
+    this.#timers.clear()
     this.#beats.clear()
     await this.#batcher.settled()
     this.#listening?.[Symbol.dispose]()
@@ -74,7 +74,7 @@ export class Heartbeats {
 
   /** Closes the connection at once: the process exits. */
   async abandon(): Promise<void> {
-    this.#alarm.clear()
+    this.#timers.clear()
     this.#beats.clear()
     await this.#driver.close()
   }
@@ -84,24 +84,24 @@ export class Heartbeats {
     this.#batcher.submit({ op: 'renew', key, id, ttlMs }, beat)
   }
 
-  readonly #answered = (beat: Beat, standing: Standing, sentAt: number, at: number): void => {
+  readonly #answered = (beat: Beat, status: ClaimStatus, sentAt: number, at: number): void => {
     const { id, key, ttlMs, heartbeatMs } = beat.claim
     const isReplaced = this.#beats.get(id) !== beat
     // What was not answered may be carried out yet, whoever renews by then.
-    if (!isReplaced || standing.state === 'unknown') {
-      const since = standing.state === 'held' ? { since: beat.heldSince(standing.ttlMs, sentAt, at) } : {}
-      this.#tell({ id, key, sent: { at: sentAt, ttlMs }, standing, ...since })
+    if (!isReplaced || status.state === 'unknown') {
+      const since = status.state === 'held' ? { since: beat.heldSince(status.ttlMs, sentAt, at) } : {}
+      this.#tell({ id, key, sent: { at: sentAt, ttlMs }, status, ...since })
     }
     if (isReplaced) return this.#tell({ id, settledMs: ttlMs })
-    if (standing.state === 'absent') this.#beats.delete(id)
-    else if (standing.state === 'held') this.#alarm.set(beat, nextBeat(heartbeatMs, beat.spread, sentAt, at))
-    else this.#alarm.set(beat, at + heartbeatMs / 10)
+    if (status.state === 'absent') this.#beats.delete(id)
+    else if (status.state === 'held') this.#timers.set(beat, nextBeat(heartbeatMs, beat.spread, sentAt, at))
+    else this.#timers.set(beat, at + heartbeatMs / 10)
   }
 }
 
 /** One claim's renewals. */
-class Beat implements Sleeper, Requester {
-  alarmSlot = -1
+class Beat implements TimerTask, Requester {
+  timerSlot = -1
   readonly claim: WatchedClaim
   /** A renewal has been sent, or waits to be, and is not answered. */
   underWay = false
@@ -109,13 +109,13 @@ class Beat implements Sleeper, Requester {
   #since: number
   #until: number
   readonly #due: (beat: Beat) => void
-  readonly #answered: (beat: Beat, standing: Standing, sentAt: number, at: number) => void
+  readonly #answered: (beat: Beat, status: ClaimStatus, sentAt: number, at: number) => void
 
   constructor(
     claim: WatchedClaim,
     spread: number,
     due: (beat: Beat) => void,
-    answered: (beat: Beat, standing: Standing, sentAt: number, at: number) => void,
+    answered: (beat: Beat, status: ClaimStatus, sentAt: number, at: number) => void,
   ) {
     this.claim = claim
     this.spread = spread
@@ -137,9 +137,9 @@ class Beat implements Sleeper, Requester {
     this.#due(this)
   }
 
-  answered(_request: Request, standing: Standing, sentAt: number, at: number): void {
+  answered(_request: Request, status: ClaimStatus, sentAt: number, at: number): void {
     this.underWay = false
-    this.#answered(this, standing, sentAt, at)
+    this.#answered(this, status, sentAt, at)
   }
 }
 
@@ -154,5 +154,5 @@ export function sift(reports: readonly Report[]): readonly Report[] {
 }
 
 function isAnswer(report: Report): boolean {
-  return !('settledMs' in report) && report.sent !== undefined && report.standing.state !== 'unknown'
+  return !('settledMs' in report) && report.sent !== undefined && report.status.state !== 'unknown'
 }

@@ -1,5 +1,5 @@
 import { submitOnce } from '../../core/batcher.ts'
-import type { Standing } from '../../core/driver.ts'
+import type { ClaimStatus } from '../../core/driver.ts'
 import { LeaseholdError } from '../../core/errors.ts'
 import { isWithin, requestBounds } from '../../core/limits/bounds.ts'
 import { textFault } from '../../core/limits/texts.ts'
@@ -44,12 +44,12 @@ export async function evictHolders(client: Client, scope: Scope, options: EvictO
   const fences = (info?.holders ?? []).map((holder) => holder.fence)
   const chosen = options.fence === undefined ? fences : fences.filter((fence) => fence === options.fence)
   const { batcher } = client.office
-  const standings = await Promise.all(
+  const statuses = await Promise.all(
     chosen.map((fence) => submitOnce(batcher, { op: 'evict', key, fence, reason: options.reason })),
   )
   // Who is told that nobody was evicted believes that nobody holds. Asking again harms nobody: a fence names one grant.
-  for (const standing of standings) refuseUnknown(standing, client, scope)
-  return standings.filter((standing) => standing.state === 'absent' && standing.reason === 'evicted').length
+  for (const status of statuses) refuseUnknown(status, client, scope)
+  return statuses.filter((status) => status.state === 'absent' && status.reason === 'evicted').length
 }
 
 /** Makes the store look at locks whose leases are over. Gives how many. @internal */
@@ -61,14 +61,14 @@ export async function sweepLocks(client: Client): Promise<number> {
   }
   // Any request makes the store look at the key; releasing an id that nobody has changes nothing else.
   const looks = stale.map((key) => submitOnce(batcher, { op: 'release', key, id: environment.id() }))
-  for (const [index, standing] of (await Promise.all(looks)).entries()) {
-    refuseUnknown(standing, client, scopeOf({ key: stale[index] ?? '' }))
+  for (const [index, status] of (await Promise.all(looks)).entries()) {
+    refuseUnknown(status, client, scopeOf({ key: stale[index] ?? '' }))
   }
   return stale.length
 }
 
-function refuseUnknown(standing: Standing, client: Client, scope: Scope): void {
-  if (standing.state === 'unknown') throw couldNotBeAsked(client, scope, standing.error)
+function refuseUnknown(status: ClaimStatus, client: Client, scope: Scope): void {
+  if (status.state === 'unknown') throw couldNotBeAsked(client, scope, status.error)
 }
 
 /** Whether a lock is held, in short. @internal */

@@ -1,8 +1,8 @@
-import type { Sleeper } from '../../core/time/alarm.ts'
+import type { TimerTask } from '../../core/time/timer-queue.ts'
 import type { KeyPage, ListedKey } from '../../core/driver.ts'
 import { messageOf, type DeadlockedParty } from '../../core/errors.ts'
 import { describeScope, splitStoreKey, storeKey } from '../../core/scope.ts'
-import { findDeadlocks, standingInBoth, type Deadlock, type WaitingClaim } from '../../core/parties/wait-for-graph.ts'
+import { findDeadlocks, statusInBoth, type Deadlock, type WaitingClaim } from '../../core/parties/wait-for-graph.ts'
 import type { Client } from '../client.ts'
 
 /** Somebody who waits on behalf of a party. */
@@ -15,7 +15,7 @@ export interface Watched {
 
 /** Most waits are shorter than this and cost nothing. */
 const firstLookMs = 500
-/** A circle must stand for so long to be believed. */
+/** A cycle must stand for so long to be believed. */
 const secondLookMs = 100
 /** Between looks; longer where a look takes long. */
 const everyMs = 500
@@ -25,16 +25,16 @@ const pagesMax = 50
 
 /**
  * Looks, while somebody waits on behalf of a party, whether it waits for ever, and tells the one that is to give way.
- * Every client of a store sees the same circle and chooses the same claim, so only its own client has to act.
+ * Every client of a store sees the same cycle and chooses the same claim, so only its own client has to act.
  */
-export class DeadlockWatch implements Sleeper {
-  alarmSlot = -1
+export class DeadlockWatch implements TimerTask {
+  timerSlot = -1
   readonly #client: Client
   readonly #waiting = new Set<Watched>()
   /** What the first of two looks saw. */
   #before: readonly ListedKey[] | undefined
-  /** Since when a circle has stood, by the one who is to give way. */
-  #standingSince = new Map<string, number>()
+  /** Since when a cycle has stood, by the one who is to give way. */
+  #seenSince = new Map<string, number>()
   #looking = false
 
   constructor(client: Client) {
@@ -51,7 +51,7 @@ export class DeadlockWatch implements Sleeper {
   unwatch(waiting: Watched): void {
     if (!this.#waiting.delete(waiting) || this.#waiting.size > 0) return
     this.#before = undefined
-    this.#client.office.alarm.set(this, Infinity)
+    this.#client.office.timers.set(this, Infinity)
   }
 
   wake(): void {
@@ -78,7 +78,7 @@ export class DeadlockWatch implements Sleeper {
         this.#before = seen.keys
         return secondLookMs
       }
-      const keys = standingInBoth(this.#before, seen.keys)
+      const keys = statusInBoth(this.#before, seen.keys)
       this.#before = undefined
       this.#act(findDeadlocks({ now: seen.now, keys }))
       return restMs
@@ -110,18 +110,18 @@ export class DeadlockWatch implements Sleeper {
 
   #act(deadlocks: readonly Deadlock[]): void {
     const now = this.#client.environment.now()
-    const standing = new Map<string, number>()
+    const seen = new Map<string, number>()
     for (const { candidates, cycle } of deadlocks) {
       const name = candidates.map(nameOf).join()
-      const since = this.#standingSince.get(name) ?? now
-      standing.set(name, since)
+      const since = this.#seenSince.get(name) ?? now
+      seen.set(name, since)
       const place = candidates.findIndex((claim) => this.#mine(claim) !== undefined)
       const chosen = candidates[place]
       if (chosen === undefined || now - since < place * patienceMs) continue
-      standing.delete(name)
+      seen.delete(name)
       this.#mine(chosen)?.giveUpDeadlocked(cycle.map(describe))
     }
-    this.#standingSince = standing
+    this.#seenSince = seen
   }
 
   /** The one of ours that made this claim. A server does not show ids: then the rest must do. */
@@ -135,8 +135,8 @@ export class DeadlockWatch implements Sleeper {
   }
 
   #wakeIn(milliseconds: number): void {
-    const { alarm, environment } = this.#client.office
-    alarm.set(this, environment.now() + milliseconds)
+    const { timers, environment } = this.#client.office
+    timers.set(this, environment.now() + milliseconds)
   }
 }
 

@@ -1,11 +1,11 @@
 import { listenForAbort, stopListeningForAbort } from '../../core/abort-listeners.ts'
-import type { Sleeper } from '../../core/time/alarm.ts'
+import type { TimerTask } from '../../core/time/timer-queue.ts'
 import { within } from '../../core/time/bounded.ts'
 import { positiveMs } from '../../core/time/duration.ts'
 import { LeaseholdError, messageOf } from '../../core/errors.ts'
 import { callForeign } from '../../core/foreign-call.ts'
 import { checkOptions, type OptionNames } from '../../core/option-names.ts'
-import type { RosterMember } from '../../core/roster.ts'
+import type { SlotMember } from '../../core/slot-set.ts'
 import { describeScope, named, type Scope } from '../../core/scope.ts'
 import { exclusively } from '../acquisition.ts'
 import type { Election, ElectionOptions, Leader, Term } from './election.ts'
@@ -13,7 +13,7 @@ import { LeaderWatch, leaderOf } from './leader-watch.ts'
 import type { LeaseHandle } from '../lease-handle.ts'
 import { checkWaitOptions, waitMsOf, type AcquireOptions, type WaitOptions } from '../options.ts'
 import { asParty } from '../parties/party.ts'
-import type { Taker } from '../taker.ts'
+import type { Acquirer } from '../acquirer.ts'
 
 const electionNames: OptionNames<ElectionOptions> = {
   ttl: true,
@@ -41,11 +41,11 @@ interface Candidacy {
 const againMs = 1000
 
 /** A candidate in an election: holds its lock while it leads, and stands again when it was deposed. */
-export class LeaderElection implements Election, Sleeper, RosterMember {
-  alarmSlot = -1
-  rosterSlot = -1
+export class LeaderElection implements Election, TimerTask, SlotMember {
+  timerSlot = -1
+  setSlot = -1
   readonly scope: Scope
-  readonly #taker: Taker
+  readonly #acquirer: Acquirer
   readonly #options: ElectionOptions
   readonly #acquire: AcquireOptions
   readonly #observeEveryMs: number
@@ -54,13 +54,13 @@ export class LeaderElection implements Election, Sleeper, RosterMember {
   #term: LeaseHandle | undefined
   #candidacy: Candidacy | undefined
 
-  constructor(taker: Taker, name: string, options: ElectionOptions) {
+  constructor(acquirer: Acquirer, name: string, options: ElectionOptions) {
     checkOptions(options, electionNames, 'elect')
     const { onElected: _elected, onDeposed: _deposed, observeEvery = 1000, ...acquire } = options
     // Whether the options make sense shows here, not when the leader is lost.
-    taker.terms(acquire)
+    acquirer.terms(acquire)
     this.scope = named(`leader:${name}`)
-    this.#taker = taker
+    this.#acquirer = acquirer
     this.#options = options
     this.#acquire = acquire
     this.#observeEveryMs = positiveMs(observeEvery, 'observeEvery')
@@ -89,7 +89,7 @@ export class LeaderElection implements Election, Sleeper, RosterMember {
   /** Awaits a campaign that another call began. If that call gives up before this one has to, this one stands itself. */
   async #join(candidacy: Candidacy, campaigning: Promise<Term>, options: WaitOptions): Promise<Term> {
     checkWaitOptions(options, 'campaign')
-    const { environment } = this.#taker.client
+    const { environment } = this.#acquirer.client
     const { wait, signal } = options
     const waitMs = wait === undefined ? Infinity : waitMsOf(wait)
     const until = environment.now() + waitMs
@@ -116,7 +116,7 @@ export class LeaderElection implements Election, Sleeper, RosterMember {
   async tryCampaign(): Promise<boolean> {
     if (this.isLeader) return true
     const options: AcquireOptions = { ...this.#acquire, wait: 0 }
-    const lease = await asParty(undefined, () => this.#taker.tryAcquire(this.scope, exclusively, options))
+    const lease = await asParty(undefined, () => this.#acquirer.tryAcquire(this.scope, exclusively, options))
     if (lease?.held === true) this.#enterOffice(lease)
     return this.isLeader
   }
@@ -124,7 +124,7 @@ export class LeaderElection implements Election, Sleeper, RosterMember {
   async resign(): Promise<void> {
     this.#candidacy?.abort.abort(new LeaseholdError('ABORTED', 'The candidate has resigned.'))
     this.#candidacy = undefined
-    this.#taker.client.office.alarm.set(this, Infinity)
+    this.#acquirer.client.office.timers.set(this, Infinity)
     const term = this.#term
     if (term === undefined) return
     const released = term.release()
@@ -133,12 +133,12 @@ export class LeaderElection implements Election, Sleeper, RosterMember {
   }
 
   leader(): Promise<Leader | null> {
-    return leaderOf(this.#taker.client, this.scope)
+    return leaderOf(this.#acquirer.client, this.scope)
   }
 
   [Symbol.asyncIterator](): AsyncIterator<Leader | null> {
-    this.#taker.client.refuseIfClosed()
-    const watch = new LeaderWatch(this.#taker.client, this.scope, this.#observeEveryMs)
+    this.#acquirer.client.refuseIfClosed()
+    const watch = new LeaderWatch(this.#acquirer.client, this.scope, this.#observeEveryMs)
     this.#watches.add(watch)
     return watch
   }
@@ -176,7 +176,7 @@ export class LeaderElection implements Election, Sleeper, RosterMember {
       signal: signal === undefined ? resigned : AbortSignal.any([signal, resigned]),
     }
     // As nobody: whoever began this goes on with other things meanwhile.
-    const stand = () => asParty(undefined, () => this.#taker.acquire(this.scope, exclusively, options))
+    const stand = () => asParty(undefined, () => this.#acquirer.acquire(this.scope, exclusively, options))
     let lease = await stand()
     // Whoever is called must be leader: a grant that was long under way may be over by now.
     while (!lease.held) lease = await stand()
@@ -191,19 +191,19 @@ export class LeaderElection implements Election, Sleeper, RosterMember {
 
   #standAgain(): void {
     const candidacy = this.#candidacy
-    if (candidacy === undefined || candidacy.campaigning !== undefined || this.#taker.client.closed) return
+    if (candidacy === undefined || candidacy.campaigning !== undefined || this.#acquirer.client.closed) return
     candidacy.campaigning = this.#campaign(candidacy, {})
     candidacy.campaigning.catch((error: unknown) => {
-      const { client } = this.#taker
+      const { client } = this.#acquirer
       if (candidacy.abort.signal.aborted || client.closed) return
       client.log('warn', `the campaign for ${this.scope.key} goes on after: ${messageOf(error)}`)
-      client.office.alarm.set(this, client.environment.now() + againMs)
+      client.office.timers.set(this, client.environment.now() + againMs)
     })
   }
 
   #enterOffice(lease: LeaseHandle): void {
     this.#term = lease
-    this.#taker.client.office.waiters.add(this)
+    this.#acquirer.client.office.waiters.add(this)
     lease.signal.addEventListener('abort', () => this.#leaveOffice(lease, lease.loss?.reason ?? 'lost'), { once: true })
     this.#call(this.#options.onElected, lease)
     this.#wakeWatches()
@@ -212,7 +212,7 @@ export class LeaderElection implements Election, Sleeper, RosterMember {
   #leaveOffice(lease: LeaseHandle, reason: string): void {
     if (this.#term !== lease) return
     this.#term = undefined
-    this.#taker.client.office.waiters.delete(this)
+    this.#acquirer.client.office.waiters.delete(this)
     this.#call(this.#options.onDeposed, lease, reason)
     this.#wakeWatches()
     this.#standAgain()
@@ -232,7 +232,7 @@ export class LeaderElection implements Election, Sleeper, RosterMember {
   ): void {
     callForeign(
       () => listener?.(...given),
-      (error) => this.#taker.client.log('warn', `A listener of ${this.scope.key} threw: ${messageOf(error)}`),
+      (error) => this.#acquirer.client.log('warn', `A listener of ${this.scope.key} threw: ${messageOf(error)}`),
     )
   }
 }

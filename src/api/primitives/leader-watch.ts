@@ -1,5 +1,5 @@
-import type { Sleeper } from '../../core/time/alarm.ts'
-import type { RosterMember } from '../../core/roster.ts'
+import type { TimerTask } from '../../core/time/timer-queue.ts'
+import type { SlotMember } from '../../core/slot-set.ts'
 import type { Scope } from '../../core/scope.ts'
 import type { Client } from '../client.ts'
 import { inspectLock } from '../operators/inspection.ts'
@@ -21,9 +21,9 @@ export async function leaderOf(client: Client, scope: Scope): Promise<Leader | n
  * Tells who leads, first as it is and then whenever that changes. Stores push news only to those who have a claim, so an
  * observer asks now and then; what this client itself brings about it is told at once.
  */
-export class LeaderWatch implements Sleeper, RosterMember, AsyncIterableIterator<Leader | null> {
-  alarmSlot = -1
-  rosterSlot = -1
+export class LeaderWatch implements TimerTask, SlotMember, AsyncIterableIterator<Leader | null> {
+  timerSlot = -1
+  setSlot = -1
   readonly #client: Client
   readonly #scope: Scope
   readonly #everyMs: number
@@ -96,16 +96,16 @@ export class LeaderWatch implements Sleeper, RosterMember, AsyncIterableIterator
   }
 
   async #pause(): Promise<void> {
-    const { alarm, environment } = this.#client.office
+    const { timers, environment } = this.#client.office
     // Somebody awaits the next change: that keeps the process alive.
-    alarm.hold()
+    timers.hold()
     await new Promise<void>((resolve) => {
       this.#wakeUp = resolve
-      alarm.set(this, environment.now() + this.#everyMs)
+      timers.set(this, environment.now() + this.#everyMs)
     })
     this.#wakeUp = undefined
-    alarm.set(this, Infinity)
-    alarm.unhold()
+    timers.set(this, Infinity)
+    timers.unhold()
   }
 }
 

@@ -10,7 +10,7 @@ import { unsupported, type AcquireOptions, type Terms } from '../options.ts'
 import { asParty, bodyParty } from '../parties/party.ts'
 import { refusal } from '../refusal.ts'
 import type { Body } from '../lock.ts'
-import type { Taker } from '../taker.ts'
+import type { Acquirer } from '../acquirer.ts'
 
 /** The options of `locks.once`. */
 export interface OnceOptions extends Pick<AcquireOptions, 'metadata'> {
@@ -33,14 +33,14 @@ export type OnceResult<Result> =
 
 /** Runs `body` unless somebody, somewhere, did so within `atLeast` or is at it. @internal */
 export async function runOnce<Result>(
-  taker: Taker,
+  acquirer: Acquirer,
   name: string,
   options: OnceOptions,
   body: Body<Result>,
 ): Promise<OnceResult<Result>> {
   if (typeof body !== 'function') throw new LeaseholdError('INVALID', 'once needs a function to run.')
   checkOptions(options, onceNames, 'once')
-  const { client } = taker
+  const { client } = acquirer
   if (client.driver.supports.lifetime === 'connection') {
     throw unsupported('once, which needs claims that outlive their client')
   }
@@ -54,11 +54,11 @@ export async function runOnce<Result>(
   const party = bodyParty(undefined, () => client.environment.id())
   const asked: AcquireOptions = { ttl: atMostMs, heartbeat: 'manual', onConflict: 'wait', grace: 0 }
   // Detached: a machine that dies in the middle must not make another one start before `atMost`.
-  const terms: Terms = { ...taker.terms({ ...asked, ...(metadata && { metadata }) }, party), detached: true }
+  const terms: Terms = { ...acquirer.terms({ ...asked, ...(metadata && { metadata }) }, party), detached: true }
   const acquired = await attempt(client, scope, exclusively, terms, 0)
   if (!('lease' in acquired)) {
     const { miss } = acquired
-    if (miss.type === 'refused' && miss.standing.reason === 'refused') return { ran: false }
+    if (miss.type === 'refused' && miss.status.reason === 'refused') return { ran: false }
     throw await refusal(client, scope, acquired, terms)
   }
   const { lease } = acquired
@@ -67,12 +67,12 @@ export async function runOnce<Result>(
     if (!lease.held && lease.loss !== undefined) throw lease.loss
     return { ran: true, result, fence: lease.fence }
   } finally {
-    await letGo(taker, lease, atLeastMs)
+    await letGo(acquirer, lease, atLeastMs)
   }
 }
 
 /** Gives the lock back, or leaves it to run out by itself if the run was short. */
-async function letGo({ client }: Taker, lease: LeaseHandle, atLeastMs: number): Promise<void> {
+async function letGo({ client }: Acquirer, lease: LeaseHandle, atLeastMs: number): Promise<void> {
   const restMs = Math.ceil(atLeastMs - lease.heldMs)
   if (restMs <= 0) return void (await lease.release())
   // Lost, or left to itself by a client that is being closed: it runs out after `atMost`. To release it would be too early.

@@ -3,7 +3,7 @@ import { exclusively, type Sharing } from '../acquisition.ts'
 import type { Lease } from '../lease.ts'
 import type { AcquireOptions } from '../options.ts'
 import type { Body, RunArguments } from '../lock.ts'
-import type { Taker } from '../taker.ts'
+import type { Acquirer } from '../acquirer.ts'
 
 /** A lock that many may read under and one may write under. Neither starves the other: they take turns as they came. */
 export interface ReadWriteLock {
@@ -23,9 +23,9 @@ export interface ReadWriteLock {
 const together: Sharing = { mode: 'shared' }
 
 /** @internal */
-export function readWriteLock(taker: Taker, scope: Scope, fixed: AcquireOptions): ReadWriteLock {
-  const reader = taker.lock(scope, together, fixed)
-  const writer = taker.lock(scope, exclusively, fixed)
+export function readWriteLock(acquirer: Acquirer, scope: Scope, fixed: AcquireOptions): ReadWriteLock {
+  const reader = acquirer.lock(scope, together, fixed)
+  const writer = acquirer.lock(scope, exclusively, fixed)
   return {
     scope,
     read: (options) => reader.acquire(options),

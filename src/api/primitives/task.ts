@@ -11,7 +11,7 @@ import { checkTtl } from '../lease-limits.ts'
 import { unsupported, type AcquireOptions, type Terms } from '../options.ts'
 import type { ReleaseResult } from '../release-result.ts'
 import { refusal } from '../refusal.ts'
-import type { Taker } from '../taker.ts'
+import type { Acquirer } from '../acquirer.ts'
 
 /** The options of `locks.claim`. */
 export type TaskOptions = Pick<AcquireOptions, 'ttl' | 'lease' | 'heartbeat' | 'maxHold' | 'progress' | 'metadata'>
@@ -81,10 +81,10 @@ export class ClaimedTask implements Task {
   readonly queue: string
   readonly id: string
   readonly lease: LeaseHandle
-  readonly #taker: Taker
+  readonly #acquirer: Acquirer
 
-  constructor(taker: Taker, queue: string, id: string, lease: LeaseHandle) {
-    this.#taker = taker
+  constructor(acquirer: Acquirer, queue: string, id: string, lease: LeaseHandle) {
+    this.#acquirer = acquirer
     this.queue = queue
     this.id = id
     this.lease = lease
@@ -105,7 +105,7 @@ export class ClaimedTask implements Task {
 
   async complete(options: CompleteOptions = {}): Promise<void> {
     checkOptions(options, completeNames, 'complete')
-    const { client } = this.#taker
+    const { client } = this.#acquirer
     this.lease.refuseUnlessHeld()
     const { supports } = client.driver
     const longestMs = Math.min(rememberMs, supports.ttlMaxMs)
@@ -114,7 +114,7 @@ export class ClaimedTask implements Task {
     if (!supports.convert) throw unsupported('completed tasks that are remembered: pass remember: 0')
     checkTtl(keepMs, 0, supports, 'remember')
     // In one step, so that at no moment the task is neither claimed nor completed.
-    const mark = await replaceLease(client, this.lease, exclusively, markTerms(this.#taker, this.lease, keepMs), 0)
+    const mark = await replaceLease(client, this.lease, exclusively, markTerms(this.#acquirer, this.lease, keepMs), 0)
     mark.passOn('handed-off')
   }
 
@@ -128,24 +128,29 @@ export class ClaimedTask implements Task {
 }
 
 /** Claims a task without waiting. @internal */
-export async function claimTask(taker: Taker, queue: string, id: string, options?: TaskOptions): Promise<TaskClaim> {
+export async function claimTask(
+  acquirer: Acquirer,
+  queue: string,
+  id: string,
+  options?: TaskOptions,
+): Promise<TaskClaim> {
   checkOptions(options, taskNames, 'claim')
-  const { client } = taker
-  const terms = taker.terms({ ...options, onConflict: 'wait' })
+  const { client } = acquirer
+  const terms = acquirer.terms({ ...options, onConflict: 'wait' })
   const scope = taskScope(queue, id)
   const acquired = await attempt(client, scope, exclusively, terms, 0)
-  if ('lease' in acquired) return new ClaimedTask(taker, queue, id, acquired.lease)
+  if ('lease' in acquired) return new ClaimedTask(acquirer, queue, id, acquired.lease)
   const { miss } = acquired
-  if (miss.type !== 'refused' || miss.standing.reason !== 'refused') throw await refusal(client, scope, acquired, terms)
+  if (miss.type !== 'refused' || miss.status.reason !== 'refused') throw await refusal(client, scope, acquired, terms)
   const holder = (await inspectLock(client, scope))?.holders.find((one) => !one.expired)
   if (holder?.runner.metadata?.[completedMark] !== true) return { state: 'taken', by: holder?.runner }
   return { state: 'completed', by: holder.runner, at: holder.acquiredAt ?? holder.enteredAt }
 }
 
 /** A claim that nobody renews: it says that the task is done until it runs out. */
-function markTerms(taker: Taker, { terms }: LeaseHandle, keepMs: number): Partial<Terms> {
+function markTerms(acquirer: Acquirer, { terms }: LeaseHandle, keepMs: number): Partial<Terms> {
   const metadata = { ...terms.metadata, [completedMark]: true }
-  const { ttlMs, heartbeatMs } = taker.terms({ ttl: keepMs, heartbeat: 'manual' })
+  const { ttlMs, heartbeatMs } = acquirer.terms({ ttl: keepMs, heartbeat: 'manual' })
   return { ttlMs, heartbeatMs, metadata, maxHoldMs: undefined, holdUntil: undefined, graceMs: 0, detached: true }
 }
 

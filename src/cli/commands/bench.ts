@@ -3,10 +3,10 @@ import { commonOptions, durationOption, numberOption, type Given } from '../argu
 import type { Command } from '../command.ts'
 import { interruptibly } from '../interruption.ts'
 import { measure, type Load, type Measurement } from './measurement.ts'
-import { shortTime } from '../speaking/short-time.ts'
+import { shortTime } from '../output/short-time.ts'
 import { chooseStore, describeStore, storeHelp } from '../stores/store.ts'
-import { formatTable } from '../speaking/table.ts'
-import { printableJson } from '../speaking/terminal-text.ts'
+import { formatTable } from '../output/table.ts'
+import { printableJson } from '../output/terminal-text.ts'
 import { UsageError } from '../usage-error.ts'
 
 const defaults = { forMs: 2000, locks: 100, clients: 4 } as const

@@ -6,7 +6,7 @@ import { examine, type Finding } from './examination.ts'
 import { exitCodeOf } from '../exit-codes.ts'
 import { interruptibly } from '../interruption.ts'
 import { chooseSharedStore, describeStore, isUnused, refuseMissing, storeHelp } from '../stores/store.ts'
-import { printable, printableJson } from '../speaking/terminal-text.ts'
+import { printable, printableJson } from '../output/terminal-text.ts'
 import { UsageError } from '../usage-error.ts'
 
 const help = `Usage: leasehold doctor [options]
@@ -27,7 +27,7 @@ Examples:
   leasehold doctor --json
 `
 
-const marks: Record<Finding['verdict'], string> = { fine: 'ok   ', look: 'LOOK ', wrong: 'WRONG' }
+const marks: Record<Finding['verdict'], string> = { fine: 'ok   ', look: 'WARN ', wrong: 'FAIL ' }
 
 export const doctor: Command = {
   name: 'doctor',

@@ -4,9 +4,9 @@ import { commonOptions, type OptionTable } from '../arguments.ts'
 import type { Command, Surroundings } from '../command.ts'
 import { exitCodesHelp } from '../exit-codes.ts'
 import { interruptibly, type Interruption } from '../interruption.ts'
-import { targetOf } from '../speaking/lock-name.ts'
-import { runLocked } from '../holding/locked-run.ts'
-import { readRunRequest, runOptions, type RunRequest } from '../holding/run-request.ts'
+import { targetOf } from '../output/lock-name.ts'
+import { runLocked } from '../supervise/locked-run.ts'
+import { readRunRequest, runOptions, type RunRequest } from '../supervise/run-request.ts'
 import { chooseSharedStore, storeHelp, type StoreChoice } from '../stores/store.ts'
 
 /** Pause before standing again when the store could not be asked. */

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { plainMessageOf } from '../../core/errors.ts'
 import type { Locks } from '../../index.ts'
-import { shortTime } from '../speaking/short-time.ts'
+import { shortTime } from '../output/short-time.ts'
 
 /** What a look at a store has shown. `look`: it works, and somebody should have a look at it all the same. */
 export interface Finding {

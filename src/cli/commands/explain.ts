@@ -1,10 +1,10 @@
 import { explainLock } from '../../api/operators/inspection.ts'
 import { commonOptions, onlyName } from '../arguments.ts'
 import type { Command } from '../command.ts'
-import { lockDocument } from '../speaking/lock-document.ts'
-import { kindHelp, kindOption, readTarget, shownName } from '../speaking/lock-name.ts'
+import { lockDocument } from '../output/lock-document.ts'
+import { kindHelp, kindOption, readTarget, shownName } from '../output/lock-name.ts'
 import { storeHelp, withLocks } from '../stores/store.ts'
-import { printableCopy, printableJson } from '../speaking/terminal-text.ts'
+import { printableCopy, printableJson } from '../output/terminal-text.ts'
 
 const help = `Usage: leasehold explain NAME [options]
 

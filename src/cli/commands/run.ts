@@ -1,9 +1,9 @@
 import type { Command } from '../command.ts'
 import { exitCodesHelp } from '../exit-codes.ts'
 import { interruptibly } from '../interruption.ts'
-import { kindHelp } from '../speaking/lock-name.ts'
-import { runLocked } from '../holding/locked-run.ts'
-import { conflictHelp, readRunRequest, runOptions } from '../holding/run-request.ts'
+import { kindHelp } from '../output/lock-name.ts'
+import { runLocked } from '../supervise/locked-run.ts'
+import { conflictHelp, readRunRequest, runOptions } from '../supervise/run-request.ts'
 import { chooseSharedStore, storeHelp } from '../stores/store.ts'
 
 const help = `Usage: leasehold run NAME [options] -- COMMAND [ARGUMENT ...]

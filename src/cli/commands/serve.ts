@@ -8,7 +8,7 @@ import type { Command, Surroundings } from '../command.ts'
 import { signalExitCode } from '../exit-codes.ts'
 import { Interruption, type EndingSignal } from '../interruption.ts'
 import { chooseStore, describeStore, storeUrlHelp } from '../stores/store.ts'
-import { quoted } from '../speaking/terminal-text.ts'
+import { quoted } from '../output/terminal-text.ts'
 import { readTokensFile } from '../stores/tokens-file.ts'
 import { UsageError } from '../usage-error.ts'
 
@@ -20,8 +20,8 @@ the calls under way are answered. SIGHUP reads the tokens again.
 
 Options:
 ${storeUrlHelp}
-  --host HOST         where to listen; 127.0.0.1 unless told. Other machines are answered only with --tokens
-  --port NUMBER       7411 unless told; 0: any that is free
+  --host HOST         where to listen; 127.0.0.1 by default. Other machines are answered only with --tokens
+  --port NUMBER       7411 by default; 0: any that is free
   --tokens FILE       who may do what: a JSON file that only you can read; else $LEASEHOLD_TOKENS
                       [{ "name": "ci", "token": "…", "namespaces": ["builds"], "rights": ["lock", "look"] }]
   --cors-origins URLS pages of these origins may call from a browser: https://app.example,https://other.example

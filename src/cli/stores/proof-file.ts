@@ -17,7 +17,7 @@ import type { LeaseProof } from '../../index.ts'
 import type { Given } from '../arguments.ts'
 import { OutputError } from '../output-error.ts'
 import { identifyStores } from './store-identity.ts'
-import { quoted } from '../speaking/terminal-text.ts'
+import { quoted } from '../output/terminal-text.ts'
 import { UsageError } from '../usage-error.ts'
 
 /** The file by which one command leaves a lock to another. */

@@ -4,7 +4,7 @@ import type { Surroundings } from '../command.ts'
 import type { ReadProof } from './proof-file.ts'
 import { chooseSharedStore, describeStore, refuseMissing } from './store.ts'
 import { identifyStores, storesIn } from './store-identity.ts'
-import { quoted } from '../speaking/terminal-text.ts'
+import { quoted } from '../output/terminal-text.ts'
 import { UsageError } from '../usage-error.ts'
 
 export const proofStoreHelp = `  --store URL         that of the proof, and needed only if it takes a password or a token; else $LEASEHOLD_STORE

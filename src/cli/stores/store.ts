@@ -4,7 +4,7 @@ import { redactedUrl } from '../../core/redaction.ts'
 import { LeaseholdError, type ConnectOptions, type Locks } from '../../index.ts'
 import type { Given } from '../arguments.ts'
 import type { Surroundings } from '../command.ts'
-import { printable } from '../speaking/terminal-text.ts'
+import { printable } from '../output/terminal-text.ts'
 import { UsageError } from '../usage-error.ts'
 
 /** Which locks a command line is about. */

@@ -1,6 +1,6 @@
 import { absentReason, compareRank, type ClaimRecord, type Ended } from '../claim-record.ts'
 import { overlaps } from '../conflict.ts'
-import type { AbsentReason, Standing, Succession } from '../driver.ts'
+import type { AbsentReason, ClaimStatus, Succession } from '../driver.ts'
 import { howEnded, judge } from './lease-time.ts'
 import type { Change, KeyView, News } from './view.ts'
 
@@ -107,8 +107,8 @@ export class Draft {
     this.changes = added(this.changes, { before, after })
   }
 
-  tell(record: ClaimRecord, standing: Standing): void {
-    this.news = added(this.news, { record, standing })
+  tell(record: ClaimRecord, status: ClaimStatus): void {
+    this.news = added(this.news, { record, status })
   }
 
   removeWaiter(stored: ClaimRecord): void {
@@ -139,17 +139,17 @@ export class Draft {
   }
 
   /** Writes down where the asking claim came to stand. */
-  settleSubject(): Standing {
+  settleSubject(): ClaimStatus {
     const { subject } = this
     if (subject === undefined) return { state: 'absent', reason: this.#dropReason ?? 'unknown' }
     if (subject.state === 'waiting' && !subject.claim.wait) return { state: 'absent', reason: 'refused' }
     if (subject !== this.subjectBefore) this.change(this.subjectBefore, subject)
-    return this.standingOf(subject)
+    return this.claimStatusOf(subject)
   }
 
   // ---- answers
 
-  standingOf(record: ClaimRecord): Standing {
+  claimStatusOf(record: ClaimRecord): ClaimStatus {
     const ttlMs = record.expiresAt - this.now
     if (record.state === 'waiting') {
       const ahead = this.#ahead(record)
@@ -178,7 +178,7 @@ export class Draft {
   }
 
   /** For a claim that is not there: what is known of its end. */
-  absent(id: string): Standing {
+  absent(id: string): ClaimStatus {
     const overdue = this.#overdueCalled(id)
     if (overdue !== undefined) return { state: 'absent', reason: absentReason(howEnded(overdue)) }
     if (this.left[0]?.claim.id === id) return { state: 'absent', reason: 'expired' }

@@ -53,7 +53,7 @@ function askToLeave(draft: Draft, holder: ClaimRecord): void {
   const leaving: ClaimRecord = { ...holder, leaving: 'preempted' }
   draft.replaceHolder(holder, leaving)
   draft.change(holder, leaving)
-  draft.tell(leaving, draft.standingOf(leaving))
+  draft.tell(leaving, draft.claimStatusOf(leaving))
 }
 
 /**

@@ -1,5 +1,5 @@
 import type { ClaimRecord, Ended } from '../claim-record.ts'
-import type { Standing } from '../driver.ts'
+import type { ClaimStatus } from '../driver.ts'
 
 /** A key's claims, read only as far as the rule needs: a release must not decode ten thousand waiters. @internal */
 export interface KeyView {
@@ -31,12 +31,12 @@ export interface Change {
 /** A claim, not the asking one, whose owner should hear how it stands now. */
 export interface News {
   readonly record: ClaimRecord
-  readonly standing: Standing
+  readonly status: ClaimStatus
 }
 
 /** What one request comes to. @internal */
 export interface Verdict {
-  readonly standing: Standing
+  readonly status: ClaimStatus
   readonly changes: readonly Change[]
   readonly news: readonly News[]
   /** Store these with the key. */

@@ -1,6 +1,6 @@
 import { pauseMs } from '../time/backoff.ts'
 import { trustedUntil } from '../time/deadline.ts'
-import type { Standing } from '../driver.ts'
+import type { ClaimStatus } from '../driver.ts'
 import { LeaseholdError } from '../errors.ts'
 import { boundOf, dangerAt, holderBeat, renewNow, trustAtMost, waiterBeat, withinHold } from './beat.ts'
 import { clearAway, lose, whyOver } from './ending.ts'
@@ -28,21 +28,21 @@ export function answered(life: Life, event: Extract<Event, { type: 'answer' }>):
 
 /** What an answer to a claim or a renewal means: it is no longer on its way. */
 function landed(life: Life, event: Extract<Event, { type: 'answer' }>): Stepped {
-  const { standing, sentAt, at } = event
-  switch (standing.state) {
+  const { status, sentAt, at } = event
+  switch (status.state) {
     case 'held':
-      if (life.phase === 'held') return renewed(life, standing, event)
-      return granted(life, standing, sentAt, at, {
-        deadline: trustedUntil(sentAt, lastsMs(life, standing.ttlMs, event)),
+      if (life.phase === 'held') return renewed(life, status, event)
+      return granted(life, status, sentAt, at, {
+        deadline: trustedUntil(sentAt, lastsMs(life, status.ttlMs, event)),
         inFlight: false,
       })
     case 'waiting':
       // A grant that was pushed meanwhile is newer than this.
-      return life.phase === 'held' ? [answeredTo(life, event), lateAnswer] : queued(life, standing, event)
+      return life.phase === 'held' ? [answeredTo(life, event), lateAnswer] : queued(life, status, event)
     case 'absent':
-      return ended(life, standing)
+      return ended(life, status)
     case 'unknown':
-      return failed(life, standing.error, event)
+      return failed(life, status.error, event)
   }
 }
 
@@ -56,7 +56,7 @@ function lastsMs(life: Life, ttlMs: number, { askedMs }: Extract<Event, { type: 
 
 function granted(
   life: Life,
-  standing: Extract<Standing, { state: 'held' }>,
+  status: Extract<ClaimStatus, { state: 'held' }>,
   sentAt: number,
   at: number,
   lease: { readonly deadline: number; readonly inFlight: boolean },
@@ -69,7 +69,7 @@ function granted(
     })
     return clearAway(life, at, { type: 'failed', error })
   }
-  const { leaving } = standing
+  const { leaving } = status
   const held = copyOf(life)
   held.phase = 'held'
   held.grantSentAt = sentAt
@@ -80,19 +80,19 @@ function granted(
   held.inFlight = lease.inFlight
   held.failures = 0
   held.leaving = leaving
-  const effects: Effect[] = [{ type: 'granted', fence: standing.fence, after: standing.after, at }]
+  const effects: Effect[] = [{ type: 'granted', fence: status.fence, after: status.after, at }]
   if (leaving !== undefined) effects.push({ type: 'leaving', reason: leaving, leftMs: Math.floor(held.deadline - at) })
   return [held, effects]
 }
 
 function renewed(
   life: Life,
-  standing: Extract<Standing, { state: 'held' }>,
+  status: Extract<ClaimStatus, { state: 'held' }>,
   event: Extract<Event, { type: 'answer' }>,
 ): Stepped {
   const { sentAt, at } = event
-  const leftMs = lastsMs(life, standing.ttlMs, event)
-  const leaving = standing.leaving ?? life.leaving
+  const leftMs = lastsMs(life, status.ttlMs, event)
+  const leaving = status.leaving ?? life.leaving
   const next = answeredTo(life, event)
   // One of our own is under way still, for a ttl that is no longer in force, or was when the other thread asked: it may have been
   // for less, and be carried out after this one.
@@ -119,7 +119,7 @@ function renewed(
 
 function queued(
   life: Life,
-  standing: Extract<Standing, { state: 'waiting' }>,
+  status: Extract<ClaimStatus, { state: 'waiting' }>,
   event: Extract<Event, { type: 'answer' }>,
 ): Stepped {
   const { at, sentAt, roll } = event
@@ -128,22 +128,22 @@ function queued(
   const waiting = copyOf(life)
   waiting.phase = 'waiting'
   waiting.sentAt = sentAt
-  waiting.deadline = trustedUntil(sentAt, lastsMs(life, standing.ttlMs, event))
-  waiting.nextAt = Math.min(waiterBeat(life, sentAt, at), at + Math.min(standing.againMs, pollMs))
+  waiting.deadline = trustedUntil(sentAt, lastsMs(life, status.ttlMs, event))
+  waiting.nextAt = Math.min(waiterBeat(life, sentAt, at), at + Math.min(status.againMs, pollMs))
   waiting.inFlight = false
   waiting.failures = polls
-  return [waiting, [{ type: 'queued', ahead: standing.ahead }]]
+  return [waiting, [{ type: 'queued', ahead: status.ahead }]]
 }
 
-function ended(life: Life, standing: Extract<Standing, { state: 'absent' }>): Stepped {
-  if (life.phase === 'held') return gone(life, standing)
+function ended(life: Life, status: Extract<ClaimStatus, { state: 'absent' }>): Stepped {
+  if (life.phase === 'held') return gone(life, status)
   const over = copyOf(life)
   over.phase = 'over'
-  return [over, [{ type: 'refused', standing }]]
+  return [over, [{ type: 'refused', status }]]
 }
 
-function gone(life: Life, standing: Extract<Standing, { state: 'absent' }>): Stepped {
-  if (life.converting === 'no' || standing.reason !== 'unknown') return lose(life, standing.reason, standing.detail)
+function gone(life: Life, status: Extract<ClaimStatus, { state: 'absent' }>): Stepped {
+  if (life.converting === 'no' || status.reason !== 'unknown') return lose(life, status.reason, status.detail)
   // The claim that was to take its place may have done so: that one will tell. The deadline stands until then.
   const doubtful = noLongerInFlight(life)
   doubtful.askAgain = false
@@ -190,11 +190,11 @@ export function heard(life: Life, event: Extract<Event, { type: 'heard' }>): Ste
 
 /** A later request was answered before: the answer changes nothing, but whoever awaits it must be told. */
 function outdated(life: Life, event: Extract<Event, { type: 'answer' }>): Stepped {
-  const { standing, askedMs, elsewhere } = event
+  const { status, askedMs, elsewhere } = event
   const next = answeredTo(life, event)
-  if (standing.state === 'unknown') next.doubtMs = Math.min(life.doubtMs ?? Infinity, askedMs)
+  if (status.state === 'unknown') next.doubtMs = Math.min(life.doubtMs ?? Infinity, askedMs)
   if (elsewhere === true || life.phase !== 'held' || life.leaving !== undefined) return [next, nothing]
-  switch (standing.state) {
+  switch (status.state) {
     case 'held':
       return [next, renewal]
     case 'waiting':
@@ -204,7 +204,7 @@ function outdated(life: Life, event: Extract<Event, { type: 'answer' }>): Steppe
       next.askAgain = true
       return [next, nothing]
     case 'unknown':
-      return [next, [{ type: 'renewal-failed', error: standing.error, own: true }]]
+      return [next, [{ type: 'renewal-failed', error: status.error, own: true }]]
   }
 }
 
@@ -222,7 +222,7 @@ function noLongerInFlight(life: Life): LifeDraft {
   return next
 }
 
-function heardLeaving(life: Life, news: Extract<Standing, { state: 'held' }>, at: number): Stepped {
+function heardLeaving(life: Life, news: Extract<ClaimStatus, { state: 'held' }>, at: number): Stepped {
   if (news.leaving === undefined || life.leaving !== undefined) return [life, nothing]
   const leaving = copyOf(life)
   leaving.leaving = news.leaving

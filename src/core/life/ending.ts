@@ -99,7 +99,7 @@ export function releaseAgain(life: Life): Stepped {
 export function releaseUnanswered(life: Life, at: number): Stepped {
   const error = new LeaseholdError('UNAVAILABLE', 'The store has not answered.', { reason: 'no-answer' })
   const isFirst = life.failures === 0
-  return [ended(life, 'over'), isFirst ? [{ type: 'released', standing: { state: 'unknown', error }, at }] : nothing]
+  return [ended(life, 'over'), isFirst ? [{ type: 'released', status: { state: 'unknown', error }, at }] : nothing]
 }
 
 function releaseRequest({ claim, withdrawn }: Life): Effect {
@@ -108,11 +108,11 @@ function releaseRequest({ claim, withdrawn }: Life): Effect {
 
 /** The store has, or has not, heard that the claim is released. */
 export function releaseAnswered(life: Life, event: Extract<Event, { type: 'release-answer' }>): Stepped {
-  const { standing, at, roll } = event
-  if (life.phase !== 'releasing') return [life, life.phase === 'lost' ? [{ type: 'released', standing, at }] : nothing]
+  const { status, at, roll } = event
+  if (life.phase !== 'releasing') return [life, life.phase === 'lost' ? [{ type: 'released', status, at }] : nothing]
   const isFirst = life.failures === 0
-  const effects: Effect[] = isFirst || standing.state !== 'unknown' ? [{ type: 'released', standing, at }] : []
-  if (standing.state !== 'unknown') return [ended(life, 'over'), effects]
+  const effects: Effect[] = isFirst || status.state !== 'unknown' ? [{ type: 'released', status, at }] : []
+  if (status.state !== 'unknown') return [ended(life, 'over'), effects]
   const failures = life.failures + 1
   const nextAt = at + pauseMs(releaseRetry, failures, roll)
   // Past its ttl the store has forgotten the claim by itself.

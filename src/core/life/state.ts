@@ -1,5 +1,5 @@
 import type { Backoff } from '../time/backoff.ts'
-import type { Claim, Request, Standing, Succession } from '../driver.ts'
+import type { Claim, Request, ClaimStatus, Succession } from '../driver.ts'
 
 /**
  * asking: sent, not answered. waiting: queued. held. lost: ended against its owner's will. releasing: being given back,
@@ -96,15 +96,15 @@ export type Event =
       readonly sentAt: number
       /** The ttl that was asked for; Infinity if none was. */
       readonly askedMs: number
-      readonly standing: Standing
+      readonly status: ClaimStatus
       readonly roll: number
       /** Another thread asked: a request of our own may be under way all the same. */
       readonly elsewhere?: boolean
     }
   /** What another thread may be asking for has changed. */
   | { readonly type: 'elsewhere'; readonly at: number; readonly ttlMs: number | undefined }
-  | { readonly type: 'release-answer'; readonly at: number; readonly standing: Standing; readonly roll: number }
-  | { readonly type: 'heard'; readonly at: number; readonly news: Standing | 'ask' }
+  | { readonly type: 'release-answer'; readonly at: number; readonly status: ClaimStatus; readonly roll: number }
+  | { readonly type: 'heard'; readonly at: number; readonly news: ClaimStatus | 'ask' }
   /** Time has passed. */
   | { readonly type: 'tick'; readonly at: number }
   /** The owner lets go, or no longer wants to wait. */
@@ -123,7 +123,7 @@ export type Effect =
   | { readonly type: 'granted'; readonly fence: number; readonly after: Succession | undefined; readonly at: number }
   | { readonly type: 'queued'; readonly ahead: number }
   /** Not granted, and no claim is left behind. */
-  | { readonly type: 'refused'; readonly standing: Extract<Standing, { state: 'absent' }> }
+  | { readonly type: 'refused'; readonly status: Extract<ClaimStatus, { state: 'absent' }> }
   /** Whether it was granted is not known; it is being released. */
   | { readonly type: 'failed'; readonly error: unknown }
   /** `own`: a request of this thread was answered, and not one of the heartbeat thread. */
@@ -135,7 +135,7 @@ export type Effect =
   | { readonly type: 'leaving'; readonly reason: string; readonly leftMs: number }
   | { readonly type: 'lost'; readonly reason: string; readonly detail: string | undefined }
   /** The store's word on the release; `unknown` if it gave none yet. */
-  | { readonly type: 'released'; readonly standing: Standing; readonly at: number }
+  | { readonly type: 'released'; readonly status: ClaimStatus; readonly at: number }
 
 export type Stepped = readonly [Life, readonly Effect[]]
 
@@ -145,7 +145,7 @@ export interface LongestHold {
   readonly ttlMinMs: number
 }
 
-export interface LifeTerms {
+export interface RenewalPolicy {
   readonly heartbeatMs: number
   readonly polling: Backoff | undefined
   readonly spread: number

@@ -20,7 +20,7 @@ export function ticked(life: Life, at: number): Stepped {
     case 'waiting':
       // Our place in the queue may be gone: clear it away and let the caller queue anew.
       if (at >= life.deadline) {
-        return clearAway(life, at, { type: 'refused', standing: { state: 'absent', reason: 'expired' } })
+        return clearAway(life, at, { type: 'refused', status: { state: 'absent', reason: 'expired' } })
       }
       return at >= life.nextAt && !life.inFlight ? renewNow(life, at) : [life, nothing]
     case 'held':

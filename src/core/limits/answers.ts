@@ -1,22 +1,26 @@
-import type { Request, Standing, Supports } from '../driver.ts'
+import type { Request, ClaimStatus, Supports } from '../driver.ts'
 import { LeaseholdError } from '../errors.ts'
 import { ttlMaxOf } from '../limits.ts'
 import { builtin } from '../machine/builtin.ts'
-import { isStanding } from '../standing-check.ts'
+import { isClaimStatus } from '../status-check.ts'
 
 /**
  * The answer to a request, once it has been checked: a driver is somebody else's code. No answer gives more time than a
  * renewal asked for, or than the store's longest ttl: a longer lease is cut to that. What makes no sense is answered
  * `unknown`.
  */
-export function checkedAnswer(standing: Standing | null | undefined, request: Request, supports: Supports): Standing {
+export function checkedAnswer(
+  status: ClaimStatus | null | undefined,
+  request: Request,
+  supports: Supports,
+): ClaimStatus {
   try {
-    if (!isStanding(standing)) return { state: 'unknown', error: malformed(shown(standing)) }
+    if (!isClaimStatus(status)) return { state: 'unknown', error: malformed(shown(status)) }
   } catch {
     return { state: 'unknown', error: malformed('something that cannot be read') }
   }
-  if (standing.state === 'absent' || standing.state === 'unknown') return standing
-  return withTtlOf(standing, longestMs(request, supports))
+  if (status.state === 'absent' || status.state === 'unknown') return status
+  return withTtlOf(status, longestMs(request, supports))
 }
 
 /** The error for an answer that makes no sense. */

@@ -26,12 +26,12 @@ export function newOwner(boot: string, process: ProcessIdentity): Owner {
   return { boot, ...process, serial: randomBytes(8).toString('hex') }
 }
 
-/** The owner as stored with each claim, which is also the name of its bell file. @internal */
+/** The owner as stored with each claim, which is also the name of its inbox file. @internal */
 export function ownerName({ boot, namespace, pid, started, serial }: Owner): string {
   return `${boot}_${namespace}_${pid}_${started}_${serial}`
 }
 
-/** Reads a stored owner. Undefined: not one of ours, so it proves nothing and has no bell. @internal */
+/** Reads a stored owner. Undefined: not one of ours, so it proves nothing and has no inbox. @internal */
 export function parseOwner(name: string): Owner | undefined {
   const [, boot, namespace, pid, started, serial] = pattern.exec(name) ?? []
   if (boot === undefined || serial === undefined) return undefined

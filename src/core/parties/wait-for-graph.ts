@@ -8,7 +8,7 @@
 import { excludes, holdsUpEverybody, overlaps, standsInTheWay } from '../conflict.ts'
 import type { KeyPage, ListedClaim, ListedKey } from '../driver.ts'
 import { ownerOf, partiesOf } from './party-name.ts'
-import { circles, type Awaited } from './wait-for-circle.ts'
+import { cycles, type Awaited } from './wait-for-cycle.ts'
 
 /** A claim that waits, and for whom. */
 export interface WaitingClaim {
@@ -28,12 +28,12 @@ export interface WaitingClaim {
 export interface Deadlock {
   /** Lowest priority first, then the youngest: the order in which they are to give way, the same for everybody. */
   readonly candidates: readonly WaitingClaim[]
-  /** The shortest circle through the first candidate. Each waits for the next, and the last for the first. */
+  /** The shortest cycle through the first candidate. Each waits for the next, and the last for the first. */
   readonly cycle: readonly WaitingClaim[]
 }
 
 /** What stands in both of two readings stood all the time between them: a listing page by page is no single moment. */
-export function standingInBoth(first: readonly ListedKey[], second: readonly ListedKey[]): readonly ListedKey[] {
+export function statusInBoth(first: readonly ListedKey[], second: readonly ListedKey[]): readonly ListedKey[] {
   const before = new Set(first.flatMap(({ key, claims }) => claims.map((claim) => signature(key, claim))))
   return second.map(({ key, claims }) => ({
     key,
@@ -45,10 +45,10 @@ function signature(key: string, { id, state, fence, enteredAt, runner }: ListedC
   return JSON.stringify([key, id, state, fence, enteredAt, runner.client, runner.party ?? ''])
 }
 
-/** Every knot of claims that wait for each other, seen at the store's time `now`. */
+/** Every cycle of claims that wait for each other, seen at the store's time `now`. */
 export function findDeadlocks({ now, keys }: Pick<KeyPage, 'now' | 'keys'>): readonly Deadlock[] {
   const stuck = new Stuck(keys.flatMap((listed) => waitingClaims(listed, now)))
-  return circles([...stuck.claims], (claim) => stuck.waitsFor(claim))
+  return cycles([...stuck.claims], (claim) => stuck.waitsFor(claim))
 }
 
 /** The waiters of one key, with those in their way, seen at the store's time `now`. */
@@ -132,10 +132,10 @@ class Stuck {
 
   /** The stuck claims, and parties that stand still, without which this one could get on. */
   waitsFor({ behind, owners, permits }: WaitingClaim): readonly Awaited[] {
-    const standing = owners.filter((party) => this.#standsStill(party))
+    const status = owners.filter((party) => this.#standsStill(party))
     const users = permits?.owners.filter((party) => this.#standsStill(party)) ?? []
-    if (permits !== undefined && users.length >= permits.limit) standing.push(...users)
-    const theirs = [...new Set(standing)].flatMap((party) => this.#byParty.get(party) ?? [])
+    if (permits !== undefined && users.length >= permits.limit) status.push(...users)
+    const theirs = [...new Set(status)].flatMap((party) => this.#byParty.get(party) ?? [])
     return [...behind.filter((other) => this.claims.has(other)), ...theirs]
   }
 

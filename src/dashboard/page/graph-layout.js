@@ -1,5 +1,5 @@
 /**
- * Where parties and the ways between them go in the picture. Whoever waits stands left of whom it waits for. Circles are on
+ * Where parties and the ways between them go in the picture. Whoever waits stands left of whom it waits for. Cycles are on
  * top, and what closes them runs back above them. No elements here: all of it can be tested without a browser.
  * @module
  */
@@ -50,7 +50,7 @@ export function layOut(waits) {
 }
 
 /**
- * One way for all that one party waits for of another, circles first. A place in a queue is left out where the same waiter's way
+ * One way for all that one party waits for of another, cycles first. A place in a queue is left out where the same waiter's way
  * to the holder says as much.
  * @param {readonly Wait[]} waits
  * @returns {Way[]}
@@ -72,7 +72,7 @@ export function waysOf(waits) {
 }
 
 /**
- * How many steps each is from somebody who waits for nobody, and the ways that would lead in a circle.
+ * How many steps each is from somebody who waits for nobody, and the ways that would lead in a cycle.
  * @param {readonly string[]} parties
  * @param {readonly Way[]} ways
  */
@@ -103,7 +103,7 @@ function rank(parties, ways) {
 }
 
 /**
- * Columns by rank, the holders on the right; in a column each stands about as high as those it waits for, circles on top.
+ * Columns by rank, the holders on the right; in a column each stands about as high as those it waits for, cycles on top.
  * @param {ReadonlyMap<string, number>} ranks
  * @param {readonly Way[]} ways
  * @param {number} waysBack

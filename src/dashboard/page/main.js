@@ -83,7 +83,7 @@ function openBoard({ name, rights, store, refreshMs }) {
     rights.includes('evict') ? (lock, claim) => evicting.open(lock, claim) : undefined,
   )
   const waits = new WaitsView(
-    async () => /** @type {import('../documents.ts').CirclesDocument} */ (await ask('v1/circles')),
+    async () => /** @type {import('../documents.ts').CyclesDocument} */ (await ask('v1/cycles')),
   )
   const audit = new AuditView(
     async () => /** @type {{ evictions: import('../documents.ts').AuditEntry[] }} */ (await ask('v1/audit')),
@@ -114,7 +114,7 @@ function openBoard({ name, rights, store, refreshMs }) {
   setInterval(() => {
     if (document.hidden || connection.dataset['tone'] !== 'good') return
     refresh()
-    // A circle is marked on its tab also while another one is open: it wants somebody.
+    // A cycle is marked on its tab also while another one is open: it wants somebody.
     if (tab !== 'waits-tab') void waits.refresh()
   }, refreshMs)
 

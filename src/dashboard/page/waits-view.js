@@ -7,7 +7,7 @@ import { boxHeight, boxWidth, layOut } from './graph-layout.js'
 import { Elapsed } from './live-times.js'
 import { counted, runnerName, runnerPlace, visible } from './wording.js'
 
-/** @typedef {import('../documents.ts').CirclesDocument} Circles */
+/** @typedef {import('../documents.ts').CyclesDocument} Cycles */
 /** @typedef {import('../documents.ts').PartyDocument} Party */
 /** @typedef {import('../documents.ts').WaitDocument} Wait */
 
@@ -20,10 +20,10 @@ export class WaitsView {
   #picture = byId('waits-picture')
   #list = byId('waits-list')
   #note = byId('waits-note')
-  #alarm = byId('circles')
-  #mark = byId('circles-mark')
+  #alarm = byId('cycles')
+  #mark = byId('cycles-mark')
 
-  /** @param {() => Promise<Circles>} read */
+  /** @param {() => Promise<Cycles>} read */
   constructor(read) {
     this.#read = read
   }
@@ -37,15 +37,15 @@ export class WaitsView {
     }
   }
 
-  /** @param {Circles} found */
-  #show({ parties, waits, circles, truncated }) {
+  /** @param {Cycles} found */
+  #show({ parties, waits, cycles, truncated }) {
     const byName = new Map(parties.map((party) => [party.id, party]))
     /** @param {string} id */
     const nameOf = (id) => partyName(byName.get(id))
-    this.#mark.hidden = circles.length === 0
-    this.#mark.textContent = circles.length === 0 ? '' : String(circles.length)
-    this.#alarm.hidden = circles.length === 0
-    this.#alarm.replaceChildren(...circles.map((circle) => circleText(circle, nameOf)))
+    this.#mark.hidden = cycles.length === 0
+    this.#mark.textContent = cycles.length === 0 ? '' : String(cycles.length)
+    this.#alarm.hidden = cycles.length === 0
+    this.#alarm.replaceChildren(...cycles.map((cycle) => cycleText(cycle, nameOf)))
     const { left, svg } = drawing(waits, byName)
     this.#picture.replaceChildren(...(waits.length === 0 ? [] : [svg]))
     this.#list.replaceChildren(...waits.slice(0, listedMax).map((wait) => waitItem(wait, nameOf)))
@@ -60,19 +60,19 @@ export class WaitsView {
 }
 
 /**
- * @param {Circles['circles'][number]} circle
+ * @param {Cycles['cycles'][number]} cycle
  * @param {(id: string) => string} nameOf
  */
-function circleText(circle, nameOf) {
-  const steps = circle.flatMap(({ party, scope }, index) => [
+function cycleText(cycle, nameOf) {
+  const steps = cycle.flatMap(({ party, scope }, index) => [
     index === 0 ? '' : ', ',
     element('strong', {}, nameOf(party)),
     ' waits for ',
     element('code', {}, visible(scope)),
     ' of ',
-    element('strong', {}, nameOf(circle[(index + 1) % circle.length]?.party ?? party)),
+    element('strong', {}, nameOf(cycle[(index + 1) % cycle.length]?.party ?? party)),
   ])
-  return element('p', {}, 'Circle: ', ...steps, '. None of them can go on until one gives way.')
+  return element('p', {}, 'Cycle: ', ...steps, '. None of them can go on until one gives way.')
 }
 
 /**
@@ -92,7 +92,7 @@ function waitItem({ from, to, because, scope, namespace, sinceMs, circular }, na
     element('strong', {}, nameOf(to)),
     element('span', { class: 'quiet' }, ' for ', since.element),
     circular ? ' ' : null,
-    circular ? element('span', { class: 'badge', 'data-tone': 'bad' }, 'circle') : null,
+    circular ? element('span', { class: 'badge', 'data-tone': 'bad' }, 'cycle') : null,
   )
 }
 
@@ -102,7 +102,7 @@ function waitItem({ from, to, because, scope, namespace, sinceMs, circular }, na
  */
 function drawing(waits, parties) {
   const { width, height, boxes, ways, left } = layOut(waits)
-  const inCircle = new Set(ways.filter(({ circular }) => circular).flatMap(({ from, to }) => [from, to]))
+  const inCycle = new Set(ways.filter(({ circular }) => circular).flatMap(({ from, to }) => [from, to]))
   const svg = shape(
     'svg',
     {
@@ -112,15 +112,15 @@ function drawing(waits, parties) {
       role: 'img',
       'aria-label': 'Who waits for whom; the list below says the same',
     },
-    shape('defs', {}, arrow('arrow'), arrow('arrow-circle')),
+    shape('defs', {}, arrow('arrow'), arrow('arrow-cycle')),
     ...ways.map(({ path, circular, waits: [first] }) =>
       shape('path', {
         d: path,
         class: `way${circular ? ' circular' : ''}${first?.because === 'ahead' ? ' ahead' : ''}`,
-        'marker-end': `url(#${circular ? 'arrow-circle' : 'arrow'})`,
+        'marker-end': `url(#${circular ? 'arrow-cycle' : 'arrow'})`,
       }),
     ),
-    ...boxes.map(({ id, x, y }) => box(parties.get(id), x, y, inCircle.has(id))),
+    ...boxes.map(({ id, x, y }) => box(parties.get(id), x, y, inCycle.has(id))),
     ...labels(ways),
   )
   return { svg, left }
@@ -145,14 +145,14 @@ function labels(ways) {
  * @param {Party | undefined} party
  * @param {number} x
  * @param {number} y
- * @param {boolean} isInCircle
+ * @param {boolean} isInCycle
  */
-function box(party, x, y, isInCircle) {
+function box(party, x, y, isInCycle) {
   const name = partyName(party)
   const place = party === undefined ? '' : runnerPlace(party.runner)
   return shape(
     'g',
-    { class: isInCircle ? 'party circular' : 'party' },
+    { class: isInCycle ? 'party circular' : 'party' },
     shape('title', {}, `${name}, ${place}`),
     shape('rect', { x, y, width: boxWidth, height: boxHeight, rx: 8 }),
     shape('text', { x: x + 12, y: y + 20, class: 'party-name' }, shortened(name, lettersPerLine)),

@@ -1,6 +1,6 @@
 /** The way to an etcd: one node at a time, and the next one after a failure. */
 import type { ConnectionOptions } from 'node:tls'
-import { Opening } from '../../core/opening.ts'
+import { SingleFlight } from '../../core/single-flight.ts'
 import type { Address } from './address.ts'
 import { beforeSending, isNodesFault, isStaleToken, unsent } from './faults.ts'
 import { authenticateRequest, calls, rangeRequest, readRange, readToken } from './messages.ts'
@@ -30,7 +30,7 @@ const tryMinMs = 100
 
 export class Line {
   readonly #setup: LineSetup
-  readonly #opening = new Opening(() => this.#open())
+  readonly #opening = new SingleFlight(() => this.#open())
   #session: Session | undefined
   /** All that have not ended, also those that take no more calls. */
   #sessions: Session[] = []

@@ -2,10 +2,10 @@
  * Hears of what others do. Mail says what became of a claim; that the marker of a claim is gone tells those who wait behind
  * it to look. One stream has it all, and whatever it misses costs time only.
  */
-import type { Standing } from '../../core/driver.ts'
+import type { ClaimStatus } from '../../core/driver.ts'
 import { pauseMs, type Backoff } from '../../core/time/backoff.ts'
 import type { Keyspace } from './keyspace.ts'
-import { fromWireStanding } from '../../core/wire/wire-standing.ts'
+import { fromWireStatus } from '../../core/wire/wire-status.ts'
 import type { Line } from './line.ts'
 import { calls, readWatch, unwatchRequest, watchRequest, type Change, type WatchReply } from './messages.ts'
 import type { OwnClaim, OwnClaims } from './own-claims.ts'
@@ -16,7 +16,7 @@ export interface NewsWatchSetup {
   readonly keyspace: Keyspace
   readonly channel: string
   readonly claims: OwnClaims
-  readonly heard: (key: string, id: string, standing: Standing) => void
+  readonly heard: (key: string, id: string, status: ClaimStatus) => void
   readonly ask: (key: string, id: string) => void
 }
 
@@ -189,9 +189,9 @@ export class NewsWatch {
   #deliver({ pair }: Change): void {
     const { keyspace, channel, claims, heard } = this.#setup
     const key = keyspace.keyOfMail(channel, pair.key)
-    for (const { id, standing } of lettersIn(pair.value)) {
+    for (const { id, status } of lettersIn(pair.value)) {
       if (claims.find(id) !== undefined) this.#mails.add(key)
-      heard(key, id, standing)
+      heard(key, id, status)
     }
   }
 
@@ -237,18 +237,16 @@ function revisionAfter(changes: readonly Change[]): number {
 
 interface Letter {
   readonly id: string
-  readonly standing: Standing
+  readonly status: ClaimStatus
 }
 
 /** What mail says. What makes no sense says nothing: news is a hint. */
 function lettersIn(value: Buffer): readonly Letter[] {
   try {
     const letters = JSON.parse(value.toString()) as readonly Partial<Letter>[]
-    return letters.flatMap(({ id, standing }) => {
-      const told = fromWireStanding(standing)
-      return typeof id === 'string' && (told?.state === 'held' || told?.state === 'absent')
-        ? { id, standing: told }
-        : []
+    return letters.flatMap(({ id, status }) => {
+      const told = fromWireStatus(status)
+      return typeof id === 'string' && (told?.state === 'held' || told?.state === 'absent') ? { id, status: told } : []
     })
   } catch {
     return []

@@ -52,7 +52,7 @@ const tlsNames: OptionNames<NonNullable<EtcdOptions['tls']>> = {
   servername: true,
 }
 
-/** What holds unless told. @internal */
+/** What holds by default. @internal */
 export const defaults = { prefix: 'leasehold/', timeout: 5000 } as const
 
 /** Refuses options that are misspelt. @internal */

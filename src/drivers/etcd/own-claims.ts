@@ -1,11 +1,11 @@
 import { keyOf } from '../../core/batcher.ts'
-import type { Request, Standing } from '../../core/driver.ts'
-import { Alarm, type Sleeper } from '../../core/time/alarm.ts'
+import type { Request, ClaimStatus } from '../../core/driver.ts'
+import { TimerQueue, type TimerTask } from '../../core/time/timer-queue.ts'
 import type { Environment } from '../../core/time/environment.ts'
-import type { Moment } from '../../core/time/moments.ts'
+import type { TimerBucket } from '../../core/time/timer-buckets.ts'
 
 /** A claim that this driver was last asked about and that is not over, as far as it knows. */
-export class OwnClaim implements Sleeper {
+export class OwnClaim implements TimerTask {
   readonly key: string
   readonly id: string
   readonly replaces: string | undefined
@@ -25,8 +25,8 @@ export class OwnClaim implements Sleeper {
   removal: Promise<void> | undefined
   /** Its marker may be removed yet, by what was not answered: it must be put anew to be sure of it. */
   isUncertain = false
-  alarmSlot = -1
-  alarmMoment: Moment | undefined
+  timerSlot = -1
+  timerBucket: TimerBucket | undefined
   readonly #wake: (claim: OwnClaim) => void
 
   constructor(key: string, id: string, replaces: string | undefined, wake: (claim: OwnClaim) => void) {
@@ -47,7 +47,7 @@ export type EndClaims = (claims: readonly OwnClaim[]) => Promise<'removed' | 'un
 /** The claims this driver looks after. Those that nobody renews it ends: etcd's lease may live on for others. */
 export class OwnClaims {
   readonly #environment: Environment
-  readonly #alarm: Alarm
+  readonly #timers: TimerQueue
   readonly #end: EndClaims | undefined
   readonly #byId = new Map<string, OwnClaim>()
   readonly #byKey = new Map<string, Set<OwnClaim>>()
@@ -56,7 +56,7 @@ export class OwnClaims {
   /** `end` removes the markers of claims, and never rejects; undefined: others do so, as tests that move time. */
   constructor(environment: Environment, end: EndClaims | undefined) {
     this.#environment = environment
-    this.#alarm = new Alarm(environment)
+    this.#timers = new TimerQueue(environment)
     this.#end = end
   }
 
@@ -80,7 +80,7 @@ export class OwnClaims {
       const claim = this.#byId.get(idOf(request) ?? '')
       if (claim === undefined) continue
       claim.requests += 1
-      this.#alarm.set(claim, Infinity)
+      this.#timers.set(claim, Infinity)
       if (claim.removal !== undefined) removals.push(claim.removal)
     }
     if (removals.length > 0) await Promise.all(removals)
@@ -89,7 +89,7 @@ export class OwnClaims {
   /** Takes in what became of requests for which {@link begin} was called; undefined: nothing was sent. */
   note(
     requests: readonly Request[],
-    standings: readonly Standing[] | undefined,
+    statuses: readonly ClaimStatus[] | undefined,
     leaseOf: (request: Request) => number,
     sentAt: number,
   ): void {
@@ -99,34 +99,34 @@ export class OwnClaims {
       if (id === undefined) continue
       const known = this.#byId.get(id)
       if (known !== undefined && known.requests > 0) known.requests -= 1
-      const standing = standings?.[index]
+      const status = statuses?.[index]
       // One that may be made yet is ended all the same: etcd's lease would keep it alive with the others.
-      if (standing?.state === 'absent' && known?.state !== 'asked') {
+      if (status?.state === 'absent' && known?.state !== 'asked') {
         if (known !== undefined) this.#forget(known)
         continue
       }
-      if (standing?.state === 'held' || standing?.state === 'waiting') {
-        const claim = this.#put(request, id, standing, now)
+      if (status?.state === 'held' || status?.state === 'waiting') {
+        const claim = this.#put(request, id, status, now)
         claim.lease = leaseOf(request)
-        const until = sentAt + standing.ttlMs
+        const until = sentAt + status.ttlMs
         // A claim that is asked for again gets no more time by that.
         claim.trustedUntil = request.op === 'renew' || known === undefined ? until : Math.min(claim.trustedUntil, until)
-      } else if (standing?.state === 'unknown') this.#doubt(request, known, now, sentAt)
+      } else if (status?.state === 'unknown') this.#doubt(request, known, now, sentAt)
       const claim = this.#byId.get(id)
-      if (claim?.requests === 0) this.#alarm.set(claim, claim.endAt)
+      if (claim?.requests === 0) this.#timers.set(claim, claim.endAt)
     }
   }
 
   /** News has said how one of ours stands. */
-  heard(id: string, standing: Standing): void {
+  heard(id: string, status: ClaimStatus): void {
     const claim = this.#byId.get(id)
     if (claim === undefined) return
-    if (standing.state === 'held') claim.state = 'held'
-    else if (standing.state === 'absent' && claim.requests === 0) this.#forget(claim)
+    if (status.state === 'held') claim.state = 'held'
+    else if (status.state === 'absent' && claim.requests === 0) this.#forget(claim)
   }
 
   clear(): void {
-    this.#alarm.clear()
+    this.#timers.clear()
     this.#byId.clear()
     this.#byKey.clear()
     this.#overdue = []
@@ -135,14 +135,14 @@ export class OwnClaims {
   #put(
     request: Request,
     id: string,
-    standing: Extract<Standing, { state: 'held' | 'waiting' }>,
+    status: Extract<ClaimStatus, { state: 'held' | 'waiting' }>,
     now: number,
   ): OwnClaim {
     const claim = this.#byId.get(id) ?? this.#add(request, id)
-    claim.state = standing.state
-    if (standing.state === 'waiting') claim.ahead = standing.ahead
+    claim.state = status.state
+    if (status.state === 'waiting') claim.ahead = status.ahead
     // Counted from the answer: its owner counts from before the sending, and must be done first.
-    claim.endAt = this.#end === undefined ? Infinity : now + standing.ttlMs
+    claim.endAt = this.#end === undefined ? Infinity : now + status.ttlMs
     if (request.op === 'renew') claim.isUncertain = false
     return claim
   }
@@ -168,7 +168,7 @@ export class OwnClaims {
   }
 
   #forget(claim: OwnClaim): void {
-    this.#alarm.set(claim, Infinity)
+    this.#timers.set(claim, Infinity)
     this.#byId.delete(claim.id)
     const beside = this.#byKey.get(claim.key)
     if (beside?.delete(claim) === true && beside.size === 0) this.#byKey.delete(claim.key)
@@ -188,7 +188,7 @@ export class OwnClaims {
     for (const claim of this.#overdue.splice(0)) {
       if (this.#byId.get(claim.id) !== claim || claim.requests > 0) continue
       const endAt = this.#endOf(claim)
-      if (endAt > now) this.#alarm.set(claim, endAt)
+      if (endAt > now) this.#timers.set(claim, endAt)
       else over.push(claim)
     }
     if (over.length > 0) void this.#remove(over)
@@ -212,7 +212,7 @@ export class OwnClaims {
       } else {
         claim.isUncertain = true
         if (claim.requests === 0 && this.#byId.get(claim.id) === claim) {
-          this.#alarm.set(claim, this.#environment.now() + againMs)
+          this.#timers.set(claim, this.#environment.now() + againMs)
         }
       }
     }

@@ -1,5 +1,5 @@
 import { keyOf } from '../../core/batcher.ts'
-import type { Request, Standing } from '../../core/driver.ts'
+import type { Request, ClaimStatus } from '../../core/driver.ts'
 
 /** Requests for one key in one transaction: each may put a marker, and etcd does only so much at once. */
 const requestsPerKeyMax = 40
@@ -7,18 +7,18 @@ const requestsPerKeyMax = 40
 /** Sends requests slice by slice. What was answered counts, and after a failure nothing more is sent. */
 export async function sendInSlices(
   requests: readonly Request[],
-  send: (slice: readonly Request[]) => Promise<readonly Standing[]>,
-): Promise<readonly Standing[]> {
-  const standings: Standing[] = []
+  send: (slice: readonly Request[]) => Promise<readonly ClaimStatus[]>,
+): Promise<readonly ClaimStatus[]> {
+  const statuses: ClaimStatus[] = []
   for (const slice of slicesOf(requests)) {
     try {
-      standings.push(...(await send(slice)))
+      statuses.push(...(await send(slice)))
     } catch (error) {
-      if (standings.length === 0) throw error
-      return requests.map((_, index) => standings[index] ?? { state: 'unknown', error })
+      if (statuses.length === 0) throw error
+      return requests.map((_, index) => statuses[index] ?? { state: 'unknown', error })
     }
   }
-  return standings
+  return statuses
 }
 
 /** The requests in their order, cut where there would be too many of one key. */

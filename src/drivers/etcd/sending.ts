@@ -5,7 +5,7 @@
 import type { Change, News } from '../../core/admission.ts'
 import { keyOf } from '../../core/batcher.ts'
 import type { DocumentSwapper, Loaded, Swap } from '../../core/document-swaps.ts'
-import type { Request, Standing } from '../../core/driver.ts'
+import type { Request, ClaimStatus } from '../../core/driver.ts'
 import type { KeyDocument } from '../../core/key-document.ts'
 import type { BatchedTransactions, Found } from './batched-transactions.ts'
 import { faultOf, isLeaseGone, isRefused } from './faults.ts'
@@ -70,16 +70,16 @@ export class Sending implements DocumentSwapper<Reading> {
     await Promise.all(Array.from(ttls, (ttlMs) => this.#setup.leases.secure(ttlMs, this.#leftMs())))
   }
 
-  /** The standing with no more time than is sure: etcd's leases are what ends claims. */
-  sure(request: Request, standing: Standing): Standing {
-    if (standing.state !== 'held' || this.#setup.forTests !== undefined) return standing
+  /** The status with no more time than is sure: etcd's leases are what ends claims. */
+  sure(request: Request, status: ClaimStatus): ClaimStatus {
+    if (status.state !== 'held' || this.#setup.forTests !== undefined) return status
     const isQuestioned = this.#readings.get(keyOf(request))?.questioned?.has(idOf(request) ?? '') === true
     // Whoever may be taken for dead must renew before it is told more.
-    if (isQuestioned) return { ...standing, ttlMs: 1 }
+    if (isQuestioned) return { ...status, ttlMs: 1 }
     const lease = this.leaseOf(request)
     // On a lease of somebody else: how long that lasts nobody here can say.
     const leftMs = this.#setup.leases.leftMs(lease) ?? 0
-    return { ...standing, ttlMs: Math.max(1, Math.floor(Math.min(standing.ttlMs, leftMs))) }
+    return { ...status, ttlMs: Math.max(1, Math.floor(Math.min(status.ttlMs, leftMs))) }
   }
 
   /** The etcd lease that the claim of a request is on by now; 0: none that is known. */

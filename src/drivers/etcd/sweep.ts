@@ -1,4 +1,4 @@
-import type { Request, Standing } from '../../core/driver.ts'
+import type { Request, ClaimStatus } from '../../core/driver.ts'
 import type { BatchedTransactions } from './batched-transactions.ts'
 import { decodeDocument } from './document.ts'
 import type { GarbageLease } from './garbage-lease.ts'
@@ -11,7 +11,7 @@ export interface SweepSetup {
   readonly transactions: BatchedTransactions
   readonly keyspace: Keyspace
   readonly garbage: GarbageLease
-  readonly send: (requests: readonly Request[]) => Promise<readonly Standing[]>
+  readonly send: (requests: readonly Request[]) => Promise<readonly ClaimStatus[]>
   readonly isClosed: () => boolean
   readonly timeoutMs: number
 }

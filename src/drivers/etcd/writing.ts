@@ -1,6 +1,6 @@
 /** What is written of a key: its document, the markers of its claims, and mail. */
 import type { Swap } from '../../core/document-swaps.ts'
-import type { Request, Standing } from '../../core/driver.ts'
+import type { Request, ClaimStatus } from '../../core/driver.ts'
 import type { KeyDocument } from '../../core/key-document.ts'
 import { encodeDocument } from './document.ts'
 import type { GarbageLease } from './garbage-lease.ts'
@@ -32,7 +32,7 @@ export interface Written {
 /** What a marker says whose driver answers when it is asked for a sign of life. */
 export const answersQuestions = '1'
 
-/** For one key in one transaction, beside what its requests put. etcd does 128 things in one, unless told otherwise. */
+/** For one key in one transaction, beside what its requests put. etcd does 128 things in one by default. */
 const removalsMax = 30
 const mailsMax = 20
 /** A question that stays is answered once more by the next renewal. */
@@ -144,14 +144,14 @@ export class Writing {
   /** News for those that other drivers look after, where etcd forgets it: its reader need not come to remove it. */
   async #mail({ key, news, revision: before }: Swap<Reading>): Promise<Operation[]> {
     const { keyspace, channel, garbage } = this.#setup
-    const byChannel = new Map<string, { id: string; standing: Standing }[]>()
-    for (const { record, standing } of news) {
+    const byChannel = new Map<string, { id: string; status: ClaimStatus }[]>()
+    for (const { record, status } of news) {
       const { id } = record.claim
       const to = this.channelOf(id, before)
       if (to === undefined || to === channel || !before.markers.has(id)) continue
       const letters = byChannel.get(to)
-      if (letters === undefined) byChannel.set(to, [{ id, standing }])
-      else letters.push({ id, standing })
+      if (letters === undefined) byChannel.set(to, [{ id, status }])
+      else letters.push({ id, status })
     }
     const lease = byChannel.size === 0 ? 0 : await garbage.leaseFor(0, this.#leftMs())
     // Without one it would lie around for ever, and it is only a hint.

@@ -29,7 +29,7 @@ ${json}
 `
 }
 
-/** Whether a text calls itself one of ours. Anybody can write that: see `writers.ts`. */
+/** Whether a text calls itself one of ours. Anybody can write that: see `trusted-authors.ts`. */
 export function isText(kind: CommentKind, body: string): boolean {
   return body.trimStart().startsWith(markers[kind])
 }

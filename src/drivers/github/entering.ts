@@ -3,7 +3,7 @@ import type { Claim } from '../../core/driver.ts'
 import { claimText, type ClaimRecord } from './claim-comment.ts'
 import { roundingMs } from './comment.ts'
 import type { Deadline } from './deadline.ts'
-import { timeAt, type Desk } from './desk.ts'
+import { timeAt, type GithubContext } from './context.ts'
 import { isInDoubt } from './faults.ts'
 import { publishedRunner } from './published-runner.ts'
 import type { Seat } from './seats.ts'
@@ -14,14 +14,14 @@ import { isSilent, type Look } from './verdict.ts'
 const sendsMax = 3
 
 /** Puts the claim's comment at the end of the queue. */
-export async function enter(desk: Desk, issue: number, claim: Claim, deadline: Deadline): Promise<Seat> {
-  const { environment, hub, seats } = desk
-  const at = timeAt(desk)
+export async function enter(context: GithubContext, issue: number, claim: Claim, deadline: Deadline): Promise<Seat> {
+  const { environment, api, seats } = context
+  const at = timeAt(context)
   const record: ClaimRecord = {
     id: claim.id,
     key: claim.key,
     ttlMs: claim.ttlMs,
-    runner: publishedRunner(claim, desk.publish, desk.workerId),
+    runner: publishedRunner(claim, context.publish, context.workerId),
     task: taskInfoIn(claim.runner.metadata?.['taskInfo']),
     claimedAt: at,
     heartbeatAt: at,
@@ -30,52 +30,70 @@ export async function enter(desk: Desk, issue: number, claim: Claim, deadline: D
   const editedAt = environment.now()
   for (let sends = 1; ; sends += 1) {
     try {
-      const { id, author, updatedAt } = await hub.createComment(issue, claimText(record), deadline)
-      desk.writers.own(author)
-      return sit(desk, claim, { issue, comment: id, author, updatedAt, record, editedAt, held: false })
+      const { id, author, updatedAt } = await api.createComment(issue, claimText(record), deadline)
+      context.trustedAuthors.own(author)
+      return sit(context, claim, { issue, comment: id, author, updatedAt, record, editedAt, held: false })
     } catch (error) {
       if (!isInDoubt(error)) throw error
       seats.doubt(claim.id, environment.now())
       if (sends === sendsMax) throw error
     }
     // It may be there all the same: look before sending it again. Should both arrive, the lower one is the claim.
-    await deadline.pause(desk.settleMs)
-    const found = await find(desk, issue, claim, deadline)
+    await deadline.pause(context.settleMs)
+    const found = await find(context, issue, claim, deadline)
     if (found !== undefined) return found
   }
 }
 
 /** A claim that another process made, or whose reply was lost. */
 export async function find(
-  desk: Desk,
+  context: GithubContext,
   issue: number,
   claim: Pick<Claim, 'id' | 'key'> & Partial<Claim>,
   deadline: Deadline,
 ): Promise<Seat | undefined> {
-  const look = await desk.reader.look(issue, claim.key, deadline)
+  const look = await context.reader.look(issue, claim.key, deadline)
   const place = look.thread.claims.find(({ record }) => record?.id === claim.id)
   if (place?.record === undefined || place.end?.how === 'completed') return undefined
   const { comment, record, updatedAt, author } = place
   // Nobody here knows when it was sent: as long ago as can be, counted from before the look.
   const editedAt = look.begunAt - (look.dateMs + roundingMs - updatedAt)
-  return sit(desk, claim, { issue, comment, author, updatedAt, record, editedAt, held: record.heldSince !== undefined })
+  return sit(context, claim, {
+    issue,
+    comment,
+    author,
+    updatedAt,
+    record,
+    editedAt,
+    held: record.heldSince !== undefined,
+  })
 }
 
 /** Whether a claim that would not wait has nothing to hope for: then it leaves no trace. */
-export async function isHopeless(desk: Desk, issue: number, claim: Claim, deadline: Deadline): Promise<boolean> {
+export async function isHopeless(
+  context: GithubContext,
+  issue: number,
+  claim: Claim,
+  deadline: Deadline,
+): Promise<boolean> {
   if (claim.evict === 'all') return false
-  const look = await desk.reader.look(issue, claim.key, deadline)
+  const look = await context.reader.look(issue, claim.key, deadline)
   const open = look.thread.claims.filter(({ end }) => end === undefined)
-  if (open.every((one) => isSilent(one, look, one.ttlMs, desk.settleMs))) return false
+  if (open.every((one) => isSilent(one, look, one.ttlMs, context.settleMs))) return false
   const [head] = open
-  return claim.evict !== 'stale' || head === undefined || !isSilent(head, look, claim.staleMs ?? 0, desk.settleMs)
+  return claim.evict !== 'stale' || head === undefined || !isSilent(head, look, claim.staleMs ?? 0, context.settleMs)
 }
 
 /**
  * Of several comments with one claim the lowest is the claim, whoever sent them and whichever was answered. The others
  * count for nothing, and are taken away for the sake of people.
  */
-export async function settleDuplicates({ hub }: Desk, seat: Seat, look: Look, deadline: Deadline): Promise<void> {
+export async function settleDuplicates(
+  { api }: GithubContext,
+  seat: Seat,
+  look: Look,
+  deadline: Deadline,
+): Promise<void> {
   const { claims, duplicates } = look.thread
   const own = claims.find(({ record }) => record?.id === seat.id)
   if (own?.record !== undefined && own.comment < seat.comment) {
@@ -83,12 +101,12 @@ export async function settleDuplicates({ hub }: Desk, seat: Seat, look: Look, de
     Object.assign(seat, { comment, record, updatedAt, author, held: record.heldSince !== undefined })
   }
   for (const { id, comment } of duplicates) {
-    if (id === seat.id && comment > seat.comment) await hub.deleteComment(comment, deadline).catch(() => {})
+    if (id === seat.id && comment > seat.comment) await api.deleteComment(comment, deadline).catch(() => {})
   }
 }
 
 function sit(
-  { seats, environment }: Desk,
+  { seats, environment }: GithubContext,
   claim: Pick<Claim, 'id' | 'key'> & Partial<Claim>,
   known: Pick<Seat, 'issue' | 'comment' | 'author' | 'updatedAt' | 'record' | 'editedAt' | 'held'>,
 ): Seat {

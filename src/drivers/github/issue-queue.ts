@@ -4,15 +4,15 @@
  * There is nothing here that GitHub could refuse because somebody else was quicker: comments are only added, each is edited
  * by its owner alone, and what they mean is worked out by `thread.ts` and `verdict.ts`. Why that is safe: decision 060.
  */
-import type { Claim, Request, Standing } from '../../core/driver.ts'
+import type { Claim, Request, ClaimStatus } from '../../core/driver.ts'
 import { LeaseholdError } from '../../core/errors.ts'
 import type { Deadline } from './deadline.ts'
-import type { Desk } from './desk.ts'
+import type { GithubContext } from './context.ts'
 import { settleDuplicates, enter, find, isHopeless } from './entering.ts'
 import { heartbeat } from './heartbeat.ts'
 import { complete, endedBy, expire, leave, unknownClaim, vanish } from './leaving.ts'
 import type { Seat } from './seats.ts'
-import { heldBy, leftMs, mustShow, stand } from './standing.ts'
+import { heldBy, leftMs, mustShow, stand } from './claim-status.ts'
 import { takeOver } from './taking-over.ts'
 import { headOf, verdictOn } from './verdict.ts'
 
@@ -21,25 +21,30 @@ type Release = Extract<Request, { op: 'release' }>
 type Eviction = Extract<Request, { op: 'evict' }>
 
 /** Carries out a request on the issue that its key's queue is in. */
-export function carryOutOn(desk: Desk, issue: number, request: Request, deadline: Deadline): Promise<Standing> {
-  const elsewhere = seatedElsewhere(desk, request)
+export function carryOutOn(
+  context: GithubContext,
+  issue: number,
+  request: Request,
+  deadline: Deadline,
+): Promise<ClaimStatus> {
+  const elsewhere = seatedElsewhere(context, request)
   if (elsewhere !== undefined) return Promise.resolve(elsewhere)
   switch (request.op) {
     case 'claim':
-      return claimOn(desk, issue, request.claim, deadline)
+      return claimOn(context, issue, request.claim, deadline)
     case 'renew':
-      return renewOn(desk, issue, request, deadline)
+      return renewOn(context, issue, request, deadline)
     case 'release':
-      return releaseOn(desk, issue, request, deadline)
+      return releaseOn(context, issue, request, deadline)
     case 'withdraw':
       return Promise.resolve(unsupported('conversions'))
     case 'evict':
-      return evictOn(desk, issue, request, deadline)
+      return evictOn(context, issue, request, deadline)
   }
 }
 
 /** The answer to a request whose id is that of a claim to another key: it says nothing of this one. */
-function seatedElsewhere({ seats }: Desk, request: Request): Standing | undefined {
+function seatedElsewhere({ seats }: GithubContext, request: Request): ClaimStatus | undefined {
   if (request.op === 'evict') return undefined
   const { key, id } = request.op === 'claim' ? request.claim : request
   const seat = seats.find(id)
@@ -47,111 +52,128 @@ function seatedElsewhere({ seats }: Desk, request: Request): Standing | undefine
   return request.op === 'claim' ? { state: 'absent', reason: 'refused' } : unknownClaim
 }
 
-async function claimOn(desk: Desk, issue: number, claim: Claim, deadline: Deadline): Promise<Standing> {
-  const ended = desk.seats.endOf(claim.id)
+async function claimOn(context: GithubContext, issue: number, claim: Claim, deadline: Deadline): Promise<ClaimStatus> {
+  const ended = context.seats.endOf(claim.id)
   if (ended !== undefined) return ended
-  const known = desk.seats.find(claim.id)
-  if (known !== undefined) return stand(desk, known, claim.wait, deadline)
-  if (!claim.wait && (await isHopeless(desk, issue, claim, deadline))) {
-    return desk.seats.end(claim.id, { state: 'absent', reason: 'refused' })
+  const known = context.seats.find(claim.id)
+  if (known !== undefined) return stand(context, known, claim.wait, deadline)
+  if (!claim.wait && (await isHopeless(context, issue, claim, deadline))) {
+    return context.seats.end(claim.id, { state: 'absent', reason: 'refused' })
   }
-  return stand(desk, await enter(desk, issue, claim, deadline), claim.wait, deadline)
+  return stand(context, await enter(context, issue, claim, deadline), claim.wait, deadline)
 }
 
-async function renewOn(desk: Desk, issue: number, request: Renewal, deadline: Deadline): Promise<Standing> {
-  const { seats, pace, environment } = desk
+async function renewOn(
+  context: GithubContext,
+  issue: number,
+  request: Renewal,
+  deadline: Deadline,
+): Promise<ClaimStatus> {
+  const { seats, pace, environment } = context
   const told = seats.endOf(request.id)
   if (told !== undefined) return told
   const known = seats.find(request.id)
-  const seat = known ?? (await find(desk, issue, request, deadline))
+  const seat = known ?? (await find(context, issue, request, deadline))
   if (seat === undefined) return unknownClaim
   // Of one that others had in their care the comment alone does not tell whether it has been ended.
-  const ended = known === undefined ? await takenOver(desk, seat, deadline) : undefined
+  const ended = known === undefined ? await takenOver(context, seat, deadline) : undefined
   if (ended !== undefined) return ended
   const { fenceFloor = 0, ttlMs } = request
   if (fenceFloor > seat.comment) return unsupported('a fence above the id of its comment')
   const now = environment.now()
   const everyMs = seat.held ? pace.editEveryMs(now, ttlMs, seats.size) : pace.waiterEditEveryMs(now, ttlMs, seats.size)
   const isDue = ttlMs !== seat.record.ttlMs || now - seat.editedAt >= everyMs
-  const gone = isDue ? await heartbeat(desk, seat, ttlMs, deadline) : undefined
+  const gone = isDue ? await heartbeat(context, seat, ttlMs, deadline) : undefined
   if (gone !== undefined) return gone
-  if (!seat.held) return isDue ? stand(desk, seat, true, deadline) : standOrRest(desk, seat, deadline)
+  if (!seat.held) return isDue ? stand(context, seat, true, deadline) : standOrRest(context, seat, deadline)
   // Stretched: the lease goes on as it was told, less the time since.
-  if (!isDue) return heldBy(seat, leftMs(desk, seat))
-  const turnedOut = await takenOver(desk, seat, deadline)
+  if (!isDue) return heldBy(seat, leftMs(context, seat))
+  const turnedOut = await takenOver(context, seat, deadline)
   if (turnedOut !== undefined) return turnedOut
-  desk.mirror.put(seat.issue, seat.record)
+  context.mirror.put(seat.issue, seat.record)
   return heldBy(seat, ttlMs)
 }
 
-async function releaseOn(desk: Desk, issue: number, { id, key }: Release, deadline: Deadline): Promise<Standing> {
-  const { seats, settleMs } = desk
+async function releaseOn(
+  context: GithubContext,
+  issue: number,
+  { id, key }: Release,
+  deadline: Deadline,
+): Promise<ClaimStatus> {
+  const { seats, settleMs } = context
   const ended = seats.endOf(id)
   if (ended !== undefined) return ended
   // Its comment may be about to appear.
-  const doubtMs = seats.doubtSince(id) + settleMs - desk.environment.now()
+  const doubtMs = seats.doubtSince(id) + settleMs - context.environment.now()
   if (doubtMs > 0) await deadline.pause(doubtMs)
-  const seat = seats.find(id) ?? (await find(desk, issue, { id, key }, deadline))
+  const seat = seats.find(id) ?? (await find(context, issue, { id, key }, deadline))
   if (seat === undefined) return seats.end(id, unknownClaim)
-  const look = await desk.reader.look(issue, key, deadline)
-  await settleDuplicates(desk, seat, look, deadline)
+  const look = await context.reader.look(issue, key, deadline)
+  await settleDuplicates(context, seat, look, deadline)
   const verdict = verdictOn(look, seat, settleMs)
-  if (verdict.state === 'ended') return leave(desk, seat, endedBy(verdict.claim.end), look.thread)
-  if (verdict.state === 'expired') return expire(desk, seat, look.thread, deadline)
-  const result = desk.results.get(seat.comment) ?? (seat.held ? 'released' : 'gave up')
-  const wasThere = await complete(desk, seat, result, deadline)
+  if (verdict.state === 'ended') return leave(context, seat, endedBy(verdict.claim.end), look.thread)
+  if (verdict.state === 'expired') return expire(context, seat, look.thread, deadline)
+  const result = context.results.get(seat.comment) ?? (seat.held ? 'released' : 'gave up')
+  const wasThere = await complete(context, seat, result, deadline)
   // A look that does not show it may be too old. Who only waited has nothing to be told but that it is gone, and be it for
   // want of rights.
-  if (verdict.state === 'missing' && mustShow(desk, seat, look)) {
-    const isGone = !wasThere || desk.writers.isRefused(seat.author)
-    if (isGone) return seat.held ? vanish(desk, seat, look.thread) : leave(desk, seat, unknownClaim, look.thread)
+  if (verdict.state === 'missing' && mustShow(context, seat, look)) {
+    const isGone = !wasThere || context.trustedAuthors.isRefused(seat.author)
+    if (isGone) return seat.held ? vanish(context, seat, look.thread) : leave(context, seat, unknownClaim, look.thread)
   }
-  return leave(desk, seat, { state: 'absent', reason: 'released' }, look.thread)
+  return leave(context, seat, { state: 'absent', reason: 'released' }, look.thread)
 }
 
 async function evictOn(
-  desk: Desk,
+  context: GithubContext,
   issue: number,
   { key, fence, reason }: Eviction,
   deadline: Deadline,
-): Promise<Standing> {
+): Promise<ClaimStatus> {
   for (;;) {
-    const { thread } = await desk.reader.look(issue, key, deadline)
+    const { thread } = await context.reader.look(issue, key, deadline)
     const claim = thread.claims.find(({ comment }) => comment === fence)
     if (claim?.end?.how === 'taken over' && claim.end.cause === 'evicted' && claim.end.reason === reason) {
       return { state: 'absent', reason: 'evicted', detail: reason }
     }
     const head = headOf(thread)
     if (head?.comment !== fence) return unknownClaim
-    await takeOver(desk, { issue, key, worker: desk.workerId ?? 'an operator' }, [head], 'evicted', reason, deadline)
+    await takeOver(
+      context,
+      { issue, key, worker: context.workerId ?? 'an operator' },
+      [head],
+      'evicted',
+      reason,
+      deadline,
+    )
   }
 }
 
 /** How a held claim has ended, if a look after its last edit shows that. */
-async function takenOver(desk: Desk, seat: Seat, deadline: Deadline): Promise<Standing | undefined> {
+async function takenOver(context: GithubContext, seat: Seat, deadline: Deadline): Promise<ClaimStatus | undefined> {
   for (;;) {
-    const look = await desk.reader.look(seat.issue, seat.key, deadline)
-    const verdict = verdictOn(look, seat, desk.settleMs)
-    if (verdict.state === 'ended') return leave(desk, seat, endedBy(verdict.claim.end), look.thread)
-    if (verdict.state !== 'missing' || !mustShow(desk, seat, look)) return undefined
-    if (desk.writers.isRefused(seat.author)) return vanish(desk, seat, look.thread)
+    const look = await context.reader.look(seat.issue, seat.key, deadline)
+    const verdict = verdictOn(look, seat, context.settleMs)
+    if (verdict.state === 'ended') return leave(context, seat, endedBy(verdict.claim.end), look.thread)
+    if (verdict.state !== 'missing' || !mustShow(context, seat, look)) return undefined
+    if (context.trustedAuthors.isRefused(seat.author)) return vanish(context, seat, look.thread)
     // Its comment has just been edited: a look that does not show it shows nothing.
-    await deadline.pause(desk.settleMs)
+    await deadline.pause(context.settleMs)
   }
 }
 
 /** A waiter looks less often while requests are scarce. */
-async function standOrRest(desk: Desk, seat: Seat, deadline: Deadline): Promise<Standing> {
-  const now = desk.environment.now()
+async function standOrRest(context: GithubContext, seat: Seat, deadline: Deadline): Promise<ClaimStatus> {
+  const now = context.environment.now()
   const { waiting } = seat
-  const everyMs = desk.pace.lookEveryMs(now, seat.record.ttlMs)
+  const everyMs = context.pace.lookEveryMs(now, seat.record.ttlMs)
   if (waiting === undefined || now - waiting.at >= Math.min(everyMs, waiting.againMs)) {
-    return stand(desk, seat, true, deadline)
+    return stand(context, seat, true, deadline)
   }
   const againMs = waiting.againMs - (now - waiting.at)
-  return { state: 'waiting', ahead: waiting.ahead, ttlMs: leftMs(desk, seat), againMs }
+  return { state: 'waiting', ahead: waiting.ahead, ttlMs: leftMs(context, seat), againMs }
 }
 
-function unsupported(what: string): Standing {
+function unsupported(what: string): ClaimStatus {
   return { state: 'unknown', error: new LeaseholdError('UNSUPPORTED', `The github store cannot do ${what}.`) }
 }

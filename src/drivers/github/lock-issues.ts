@@ -7,8 +7,8 @@ import { commentText, documentIn, nameText, recordOf, textOf } from './comment-t
 import { roundingMs } from './comment.ts'
 import type { Deadline } from './deadline.ts'
 import { answerIn } from './faults.ts'
-import type { Hub, Issue, Reading } from './hub.ts'
-import type { Writers } from './writers.ts'
+import type { GithubApi, Issue, Reading } from './api.ts'
+import type { TrustedAuthors } from './trusted-authors.ts'
 
 const version = 1
 /** How long a look waits for issues that are being opened, at least. */
@@ -21,8 +21,8 @@ interface IssuesLook extends Reading<Issue> {
 
 /** Finds the issue of a key, and opens one for a name that has none. */
 export class LockIssues {
-  readonly #hub: Hub
-  readonly #writers: Writers
+  readonly #api: GithubApi
+  readonly #trustedAuthors: TrustedAuthors
   readonly #environment: Environment
   readonly #label: string
   readonly #settleMs: number
@@ -33,9 +33,15 @@ export class LockIssues {
   /** Issues that are being opened: a look that begins when they are there serves all of them. */
   readonly #opening = new Set<Promise<unknown>>()
 
-  constructor(hub: Hub, writers: Writers, environment: Environment, label: string, settleMs: number) {
-    this.#hub = hub
-    this.#writers = writers
+  constructor(
+    api: GithubApi,
+    trustedAuthors: TrustedAuthors,
+    environment: Environment,
+    label: string,
+    settleMs: number,
+  ) {
+    this.#api = api
+    this.#trustedAuthors = trustedAuthors
     this.#environment = environment
     this.#label = label
     this.#settleMs = settleMs
@@ -79,7 +85,7 @@ export class LockIssues {
 label and its comments to the workers that share it.`
     const body = commentText('lock', sentence, { leasehold: { version, key } })
     try {
-      await this.#hub.openIssue(`Lock: ${titleOf(name, key)}`, body, [this.#label], deadline)
+      await this.#api.openIssue(`Lock: ${titleOf(name, key)}`, body, [this.#label], deadline)
     } catch (error) {
       const status = answerIn(error)?.status
       if (status !== undefined && status < 500) throw error
@@ -107,8 +113,8 @@ label and its comments to the workers that share it.`
         await within(this.#environment, patienceMs, Promise.allSettled(this.#opening))
       }
       this.#nextLook = undefined
-      const reading = await this.#hub.issues(this.#label, deadline)
-      const locks = await this.#writers.ofWriters(reading.items, deadline)
+      const reading = await this.#api.issues(this.#label, deadline)
+      const locks = await this.#trustedAuthors.ofWriters(reading.items, deadline)
       return { ...reading, lowest: lowestByKey(locks) }
     })()
     this.#nextLook = look

@@ -1,4 +1,4 @@
-import type { Claim, Standing, Succession } from '../../core/driver.ts'
+import type { Claim, ClaimStatus, Succession } from '../../core/driver.ts'
 import type { ClaimRecord } from './claim-comment.ts'
 
 /** What this process knows of a claim it has in its care. */
@@ -25,7 +25,7 @@ export interface Seat {
 }
 
 /** How a claim is told that it is over. */
-export type Absent = Extract<Standing, { state: 'absent' }>
+export type Absent = Extract<ClaimStatus, { state: 'absent' }>
 
 /** Ended claims that are remembered: a late copy of a request must not begin one anew. */
 const endedMax = 2000
@@ -66,16 +66,16 @@ export class Seats {
   }
 
   /** Remembers what was told: a claim has one end. */
-  end(id: string, standing: Absent): Absent {
+  end(id: string, status: Absent): Absent {
     this.#seats.delete(id)
     this.#doubts.delete(id)
-    this.#ended.set(id, standing.reason === 'released' ? { state: 'absent', reason: 'unknown' } : standing)
+    this.#ended.set(id, status.reason === 'released' ? { state: 'absent', reason: 'unknown' } : status)
     if (this.#ended.size > endedMax) {
       for (const oldest of this.#ended.keys()) {
         this.#ended.delete(oldest)
         break
       }
     }
-    return standing
+    return status
   }
 }

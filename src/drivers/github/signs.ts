@@ -1,7 +1,7 @@
 import type { Environment } from '../../core/time/environment.ts'
 import { within } from '../../core/time/bounded.ts'
 import type { Deadline, Deadlines } from './deadline.ts'
-import type { Hub } from './hub.ts'
+import type { GithubApi } from './api.ts'
 import type { Pace } from './pace.ts'
 
 export interface SignTerms {
@@ -18,7 +18,7 @@ const withinMs = 30_000
  * nobody's business, and they are left out while requests are scarce.
  */
 export class Signs {
-  readonly #hub: Hub
+  readonly #api: GithubApi
   readonly #environment: Environment
   readonly #deadlines: Deadlines
   readonly #pace: Pace
@@ -27,8 +27,8 @@ export class Signs {
   readonly #underWay = new Map<number, Promise<void>>()
   #closed = false
 
-  constructor(hub: Hub, environment: Environment, deadlines: Deadlines, pace: Pace, terms: SignTerms) {
-    this.#hub = hub
+  constructor(api: GithubApi, environment: Environment, deadlines: Deadlines, pace: Pace, terms: SignTerms) {
+    this.#api = api
     this.#environment = environment
     this.#deadlines = deadlines
     this.#pace = pace
@@ -40,18 +40,18 @@ export class Signs {
     const { assign, label } = this.#terms
     if (this.#pace.isPressed(this.#environment.now())) return
     if (assign && ousted !== undefined && ousted !== login)
-      this.#change(issue, (deadline) => this.#hub.unassign(issue, ousted, deadline))
-    if (label !== undefined) this.#change(issue, (deadline) => this.#hub.addLabel(issue, label, deadline))
-    if (assign && login !== '') this.#change(issue, (deadline) => this.#hub.assign(issue, login, deadline))
+      this.#change(issue, (deadline) => this.#api.unassign(issue, ousted, deadline))
+    if (label !== undefined) this.#change(issue, (deadline) => this.#api.addLabel(issue, label, deadline))
+    if (assign && login !== '') this.#change(issue, (deadline) => this.#api.assign(issue, login, deadline))
   }
 
   /** `next` is the account of the one that will hold now, if somebody waits: it keeps what is its own. */
   takeDown(issue: number, login: string, next: string | undefined): void {
     const { assign, label } = this.#terms
     if (assign && login !== '' && next !== login)
-      this.#change(issue, (deadline) => this.#hub.unassign(issue, login, deadline))
+      this.#change(issue, (deadline) => this.#api.unassign(issue, login, deadline))
     if (label !== undefined && next === undefined) {
-      this.#change(issue, (deadline) => this.#hub.removeLabel(issue, label, deadline))
+      this.#change(issue, (deadline) => this.#api.removeLabel(issue, label, deadline))
     }
   }
 

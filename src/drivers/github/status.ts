@@ -1,6 +1,6 @@
 import type { ClaimRecord } from './claim-comment.ts'
 import type { Deadline } from './deadline.ts'
-import { timeAt, type Desk } from './desk.ts'
+import { timeAt, type GithubContext } from './context.ts'
 import { heldSince } from './listing.ts'
 import { runnerOf } from './published-runner.ts'
 import { headOf, isOver } from './verdict.ts'
@@ -16,13 +16,13 @@ export interface IssueStatus {
 }
 
 /** The status of an issue, whichever namespace it is locked in. @internal */
-export async function statusOf(desk: Desk, issue: number, deadline: Deadline): Promise<IssueStatus> {
-  const mirrored = await desk.mirror.read(issue)
-  if (mirrored?.heldSince !== undefined && mirrored.completion === undefined && isFresh(desk, mirrored)) {
+export async function statusOf(context: GithubContext, issue: number, deadline: Deadline): Promise<IssueStatus> {
+  const mirrored = await context.mirror.read(issue)
+  if (mirrored?.heldSince !== undefined && mirrored.completion === undefined && isFresh(context, mirrored)) {
     return lockedBy(mirrored, mirrored.heldSince, 'mirror')
   }
-  const { hub, reader } = desk
-  const { items, dateMs } = await hub.comments(issue, reader.sinceMs, deadline)
+  const { api, reader } = context
+  const { items, dateMs } = await api.comments(issue, reader.sinceMs, deadline)
   const comments = await reader.counted(items, deadline)
   for (const key of reader.keysIn(comments)) {
     const thread = reader.threadOf(comments, key)
@@ -34,8 +34,8 @@ export async function statusOf(desk: Desk, issue: number, deadline: Deadline): P
 }
 
 /** A mirror that does not forget by itself would tell of the dead for ever. */
-function isFresh(desk: Desk, { heartbeatAt, ttlMs }: ClaimRecord): boolean {
-  return !isOver({ updatedAt: heartbeatAt, ttlMs }, timeAt(desk))
+function isFresh(context: GithubContext, { heartbeatAt, ttlMs }: ClaimRecord): boolean {
+  return !isOver({ updatedAt: heartbeatAt, ttlMs }, timeAt(context))
 }
 
 function lockedBy(record: ClaimRecord, since: number, from: IssueStatus['from']): IssueStatus {

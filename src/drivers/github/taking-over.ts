@@ -1,6 +1,6 @@
 /** Comments that end the claims of others. */
 import type { Deadline } from './deadline.ts'
-import { timeAt, type Desk } from './desk.ts'
+import { timeAt, type GithubContext } from './context.ts'
 import { isInDoubt } from './faults.ts'
 import type { Seat } from './seats.ts'
 import { takeoverText, type TakeoverCause } from './takeover-comment.ts'
@@ -19,7 +19,7 @@ export interface Taker {
  * arrived is left to the next look.
  */
 export async function takeOver(
-  desk: Desk,
+  context: GithubContext,
   { issue, key, worker }: Taker,
   claims: readonly ThreadClaim[],
   cause: TakeoverCause,
@@ -29,34 +29,34 @@ export async function takeOver(
   const ends = claims.map((claim, place) => {
     return { comment: claim.comment, worker: claim.worker, held: place === 0 || claim.record?.heldSince !== undefined }
   })
-  const body = takeoverText({ key, by: worker, cause, reason, at: timeAt(desk), ends })
+  const body = takeoverText({ key, by: worker, cause, reason, at: timeAt(context), ends })
   try {
-    const { id, author, createdAt } = await desk.hub.createComment(issue, body, deadline)
-    desk.writers.own(author)
+    const { id, author, createdAt } = await context.api.createComment(issue, body, deadline)
+    context.trustedAuthors.own(author)
     for (const { comment, held } of ends) {
-      desk.reader.wrote({ how: 'taken over', cause, reason, held, comment: id, at: createdAt }, comment)
+      context.reader.wrote({ how: 'taken over', cause, reason, held, comment: id, at: createdAt }, comment)
     }
   } catch (error) {
     if (!isInDoubt(error)) throw error
-    await deadline.pause(desk.settleMs)
+    await deadline.pause(context.settleMs)
   }
 }
 
 /** Ends those that the claim may turn out by its `evict` rule. True: there were any. */
-export async function turnOut(desk: Desk, seat: Seat, look: Look, deadline: Deadline): Promise<boolean> {
+export async function turnOut(context: GithubContext, seat: Seat, look: Look, deadline: Deadline): Promise<boolean> {
   const { comment, evict, staleMs = 0 } = seat
   const open = look.thread.claims.filter((one) => one.comment < comment && one.end === undefined)
   const [head] = open
   if (head === undefined || evict === undefined) return false
   if (evict === 'all') {
     // All who stand before it: a waiter let in later would have a lower fence than this one.
-    await takeOver(desk, takerOf(seat), open, 'forced', 'forced', deadline)
+    await takeOver(context, takerOf(seat), open, 'forced', 'forced', deadline)
     return true
   }
   // Who has only come to the front is no silent holder yet.
   const holds = head.record === undefined || head.record.heldSince !== undefined
-  if (!holds || !isSilent(head, look, staleMs, desk.settleMs)) return false
-  await takeOver(desk, takerOf(seat), [head], 'stale', 'stale', deadline)
+  if (!holds || !isSilent(head, look, staleMs, context.settleMs)) return false
+  await takeOver(context, takerOf(seat), [head], 'stale', 'stale', deadline)
   return true
 }
 

@@ -3,10 +3,10 @@ import { claimIn, ttlMaxMs } from './claim-comment.ts'
 import { isText } from './comment-text.ts'
 import type { Comment } from './comment.ts'
 import type { Deadline } from './deadline.ts'
-import type { Hub } from './hub.ts'
+import type { GithubApi } from './api.ts'
 import { readThread, type ClaimEnd, type Thread } from './thread.ts'
 import type { Look } from './verdict.ts'
-import type { Writers } from './writers.ts'
+import type { TrustedAuthors } from './trusted-authors.ts'
 
 /** Older comments are not read: twice the longest lease, after which nothing they say can count, and time to spare. */
 const horizonMs = 3 * ttlMaxMs
@@ -15,8 +15,8 @@ const rememberedMax = 2000
 
 /** Reads issues as queues, and remembers of takeovers what a stale reading may leave out. */
 export class ThreadReader {
-  readonly #hub: Hub
-  readonly #writers: Writers
+  readonly #api: GithubApi
+  readonly #trustedAuthors: TrustedAuthors
   readonly #environment: Environment
   readonly #brokenTtlMs: number
   /** By our clock: when each takeover comment was there at the latest. */
@@ -24,21 +24,21 @@ export class ThreadReader {
   /** Ends that this process wrote itself, by the comments of the claims they end. */
   readonly #ends = new Map<number, ClaimEnd>()
 
-  constructor(hub: Hub, writers: Writers, environment: Environment, brokenTtlMs: number) {
-    this.#hub = hub
-    this.#writers = writers
+  constructor(api: GithubApi, trustedAuthors: TrustedAuthors, environment: Environment, brokenTtlMs: number) {
+    this.#api = api
+    this.#trustedAuthors = trustedAuthors
     this.#environment = environment
     this.#brokenTtlMs = brokenTtlMs
   }
 
   /** From when on comments are read. It moves by the hour, so that pages that have not changed stay the same pages. */
   get sinceMs(): number {
-    const earliest = this.#hub.clock.earliest(this.#environment.now())
+    const earliest = this.#api.clock.earliest(this.#environment.now())
     return Math.floor((earliest - horizonMs) / ttlMaxMs) * ttlMaxMs
   }
 
   async look(issue: number, key: string, deadline: Deadline): Promise<Look> {
-    const reading = await this.#hub.comments(issue, this.sinceMs, deadline)
+    const reading = await this.#api.comments(issue, this.sinceMs, deadline)
     const thread = this.threadOf(await this.counted(reading.items, deadline), key)
     const now = this.#environment.now()
     for (const { end } of thread.claims) if (end?.how === 'taken over') this.#saw(end.comment, now)
@@ -49,7 +49,7 @@ export class ThreadReader {
   /** Those comments that are ours by their text, and whose authors may write. */
   counted(comments: readonly Comment[], deadline: Deadline): Promise<Comment[]> {
     const ours = comments.filter(({ body }) => isText('claim', body) || isText('takeover', body))
-    return this.#writers.ofWriters(ours, deadline)
+    return this.#trustedAuthors.ofWriters(ours, deadline)
   }
 
   /** The keys that the comments of an issue have claims of: mostly one. */

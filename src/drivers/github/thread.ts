@@ -26,7 +26,7 @@ export interface ThreadClaim {
   /** Its comment: the place in the queue, and the fence. */
   readonly comment: number
   /**
-   * Undefined: somebody broke it. Unless it was completed before, it goes on standing in the way until it is taken over like
+   * Undefined: somebody broke it. Unless it was completed before, it goes on status in the way until it is taken over like
    * any other.
    */
   readonly record: ClaimRecord | undefined
@@ -46,7 +46,7 @@ export interface Thread {
 }
 
 /**
- * Reads the comments that count, see `writers.ts`. `brokenTtlMs` is the ttl of a broken claim that does not tell its own,
+ * Reads the comments that count, see `trusted-authors.ts`. `brokenTtlMs` is the ttl of a broken claim that does not tell its own,
  * `known` has ends by their claims' comments that are certain, whether the reading shows them or not.
  */
 export function readThread(

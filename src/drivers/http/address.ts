@@ -13,7 +13,7 @@ export interface Address {
 const tokenForm = /^[\x21-\x7e]{1,512}$/
 
 /**
- * Reads `http(s)://[TOKEN@]HOST[:PORT][/PATH]`. Ports are those of any URL: 80 and 443 unless told. `tokenDefault` is for a URL
+ * Reads `http(s)://[TOKEN@]HOST[:PORT][/PATH]`. Ports are those of any URL: 80 and 443 by default. `tokenDefault` is for a URL
  * without a token.
  */
 export function parseAddress(url: string, token: string | undefined, tokenDefault?: string): Address {

@@ -1,6 +1,6 @@
 import { describeAddress, type Address } from './address.ts'
 import { closed, overdue, Unsent } from './faults.ts'
-import { Places } from './places.ts'
+import { Semaphore } from './semaphore.ts'
 import { transportTo, type StreamReader, type Transport, type TransportOptions } from './transport.ts'
 
 /** What came back. */
@@ -28,7 +28,7 @@ export class Line {
   readonly #authorization: Readonly<Record<string, string>>
   readonly #transport: Transport
   /** Not left to the transport, which would still open connections for those who wait after it is closed. */
-  readonly #places = new Places(connectionsMax)
+  readonly #places = new Semaphore(connectionsMax)
   #closed = false
 
   constructor(address: Address, options: TransportOptions) {

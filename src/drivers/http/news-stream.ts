@@ -2,7 +2,7 @@ import { pauseMs, type Backoff } from '../../core/time/backoff.ts'
 import type { Heard } from '../../core/driver.ts'
 import { unref } from '../../core/time/event-loop.ts'
 import { sessionHeader } from '../../core/wire/wire-protocol.ts'
-import { fromWireStanding } from '../../core/wire/wire-standing.ts'
+import { fromWireStatus } from '../../core/wire/wire-status.ts'
 import { EventReader, type ServerEvent } from './event-reader.ts'
 import type { Line } from './line.ts'
 
@@ -85,9 +85,9 @@ export class NewsStream {
 
   /** What makes no sense is dropped: news are hints. */
   #hear({ event, data }: ServerEvent): void {
-    const { key, id, standing } = recordIn(data)
+    const { key, id, status } = recordIn(data)
     if (this.#closed || typeof key !== 'string' || typeof id !== 'string') return
-    const news = event === 'ask' ? 'ask' : event === 'standing' ? fromWireStanding(standing) : undefined
+    const news = event === 'ask' ? 'ask' : event === 'status' ? fromWireStatus(status) : undefined
     if (news !== undefined) this.#listener.heard(key, id, news)
   }
 }

@@ -1,8 +1,8 @@
-import type { KeyPage, ListedClaim, ListedKey, Standing, Supports } from '../../core/driver.ts'
+import type { KeyPage, ListedClaim, ListedKey, ClaimStatus, Supports } from '../../core/driver.ts'
 import { isWithin, requestBounds, yearMs } from '../../core/limits/bounds.ts'
-import { isRunner } from '../../core/standing-check.ts'
+import { isRunner } from '../../core/status-check.ts'
 import type { Backoff } from '../../core/time/backoff.ts'
-import { fromWireStanding } from '../../core/wire/wire-standing.ts'
+import { fromWireStatus } from '../../core/wire/wire-status.ts'
 
 /** What a server says of its store. */
 export interface StoreDescription {
@@ -37,12 +37,12 @@ const timesListed = [
   'expiresAt',
 ] as const
 
-/** The standings of a reply, one for each request; undefined if they are not. */
-export function standingsIn(value: unknown, count: number): readonly Standing[] | undefined {
-  const standings = recordOf(value)?.['standings']
-  if (!Array.isArray(standings) || standings.length !== count) return undefined
-  const read = standings.map((standing) => fromWireStanding(standing))
-  return read.every((standing) => standing !== undefined) ? read : undefined
+/** The statuses of a reply, one for each request; undefined if they are not. */
+export function statusesIn(value: unknown, count: number): readonly ClaimStatus[] | undefined {
+  const statuses = recordOf(value)?.['statuses']
+  if (!Array.isArray(statuses) || statuses.length !== count) return undefined
+  const read = statuses.map((status) => fromWireStatus(status))
+  return read.every((status) => status !== undefined) ? read : undefined
 }
 
 /** The page of a reply; undefined if it is none. */

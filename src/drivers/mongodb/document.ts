@@ -6,9 +6,9 @@
 import type { News } from '../../core/admission.ts'
 import { howEnded } from '../../core/admission/lease-time.ts'
 import type { ClaimRecord, Ended } from '../../core/claim-record.ts'
-import type { Claim, Standing, Succession } from '../../core/driver.ts'
+import type { Claim, ClaimStatus, Succession } from '../../core/driver.ts'
 import type { KeyDocument } from '../../core/key-document.ts'
-import { fromWireStanding } from '../../core/wire/wire-standing.ts'
+import { fromWireStatus } from '../../core/wire/wire-status.ts'
 
 /** The format of documents this version writes, as `core/key-document.ts` counts them. */
 export const formatVersion = 1
@@ -63,7 +63,7 @@ export interface StoredClaim {
 export interface StoredNews {
   readonly to: string
   readonly id: string
-  readonly standing: string
+  readonly status: string
 }
 
 export interface StoredKey {
@@ -171,8 +171,8 @@ export function forgetAt(document: KeyDocument): Date {
   return dateAt(ends.reduce((last, end) => Math.max(last, end), Math.max(fenceOver, document.ended?.until ?? 0)))
 }
 
-export function encodeNews({ record, standing }: News, to: string): StoredNews {
-  return { to, id: record.claim.id, standing: JSON.stringify(standing) }
+export function encodeNews({ record, status }: News, to: string): StoredNews {
+  return { to, id: record.claim.id, status: JSON.stringify(status) }
 }
 
 // ---- reading
@@ -231,16 +231,16 @@ function decodeRecord(key: string, stored: StoredClaim, lastFence: number, writt
 }
 
 /** What news says; undefined: it makes no sense, and news is a hint. */
-export function decodeStanding(text: unknown): Standing | undefined {
+export function decodeStatus(text: unknown): ClaimStatus | undefined {
   try {
-    return fromWireStanding(JSON.parse(String(text)))
+    return fromWireStatus(JSON.parse(String(text)))
   } catch {
     return undefined
   }
 }
 
 /** How the first holder of a document stands that one command has just written. */
-export function firstStanding(key: string, stored: StoredKey): Standing | undefined {
+export function firstStatus(key: string, stored: StoredKey): ClaimStatus | undefined {
   const { claims } = decodeDocument(key, stored) as Partial<KeyDocument>
   const first = claims?.[0]
   if (first === undefined) return undefined

@@ -1,8 +1,8 @@
 import { setTimeout as pause } from 'node:timers/promises'
-import type { Standing } from '../../core/driver.ts'
+import type { ClaimStatus } from '../../core/driver.ts'
 import { inTime } from '../../core/time/bounded.ts'
 import type { MongoChangeStream } from './client.ts'
-import { decodeStanding, type StoredNews } from './document.ts'
+import { decodeStatus, type StoredNews } from './document.ts'
 import { OutOfTime } from './faults.ts'
 import type { Store } from './store.ts'
 
@@ -23,7 +23,7 @@ interface Change {
 export interface NewsStreamSetup {
   readonly store: Store
   readonly channel: string
-  readonly heard: (key: string, id: string, standing: Standing) => void
+  readonly heard: (key: string, id: string, status: ClaimStatus) => void
   /** Listening begins, or begins again: what happened before was not heard. */
   readonly began: () => void
 }
@@ -96,8 +96,8 @@ export class NewsStream {
   #deliver({ documentKey, fullDocument }: Change): void {
     const { channel, heard } = this.#setup
     const { _id: key = '' } = documentKey ?? {}
-    for (const { to, id, standing } of fullDocument?.news ?? []) {
-      const told = to === channel ? decodeStanding(standing) : undefined
+    for (const { to, id, status } of fullDocument?.news ?? []) {
+      const told = to === channel ? decodeStatus(status) : undefined
       if (told !== undefined) heard(key, id, told)
     }
   }

@@ -1,5 +1,5 @@
 import { keyOf } from '../../core/batcher.ts'
-import type { Request, Standing } from '../../core/driver.ts'
+import type { Request, ClaimStatus } from '../../core/driver.ts'
 
 /** How one of our claims stood when it was last answered. */
 export interface OwnClaim {
@@ -46,16 +46,16 @@ export class OwnClaims {
   }
 
   /** Takes down what was answered to requests sent at `sentAt`, on the clock of this process. */
-  note(requests: readonly Request[], standings: readonly Standing[], sentAt: number): Noted {
+  note(requests: readonly Request[], statuses: readonly ClaimStatus[], sentAt: number): Noted {
     const keys: string[] = []
     const found: { key: string; id: string }[] = []
     for (const [index, request] of requests.entries()) {
-      const standing = standings[index]
-      if (request.op === 'evict' || standing === undefined || standing.state === 'unknown') continue
+      const status = statuses[index]
+      if (request.op === 'evict' || status === undefined || status.state === 'unknown') continue
       const key = keyOf(request)
       const id = request.op === 'claim' ? request.claim.id : request.id
       const before = this.#byKey.get(key)?.get(id)
-      const after = ownClaim(standing, sentAt)
+      const after = ownClaim(status, sentAt)
       const leaves = request.op === 'release' || (request.op === 'withdraw' && after === undefined)
       if (before?.asked === false && !leaves && differs(before, after)) found.push({ key, id })
       if (after === undefined) this.#delete(key, id)
@@ -83,12 +83,12 @@ export class OwnClaims {
   }
 }
 
-function ownClaim(standing: Standing, sentAt: number): OwnClaim | undefined {
-  if (standing.state === 'waiting') return { state: 'waiting', leaving: false, safeUntil: -Infinity, asked: false }
-  if (standing.state !== 'held') return undefined
+function ownClaim(status: ClaimStatus, sentAt: number): OwnClaim | undefined {
+  if (status.state === 'waiting') return { state: 'waiting', leaving: false, safeUntil: -Infinity, asked: false }
+  if (status.state !== 'held') return undefined
   // What is left was counted after the sending, by a clock that may run a little faster.
-  const safeUntil = standing.after === undefined ? sentAt + 0.9 * standing.ttlMs : -Infinity
-  return { state: 'held', leaving: standing.leaving !== undefined, safeUntil, asked: false }
+  const safeUntil = status.after === undefined ? sentAt + 0.9 * status.ttlMs : -Infinity
+  return { state: 'held', leaving: status.leaving !== undefined, safeUntil, asked: false }
 }
 
 function differs(before: OwnClaim, after: OwnClaim | undefined): boolean {

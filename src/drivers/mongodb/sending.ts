@@ -2,13 +2,13 @@
 import type { News } from '../../core/admission.ts'
 import { keyOf } from '../../core/batcher.ts'
 import type { DocumentSwapper, Loaded, Swap } from '../../core/document-swaps.ts'
-import type { Request, Standing } from '../../core/driver.ts'
+import type { Request, ClaimStatus } from '../../core/driver.ts'
 import { writeConcern } from './concerns.ts'
 import {
   decodeDocument,
   encodeNews,
   encodeRecord,
-  firstStanding,
+  firstStatus,
   forgetAt,
   formatVersion,
   freeAt,
@@ -36,7 +36,7 @@ export interface SendingSetup {
   readonly clock: () => Expression
   /** Never the same twice, whoever asks. */
   readonly newRevision: () => string
-  readonly tell: (key: string, id: string, standing: Standing) => void
+  readonly tell: (key: string, id: string, status: ClaimStatus) => void
   readonly isOwn: (key: string, id: string) => boolean
   /** Whether claims of ours are known to wait there. */
   readonly isContended: (key: string) => boolean
@@ -63,7 +63,7 @@ export class Sending implements DocumentSwapper<Revision> {
 
   // ---- in one command
 
-  async fast(requests: readonly Request[]): Promise<readonly (Standing | undefined)[]> {
+  async fast(requests: readonly Request[]): Promise<readonly (ClaimStatus | undefined)[]> {
     const [only] = requests
     if (requests.length === 1 && only !== undefined) return [await this.#settle(only)]
     const times = new Map<string, number>()
@@ -73,7 +73,7 @@ export class Sending implements DocumentSwapper<Revision> {
     return Promise.all(requests.map(async (one) => (isSingle(one) ? this.#settle(one) : undefined)))
   }
 
-  async #settle(request: Request): Promise<Standing | undefined> {
+  async #settle(request: Request): Promise<ClaimStatus | undefined> {
     const { channel, clock, newRevision, isContended, mayWithdraw } = this.#setup
     const key = keyOf(request)
     // Where claims of ours wait the rule must look at the queue anyway.
@@ -94,7 +94,7 @@ export class Sending implements DocumentSwapper<Revision> {
       if (stored?.revision !== revision) return undefined
       // A damaged record: the rule's reader says so.
       if (!Number.isSafeInteger(stored.lastFence)) return undefined
-      if (request.op !== 'claim' || (stored.previous?.length ?? 0) > 0) return firstStanding(key, stored)
+      if (request.op !== 'claim' || (stored.previous?.length ?? 0) > 0) return firstStatus(key, stored)
       const { ttlMs, maxHoldMs = ttlMs } = request.claim
       return {
         state: 'held',
@@ -200,9 +200,9 @@ export class Sending implements DocumentSwapper<Revision> {
   /** Tells our own at once; others hear it from the document. */
   tell(news: readonly (News & { readonly key: string })[]): void {
     const { tell, isOwn } = this.#setup
-    for (const { key, record, standing } of news) {
+    for (const { key, record, status } of news) {
       const { id } = record.claim
-      if (isOwn(key, id)) queueMicrotask(() => tell(key, id, standing))
+      if (isOwn(key, id)) queueMicrotask(() => tell(key, id, status))
     }
   }
 
@@ -214,7 +214,7 @@ export class Sending implements DocumentSwapper<Revision> {
   }
 }
 
-const released: Standing = { state: 'absent', reason: 'released' }
+const released: ClaimStatus = { state: 'absent', reason: 'released' }
 const nothingStored: Loaded<Revision> = {
   document: undefined,
   revision: { revision: undefined, sole: undefined, channels: new Map() },

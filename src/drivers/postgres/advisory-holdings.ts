@@ -1,4 +1,4 @@
-import type { Claim, Request, Standing } from '../../core/driver.ts'
+import type { Claim, Request, ClaimStatus } from '../../core/driver.ts'
 
 /** A claim that this process holds. Times are of its monotonic clock. */
 export interface Holding {
@@ -106,6 +106,6 @@ function keyAndId(key: string, id: string): string {
 }
 
 /** How a holding stands. */
-export function standingOf(holding: Holding, now: number): Standing {
+export function claimStatusOf(holding: Holding, now: number): ClaimStatus {
   return { state: 'held', fence: holding.fence, ttlMs: Math.max(0, Math.floor(holding.expiresAt - now)) }
 }

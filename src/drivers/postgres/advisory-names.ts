@@ -1,4 +1,4 @@
-import type { Request, Standing } from '../../core/driver.ts'
+import type { Request, ClaimStatus } from '../../core/driver.ts'
 import { advisoryKey } from './advisory-key.ts'
 import { collision } from './advisory-answers.ts'
 import type { AdvisorySession } from './advisory-session.ts'
@@ -20,7 +20,7 @@ export class NotedNames {
   async note(
     session: AdvisorySession,
     requests: readonly Request[],
-    standings: (Standing | undefined)[],
+    statuses: (ClaimStatus | undefined)[],
     withinMs: number,
   ): Promise<void> {
     const now = performance.now()
@@ -38,7 +38,7 @@ export class NotedNames {
     for (const [place, request] of requests.entries()) {
       if (request.op !== 'claim') continue
       const other = taken.get(advisoryKey(request.claim.key, this.#schema))
-      if (other !== undefined) standings[place] = collision(request.claim, other)
+      if (other !== undefined) statuses[place] = collision(request.claim, other)
     }
   }
 }

@@ -1,6 +1,6 @@
-import type { Claim, Request, Standing } from '../../core/driver.ts'
+import type { Claim, Request, ClaimStatus } from '../../core/driver.ts'
 import { collision, refused, released, unknown } from './advisory-answers.ts'
-import { standingOf, type Holding, type Holdings } from './advisory-holdings.ts'
+import { claimStatusOf, type Holding, type Holdings } from './advisory-holdings.ts'
 import type { SessionStep, StepKind } from './advisory-session.ts'
 
 /** For whom a step is taken: a claim that wants the lock, or a holding that is given back. */
@@ -37,13 +37,13 @@ export class StepPlan {
   }
 
   /** How a request stands, if that is known without asking; otherwise undefined, and {@link settle} will tell. */
-  add(request: Request, hash: string, place: number): Standing | undefined {
+  add(request: Request, hash: string, place: number): ClaimStatus | undefined {
     if (request.op === 'claim') return this.#claim(request.claim, hash, place)
     const holding = request.op === 'evict' ? undefined : this.#holdings.find(request.key, request.id)
     if (holding === undefined) return unknown
     if (request.op === 'release') return this.giveBack(holding, place)
     // Nobody waits here: it is held, and stays so.
-    if (request.op === 'withdraw') return standingOf(holding, performance.now())
+    if (request.op === 'withdraw') return claimStatusOf(holding, performance.now())
     if (request.op === 'renew') {
       this.#renewals.push({ holding, request, place })
       this.#undecided.add(hash)
@@ -51,7 +51,7 @@ export class StepPlan {
     return undefined
   }
 
-  giveBack(holding: Holding, place: number | undefined): Standing | undefined {
+  giveBack(holding: Holding, place: number | undefined): ClaimStatus | undefined {
     if (this.#holdings.of(holding.hash).length > 1) {
       // Others of this process share it still.
       this.#holdings.remove(holding)
@@ -62,19 +62,19 @@ export class StepPlan {
   }
 
   /** The steps have been carried out: for a try the result is its fence, or 0. */
-  settle(results: readonly number[], standings: (Standing | undefined)[]): void {
+  settle(results: readonly number[], statuses: (ClaimStatus | undefined)[]): void {
     const now = performance.now()
     for (const [index, { claim, holding, place }] of this.#purposes.entries()) {
       const fence = results[index] ?? 0
-      let standing = released
+      let status = released
       if (holding !== undefined) this.#holdings.remove(holding)
-      else if (claim === undefined || fence === 0) standing = refused
-      else standing = standingOf(this.#holdings.add(claim, this.steps[index]?.hash ?? '', fence, now), now)
-      if (place !== undefined) standings[place] = standing
+      else if (claim === undefined || fence === 0) status = refused
+      else status = claimStatusOf(this.#holdings.add(claim, this.steps[index]?.hash ?? '', fence, now), now)
+      if (place !== undefined) statuses[place] = status
     }
     for (const { holding, request, place } of this.#renewals) {
       this.#holdings.renew(holding, request, now)
-      standings[place] = standingOf(holding, now)
+      statuses[place] = claimStatusOf(holding, now)
     }
   }
 
@@ -83,9 +83,9 @@ export class StepPlan {
     for (const { holding } of this.#purposes) if (holding !== undefined) this.#holdings.remove(holding)
   }
 
-  #claim(claim: Claim, hash: string, place: number): Standing | undefined {
+  #claim(claim: Claim, hash: string, place: number): ClaimStatus | undefined {
     const known = this.#holdings.find(claim.key, claim.id)
-    if (known !== undefined) return standingOf(known, performance.now())
+    if (known !== undefined) return claimStatusOf(known, performance.now())
     const here = this.#holdings.of(hash)
     const stranger = here.find((holding) => holding.claim.key !== claim.key)
     if (stranger !== undefined) return collision(claim, stranger.claim.key)

@@ -1,12 +1,12 @@
 import { keyOf } from '../../core/batcher.ts'
-import type { KeyPage, ListedClaim, ListedKey, Runner, Standing, Succession } from '../../core/driver.ts'
+import type { KeyPage, ListedClaim, ListedKey, Runner, ClaimStatus, Succession } from '../../core/driver.ts'
 import type { Batch } from './batch.ts'
 
-/** News of a claim. Without a standing it only says: ask. */
+/** News of a claim. Without a status it only says: ask. */
 export interface Notice {
   readonly key: string
   readonly id: string
-  readonly standing?: Standing
+  readonly status?: ClaimStatus
 }
 
 /** What the function `send` answers: keys of plain requests with what became of them, then all the others. */
@@ -15,7 +15,7 @@ interface RawAnswer {
   readonly fences?: readonly number[] | null
   readonly leftMs?: readonly number[] | null
   readonly released?: readonly string[] | null
-  readonly rest: readonly (Standing | PlainAnswer)[]
+  readonly rest: readonly (ClaimStatus | PlainAnswer)[]
   readonly news: readonly Notice[] | null
 }
 
@@ -25,52 +25,52 @@ type PlainAnswer =
   | { readonly released: true; readonly news?: readonly Notice[] }
   | { readonly ahead: number; readonly ttlMs: number; readonly againMs: number }
 
-/** The standings of a batch in the order asked, and the news that came with them. */
+/** The statuses of a batch in the order asked, and the news that came with them. */
 export function readAnswer(
   text: string,
   { requests, places }: Batch,
-): { readonly standings: readonly Standing[]; readonly news: readonly Notice[] } {
+): { readonly statuses: readonly ClaimStatus[]; readonly news: readonly Notice[] } {
   const answer = JSON.parse(text) as RawAnswer | PlainAnswer
-  if (!('rest' in answer)) return { standings: [plainStanding(answer)], news: newsIn(answer) }
+  if (!('rest' in answer)) return { statuses: [plainStatus(answer)], news: newsIn(answer) }
   const { held, fences, leftMs, released, rest, news } = answer
-  const byKey = new Map<string, Standing>()
+  const byKey = new Map<string, ClaimStatus>()
   for (const key of released ?? []) byKey.set(key, { state: 'absent', reason: 'released' })
   for (const [index, key] of (held ?? []).entries()) {
     byKey.set(key, { state: 'held', fence: fences?.[index] ?? 0, ttlMs: leftMs?.[index] ?? 0 })
   }
-  const standings: Standing[] = Array.from({ length: requests.length })
+  const statuses: ClaimStatus[] = Array.from({ length: requests.length })
   let next = 0
   for (const [index, request] of requests.entries()) {
-    const standing = byKey.get(keyOf(request)) ?? restStanding(rest[next++] as Standing | PlainAnswer)
-    standings[places?.[index] ?? index] = standing
+    const status = byKey.get(keyOf(request)) ?? restStatus(rest[next++] as ClaimStatus | PlainAnswer)
+    statuses[places?.[index] ?? index] = status
   }
-  return { standings, news: [...(news ?? []).map(readNotice), ...rest.flatMap(newsIn)] }
+  return { statuses, news: [...(news ?? []).map(readNotice), ...rest.flatMap(newsIn)] }
 }
 
-function restStanding(answer: Standing | PlainAnswer): Standing {
-  return 'state' in answer ? readStanding(answer) : plainStanding(answer)
+function restStatus(answer: ClaimStatus | PlainAnswer): ClaimStatus {
+  return 'state' in answer ? readStatus(answer) : plainStatus(answer)
 }
 
-function newsIn(answer: Standing | PlainAnswer): readonly Notice[] {
+function newsIn(answer: ClaimStatus | PlainAnswer): readonly Notice[] {
   return 'news' in answer ? (answer.news ?? none) : none
 }
 
 const none: readonly Notice[] = []
 
-function plainStanding(answer: PlainAnswer): Standing {
+function plainStatus(answer: PlainAnswer): ClaimStatus {
   if ('released' in answer) return { state: 'absent', reason: 'released' }
   if ('ahead' in answer) return { state: 'waiting', ...answer }
   return { state: 'held', fence: answer.fence, ttlMs: answer.leftMs }
 }
 
 export function readNotice(notice: Notice): Notice {
-  return notice.standing === undefined ? notice : { ...notice, standing: readStanding(notice.standing) }
+  return notice.status === undefined ? notice : { ...notice, status: readStatus(notice.status) }
 }
 
 /** The database keeps runners as text: what they say of themselves is nobody's business there. */
-function readStanding(standing: Standing): Standing {
-  if (standing.state !== 'held' || standing.after === undefined) return standing
-  return { ...standing, after: readSuccession(standing.after) }
+function readStatus(status: ClaimStatus): ClaimStatus {
+  if (status.state !== 'held' || status.after === undefined) return status
+  return { ...status, after: readSuccession(status.after) }
 }
 
 function readSuccession({ how, fence, runner }: Succession): Succession {

@@ -2,9 +2,9 @@ import { createHash } from 'node:crypto'
 import { NoAnswer, NotSent, within } from './bounds.ts'
 import type { Connections, Ear, Pinned, Row, Value } from './connections.ts'
 import { eventsOf, hangUp, ignore, isPgPool, part, type PgClient, type PgPool } from './pg-client.ts'
-import { PgLoans } from './pg-loans.ts'
+import { PooledClients } from './pooled-clients.ts'
 import { ask } from './pg-statement.ts'
-import { PgTurns } from './pg-turns.ts'
+import { SerialClient } from './serial-client.ts'
 
 /** A `pg` Pool also says how to connect once more, outside of it. */
 interface PoolPlan {
@@ -26,14 +26,14 @@ const connectMs = 6000
 export class PgConnections implements Connections {
   readonly #source: PgPool | PgClient
   readonly #owned: boolean
-  readonly #clients: PgLoans | PgTurns
+  readonly #clients: PooledClients | SerialClient
   /** Statements are prepared by name unless something stands between us and the server that may forget them. */
   #prepares: boolean | undefined
 
   constructor(source: PgPool | PgClient, owned: boolean) {
     this.#source = source
     this.#owned = owned
-    this.#clients = isPgPool(source) ? new PgLoans(source, owned) : new PgTurns(source)
+    this.#clients = isPgPool(source) ? new PooledClients(source, owned) : new SerialClient(source)
     // Without a listener, the end of an idle connection would end the process.
     eventsOf(source).on('error', ignore)
   }
@@ -117,7 +117,7 @@ export class PgConnections implements Connections {
   }
 
   async close(): Promise<void> {
-    if (this.#clients instanceof PgLoans) this.#clients.close()
+    if (this.#clients instanceof PooledClients) this.#clients.close()
     if (this.#owned) await this.#source.end()
   }
 

@@ -24,7 +24,7 @@ export interface SchemaOptions {
 
 /** The format of the tables and the revision of the functions that this version makes. */
 const tablesFormat = 1
-const functionsRevision = 5
+const functionsRevision = 6
 /** The revision of what advisory locks need. */
 const advisoryRevision = 2
 

@@ -1,18 +1,18 @@
-import type { Standing } from '../../core/driver.ts'
+import type { ClaimStatus } from '../../core/driver.ts'
 
 /** More than can be under way at once. */
 const claimsMax = 1000
 
 /**
  * What was last told of claims. News comes by two ways, with answers and as notifications, and may overtake itself; a
- * standing only moves on, so what comes late is told by what it says.
+ * status only moves on, so what comes late is told by what it says.
  */
 export class ToldNews {
   readonly #lastRank = new Map<string, number>()
 
   /** Notes the news. False: something later has been told of the claim. */
-  isNew(id: string, standing: Standing): boolean {
-    const rank = rankOf(standing)
+  isNew(id: string, status: ClaimStatus): boolean {
+    const rank = rankOf(status)
     if (rank < (this.#lastRank.get(id) ?? 0)) return false
     this.#lastRank.delete(id)
     this.#lastRank.set(id, rank)
@@ -27,7 +27,7 @@ export class ToldNews {
   }
 }
 
-function rankOf(standing: Standing): number {
-  if (standing.state === 'held') return standing.leaving === undefined ? 1 : 2
-  return standing.state === 'absent' ? 3 : 0
+function rankOf(status: ClaimStatus): number {
+  if (status.state === 'held') return status.leaving === undefined ? 1 : 2
+  return status.state === 'absent' ? 3 : 0
 }

@@ -7,7 +7,7 @@ import { PostgresJsConnections, postgresJs } from './postgres-js-connections.ts'
 
 const nodePostgres: OptionalPackage<'pg'> = { name: 'pg', fits: ['8.11'] }
 
-/** Longer than a request waits, unless told otherwise: then it is known that the pool was busy, not the network down. */
+/** Longer than a request waits by default: then it is known that the pool was busy, not the network down. */
 const connectMs = 6000
 
 /** Connections to a URL, by whichever client package is installed: `pg`, else `postgres`. */

@@ -1,12 +1,12 @@
-import type { KeyPage, ListQuery, Standing } from '../../core/driver.ts'
+import type { KeyPage, ListQuery, ClaimStatus } from '../../core/driver.ts'
 import type { Environment } from '../../core/time/environment.ts'
 import { LeaseholdError } from '../../core/errors.ts'
-import { Clearing } from './clearing.ts'
+import { Cleanup } from './cleanup.ts'
 import { Grants } from './grants.ts'
 import type { Pages } from './listing.ts'
 import { majorityOf } from './majority.ts'
 import type { Answered, Node } from './node.ts'
-import { Polls } from './polls.ts'
+import { FanOut } from './fan-out.ts'
 import { latestSuccession, mergedAbsence, noMajority, type Answers, type Held, type Verdict } from './verdict.ts'
 
 /** What the requests of one quorum share: its nodes, what is under way, and what has been granted. */
@@ -14,8 +14,8 @@ export class Assembly {
   readonly nodes: readonly Node[]
   readonly majority: number
   readonly environment: Environment
-  readonly polls: Polls
-  readonly clearing: Clearing
+  readonly polls: FanOut
+  readonly clearing: Cleanup
   readonly grants = new Grants()
   readonly #driftRate: number
   readonly #answerWithinMs: number | undefined
@@ -28,8 +28,8 @@ export class Assembly {
     this.nodes = nodes
     this.majority = majorityOf(nodes.length)
     this.environment = environment
-    this.polls = new Polls(environment)
-    this.clearing = new Clearing(environment)
+    this.polls = new FanOut(environment)
+    this.clearing = new Cleanup(environment)
     this.#driftRate = terms.driftRate
     this.#answerWithinMs = terms.answerWithinMs
   }
@@ -50,12 +50,12 @@ export class Assembly {
     readonly nodes?: readonly Node[]
     readonly withinMs: number
     readonly ask: (node: Node, answered: Answered) => void
-    readonly heard?: (node: Node, standing: Standing) => void
+    readonly heard?: (node: Node, status: ClaimStatus) => void
     readonly judge: (answers: Answers) => Outcome | undefined
   }): Promise<Outcome> {
     const { nodes = this.nodes, withinMs } = question
-    const silence = (node: Node): Standing => ({ state: 'unknown', error: tooSlow(node, withinMs) })
-    return this.polls.ask<Standing, Outcome>({ ...question, nodes, silence })
+    const silence = (node: Node): ClaimStatus => ({ state: 'unknown', error: tooSlow(node, withinMs) })
+    return this.polls.ask<ClaimStatus, Outcome>({ ...question, nodes, silence })
   }
 
   /** What a grant or a renewal is told as. Undefined: nothing is left of it. */
@@ -64,20 +64,20 @@ export class Assembly {
     return ttlMs > 0 ? { state: 'held', fence, ttlMs, after: latestSuccession(held) } : undefined
   }
 
-  /** A verdict as a standing; only how a claim is held takes more than the answers to tell. */
-  outcome(verdict: Verdict, answers: Answers): 'held' | Standing | undefined {
+  /** A verdict as a status; only how a claim is held takes more than the answers to tell. */
+  outcome(verdict: Verdict, answers: Answers): 'held' | ClaimStatus | undefined {
     if (verdict === 'absent') return mergedAbsence(answers)
     return verdict === 'unknown' ? this.unknown(answers) : verdict
   }
 
-  unknown(answers: Answers): Standing {
+  unknown(answers: Answers): ClaimStatus {
     return noMajority(answers, this.nodes.length)
   }
 
   /** Reads from all nodes. Rejects unless a majority answers: less cannot tell what is held. */
   async read(query: ListQuery, withinMs: number): Promise<Pages> {
     const pages = new Map<Node, KeyPage>()
-    const failed = await this.polls.ask<KeyPage | Standing, Answers>({
+    const failed = await this.polls.ask<KeyPage | ClaimStatus, Answers>({
       nodes: this.nodes,
       withinMs,
       ask: (node, answered) => {
@@ -93,8 +93,8 @@ export class Assembly {
           : answers.flatMap((answer) => (answer === undefined || 'keys' in answer ? [] : [answer])),
     })
     if (pages.size >= this.majority) return pages
-    const standing = this.unknown(failed)
-    throw standing.state === 'unknown' ? standing.error : standing
+    const status = this.unknown(failed)
+    throw status.state === 'unknown' ? status.error : status
   }
 }
 

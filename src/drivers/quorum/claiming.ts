@@ -1,4 +1,4 @@
-import type { Claim, Standing } from '../../core/driver.ts'
+import type { Claim, ClaimStatus } from '../../core/driver.ts'
 import { LeaseholdError } from '../../core/errors.ts'
 import type { Assembly } from './assembly.ts'
 import { agreeOnFence } from './fence-agreement.ts'
@@ -9,7 +9,7 @@ import { claimVerdict, majorityTtlMs, renewalVerdict, type Held } from './verdic
 /**
  * Claims on all nodes at once. Held if a majority grants it and agrees on its fence; else it is released everywhere.
  */
-export async function claimOn(assembly: Assembly, wanted: Claim): Promise<Standing> {
+export async function claimOn(assembly: Assembly, wanted: Claim): Promise<ClaimStatus> {
   const { environment, grants } = assembly
   const known = grants.get(wanted)
   if (known !== undefined && environment.now() < known.until) return askAgain(assembly, known)
@@ -19,14 +19,14 @@ export async function claimOn(assembly: Assembly, wanted: Claim): Promise<Standi
   const sentAt = environment.now()
   const granted = new Map<Node, Held>()
   const reached = new Set<Node>()
-  const outcome = await assembly.ask<'held' | Standing>({
+  const outcome = await assembly.ask<'held' | ClaimStatus>({
     withinMs: assembly.answerWithinMs(claim.ttlMs),
     ask: (node, answered) => {
       if (node.vote({ op: 'claim', claim }, answered)) reached.add(node)
     },
-    heard: (node, standing) => {
-      if (standing.state === 'held') granted.set(node, standing)
-      if (standing.state === 'absent') reached.delete(node)
+    heard: (node, status) => {
+      if (status.state === 'held') granted.set(node, status)
+      if (status.state === 'absent') reached.delete(node)
     },
     judge: (answers) => assembly.outcome(claimVerdict(answers, assembly.majority), answers),
   })
@@ -39,7 +39,12 @@ export async function claimOn(assembly: Assembly, wanted: Claim): Promise<Standi
 }
 
 /** Agrees on the fence of a claim that a majority granted, and notes the grant. */
-async function settle(assembly: Assembly, claim: Claim, granted: Map<Node, Held>, sentAt: number): Promise<Standing> {
+async function settle(
+  assembly: Assembly,
+  claim: Claim,
+  granted: Map<Node, Held>,
+  sentAt: number,
+): Promise<ClaimStatus> {
   const { environment, majority } = assembly
   const fence = await agreeOnFence(granted, majority, (behind, highest) =>
     writeBack(assembly, claim, granted, behind, highest),
@@ -65,13 +70,13 @@ export async function writeBack(
 ): Promise<void> {
   const { key, id, ttlMs } = claim
   const agreed = (): boolean =>
-    [...granted.values()].filter((standing) => standing.fence === fence).length >= assembly.majority
+    [...granted.values()].filter((status) => status.fence === fence).length >= assembly.majority
   await assembly.ask<true>({
     nodes: behind,
     withinMs: assembly.answerWithinMs(ttlMs),
     ask: (node, answered) => node.ask({ op: 'renew', key, id, ttlMs, fenceFloor: fence }, answered),
-    heard: (node, standing) => {
-      if (standing.state === 'held') granted.set(node, standing)
+    heard: (node, status) => {
+      if (status.state === 'held') granted.set(node, status)
       else granted.delete(node)
     },
     judge: (answers) => (agreed() || !answers.includes(undefined) ? true : undefined),
@@ -79,17 +84,17 @@ export async function writeBack(
 }
 
 /** A claim sent twice: how it stands by now, with the fence it was told. */
-async function askAgain(assembly: Assembly, grant: Grant): Promise<Standing> {
+async function askAgain(assembly: Assembly, grant: Grant): Promise<ClaimStatus> {
   const { environment, grants, majority } = assembly
   const { claim } = grant
   const sentAt = environment.now()
   const held: Held[] = []
-  const outcome = await assembly.ask<'held' | Standing>({
+  const outcome = await assembly.ask<'held' | ClaimStatus>({
     nodes: [...grant.seats.keys()],
     withinMs: assembly.answerWithinMs(grant.ttlMs),
     ask: (node, answered) => node.ask({ op: 'claim', claim }, answered),
-    heard: (_node, standing) => {
-      if (standing.state === 'held') held.push(standing)
+    heard: (_node, status) => {
+      if (status.state === 'held') held.push(status)
     },
     judge: (answers) => assembly.outcome(renewalVerdict(answers, majority), answers),
   })
@@ -106,6 +111,6 @@ export function clear(assembly: Assembly, claim: Claim, nodes: Iterable<Node>): 
   for (const node of nodes) assembly.clearing.release(node, claim.key, claim.id, claim.ttlMs + claim.graceMs)
 }
 
-function unavailable(message: string): Standing {
+function unavailable(message: string): ClaimStatus {
   return { state: 'unknown', error: new LeaseholdError('UNAVAILABLE', message, { reason: 'no-majority' }) }
 }

@@ -1,4 +1,4 @@
-import type { Request, Standing } from '../../core/driver.ts'
+import type { Request, ClaimStatus } from '../../core/driver.ts'
 import type { Assembly } from './assembly.ts'
 import { copiesOfKey, fenceOf } from './listing.ts'
 import { releaseOutcome } from './releasing.ts'
@@ -9,7 +9,7 @@ const withinMs = 1000
  * Ends the holder with this fence on every node. A node that was late with the claim may know it by another fence, so
  * they are asked first. Evicted once a majority is known to be without it: its holder can then renew on none.
  */
-export async function evictOn(assembly: Assembly, request: Extract<Request, { op: 'evict' }>): Promise<Standing> {
+export async function evictOn(assembly: Assembly, request: Extract<Request, { op: 'evict' }>): Promise<ClaimStatus> {
   const { key, fence, reason } = request
   let pages
   try {
@@ -19,7 +19,7 @@ export async function evictOn(assembly: Assembly, request: Extract<Request, { op
   }
   const copies = copiesOfKey(pages, key).find((candidates) => fenceOf(candidates) === fence) ?? []
   const fences = new Map(copies.map(({ node, claim }) => [node, claim.fence]))
-  return assembly.ask<Standing>({
+  return assembly.ask<ClaimStatus>({
     withinMs,
     ask: (node, answered) => node.ask({ op: 'evict', key, fence: fences.get(node) ?? fence, reason }, answered),
     judge: (answers) => {

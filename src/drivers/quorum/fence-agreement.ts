@@ -25,7 +25,7 @@ export async function agreeOnFence(
   // Each round but the last makes heard a node that was late and higher, so there are few.
   for (let rounds = 0; rounds < roundsMax && granted.size >= majority; rounds += 1) {
     const fence = Math.max(highestFence(granted), ...[...granted.keys()].map((node) => node.fenceFloor))
-    const behind = [...granted].filter(([, standing]) => standing.fence < fence).map(([node]) => node)
+    const behind = [...granted].filter(([, status]) => status.fence < fence).map(([node]) => node)
     if (granted.size - behind.length >= majority) return fence
     await writeBack(behind, fence)
   }

@@ -1,6 +1,6 @@
 import { pauseMs, type Backoff } from '../../core/time/backoff.ts'
 import { Batcher } from '../../core/batcher.ts'
-import type { KeyPage, ListedKey, ListQuery, LockDriver, Request, Standing } from '../../core/driver.ts'
+import type { KeyPage, ListedKey, ListQuery, LockDriver, Request, ClaimStatus } from '../../core/driver.ts'
 import type { Environment, Timer } from '../../core/time/environment.ts'
 import { LeaseholdError, plainMessageOf } from '../../core/errors.ts'
 import { errorOf, faultOf, fenceFloorMaxOf } from '../../core/limits.ts'
@@ -8,7 +8,7 @@ import { endsWithConnection, requireLeaseLifetime } from '../../core/lifetime.ts
 import { Uncounted } from './uncounted.ts'
 import { Voting } from './voting.ts'
 
-export type Answered = (standing: Standing) => void
+export type Answered = (status: ClaimStatus) => void
 
 const openingRetry: Backoff = { attempts: Infinity, minMs: 100, maxMs: 5000, factor: 2, jitter: 0.2 }
 
@@ -83,7 +83,7 @@ export class Node {
       return false
     }
     this.#unanswered += 1
-    this.#batcher.submit(request, { answered: (_, standing) => this.#hear(standing, answered) })
+    this.#batcher.submit(request, { answered: (_, status) => this.#hear(status, answered) })
     return true
   }
 
@@ -94,10 +94,10 @@ export class Node {
       return false
     }
     const askedAt = this.#environment.now()
-    return this.ask(request, (standing) => {
-      const doubtful = standing.state === (request.op === 'claim' ? 'held' : 'absent')
-      if (doubtful) void this.#voteOn(standing, askedAt, answered)
-      else answered(standing)
+    return this.ask(request, (status) => {
+      const doubtful = status.state === (request.op === 'claim' ? 'held' : 'absent')
+      if (doubtful) void this.#voteOn(status, askedAt, answered)
+      else answered(status)
     })
   }
 
@@ -126,20 +126,20 @@ export class Node {
     this.#silent = this.#unanswered > 0
   }
 
-  async #voteOn(standing: Standing, askedAt: number, answered: Answered): Promise<void> {
-    if (standing.state === 'held' && standing.fence > fenceFloorMaxOf(this.driver.supports)) {
-      const message = `${this.name} gave fence ${standing.fence}, to which no other can be lifted. Check its clock.`
-      return answered({ state: 'unknown', error: new Uncounted(message, standing) })
+  async #voteOn(status: ClaimStatus, askedAt: number, answered: Answered): Promise<void> {
+    if (status.state === 'held' && status.fence > fenceFloorMaxOf(this.driver.supports)) {
+      const message = `${this.name} gave fence ${status.fence}, to which no other can be lifted. Check its clock.`
+      return answered({ state: 'unknown', error: new Uncounted(message, status) })
     }
     const counts = (await this.#voting.counts(askedAt)) && !endsWithConnection(this.driver.supports)
-    answered(counts ? standing : this.#voting.instead(this.name, standing))
+    answered(counts ? status : this.#voting.instead(this.name, status))
   }
 
-  #hear(standing: Standing, answered: Answered): void {
+  #hear(status: ClaimStatus, answered: Answered): void {
     this.#unanswered -= 1
     this.#silent = false
-    if (standing.state !== 'unknown') return answered(standing)
-    answered({ state: 'unknown', error: this.#named(standing.error) })
+    if (status.state !== 'unknown') return answered(status)
+    answered({ state: 'unknown', error: this.#named(status.error) })
   }
 
   /** The error of the node's driver, saying which node. */

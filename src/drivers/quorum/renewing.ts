@@ -1,4 +1,4 @@
-import type { Request, Standing } from '../../core/driver.ts'
+import type { Request, ClaimStatus } from '../../core/driver.ts'
 import type { Assembly } from './assembly.ts'
 import { clear, writeBack } from './claiming.ts'
 import { agreeOnFence } from './fence-agreement.ts'
@@ -14,7 +14,7 @@ type Renewal = Extract<Request, { op: 'renew' }>
  * Renews on all nodes. Held if a majority of those that count renewed, over if a majority says so, else to be tried
  * again.
  */
-export async function renewOn(assembly: Assembly, request: Renewal): Promise<Standing> {
+export async function renewOn(assembly: Assembly, request: Renewal): Promise<ClaimStatus> {
   const { environment, grants, majority } = assembly
   const { ttlMs } = request
   const grant = grants.get(request)
@@ -23,16 +23,16 @@ export async function renewOn(assembly: Assembly, request: Renewal): Promise<Sta
   const fenceFloor = Math.max(grant?.fence ?? 0, request.fenceFloor ?? 0)
   const renewal: Renewal = fenceFloor > 0 ? { ...request, fenceFloor } : request
   const held = new Map<Node, Held>()
-  const answered = new Map<Node, Standing>()
+  const answered = new Map<Node, ClaimStatus>()
   let isRenewed = false
-  const outcome = await assembly.ask<'held' | Standing>({
+  const outcome = await assembly.ask<'held' | ClaimStatus>({
     withinMs: assembly.answerWithinMs(ttlMs),
     ask: (node, hear) => node.vote(renewal, ifSeated(grant, node, hear)),
-    heard: (node, standing) => {
-      answered.set(node, standing)
-      if (standing.state === 'held') held.set(node, standing)
-      if (saidBy(standing).state === 'absent') grant?.seats.delete(node)
-      if (grant !== undefined && isRenewed) takeSeat(assembly, grant, node, standing)
+    heard: (node, status) => {
+      answered.set(node, status)
+      if (status.state === 'held') held.set(node, status)
+      if (saidBy(status).state === 'absent') grant?.seats.delete(node)
+      if (grant !== undefined && isRenewed) takeSeat(assembly, grant, node, status)
     },
     judge: (answers) => {
       const verdict = assembly.outcome(renewalVerdict(answers, majority), answers)
@@ -56,7 +56,7 @@ export async function renewOn(assembly: Assembly, request: Renewal): Promise<Sta
     Object.assign(grant, { fence, ttlMs, until })
     grants.put(grant, environment.now())
     isRenewed = true
-    for (const [node, standing] of answered) takeSeat(assembly, grant, node, standing)
+    for (const [node, status] of answered) takeSeat(assembly, grant, node, status)
   }
   return assembly.told([...held.values()], fence, until) ?? assembly.unknown([])
 }

@@ -1,4 +1,4 @@
-import type { Standing } from '../../core/driver.ts'
+import type { ClaimStatus } from '../../core/driver.ts'
 import type { Assembly } from './assembly.ts'
 import type { Grant } from './grants.ts'
 import type { Answered, Node } from './node.ts'
@@ -9,9 +9,9 @@ import { saidBy, Uncounted } from './uncounted.ts'
  * may have been somebody else's in between.
  */
 export function ifSeated(grant: Grant | undefined, node: Node, answered: Answered): Answered {
-  return (standing) => {
-    if (grant === undefined || grant.seats.has(node)) answered(standing)
-    else answered({ state: 'unknown', error: new Uncounted(`${node.name} got the claim late.`, standing) })
+  return (status) => {
+    if (grant === undefined || grant.seats.has(node)) answered(status)
+    else answered({ state: 'unknown', error: new Uncounted(`${node.name} got the claim late.`, status) })
   }
 }
 
@@ -21,13 +21,13 @@ export function ifSeated(grant: Grant | undefined, node: Node, answered: Answere
  * from the next renewal on, if it answers before the end that was told with this one: until then nobody else can have
  * come and gone.
  */
-export function takeSeat(assembly: Assembly, grant: Grant, node: Node, answer: Standing): void {
+export function takeSeat(assembly: Assembly, grant: Grant, node: Node, answer: ClaimStatus): void {
   if (grant.seats.has(node)) return
   const { environment, grants } = assembly
   const { claim, seats, ttlMs } = grant
-  const sit = (standing: Standing): void => {
+  const sit = (status: ClaimStatus): void => {
     const inTime = grants.get(claim) === grant && environment.now() < grant.until
-    if (standing.state === 'held' && inTime) seats.set(node, standing)
+    if (status.state === 'held' && inTime) seats.set(node, status)
   }
   const said = saidBy(answer)
   if (said.state !== 'absent') return sit(said)

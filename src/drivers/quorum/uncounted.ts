@@ -1,18 +1,18 @@
-import type { Standing } from '../../core/driver.ts'
+import type { ClaimStatus } from '../../core/driver.ts'
 import { LeaseholdError } from '../../core/errors.ts'
 
 /** The word of a node that must not be counted, but is worth knowing. To all who count it is unknown. */
 export class Uncounted extends LeaseholdError {
-  readonly said: Standing | undefined
+  readonly said: ClaimStatus | undefined
 
-  constructor(message: string, said: Standing | undefined, retryAfterMs?: number) {
+  constructor(message: string, said: ClaimStatus | undefined, retryAfterMs?: number) {
     super('UNAVAILABLE', message, { reason: 'not-voting', ...(retryAfterMs !== undefined && { retryAfterMs }) })
     this.said = said
   }
 }
 
 /** What the node said, counted or not. */
-export function saidBy(standing: Standing): Standing {
-  const said = standing.state === 'unknown' && standing.error instanceof Uncounted ? standing.error.said : undefined
-  return said === undefined ? standing : saidBy(said)
+export function saidBy(status: ClaimStatus): ClaimStatus {
+  const said = status.state === 'unknown' && status.error instanceof Uncounted ? status.error.said : undefined
+  return said === undefined ? status : saidBy(said)
 }

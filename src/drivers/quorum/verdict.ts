@@ -1,9 +1,9 @@
 /** What the answers of the nodes come to. Pure: every rule of counting is here. */
-import type { AbsentReason, Standing, Succession } from '../../core/driver.ts'
+import type { AbsentReason, ClaimStatus, Succession } from '../../core/driver.ts'
 import { LeaseholdError, plainMessageOf } from '../../core/errors.ts'
 
-export type Held = Extract<Standing, { state: 'held' }>
-export type Answers = readonly (Standing | undefined)[]
+export type Held = Extract<ClaimStatus, { state: 'held' }>
+export type Answers = readonly (ClaimStatus | undefined)[]
 export type Verdict = 'held' | 'absent' | 'unknown' | undefined
 
 interface Count {
@@ -65,7 +65,7 @@ const tellingFirst: readonly AbsentReason[] = [
   'unknown',
 ]
 
-export function mergedAbsence(answers: Answers): Standing {
+export function mergedAbsence(answers: Answers): ClaimStatus {
   const absences = answers.filter((answer) => answer?.state === 'absent')
   const votes = (reason: AbsentReason): number => absences.filter((absence) => absence.reason === reason).length
   const [first] = absences.toSorted(
@@ -76,7 +76,7 @@ export function mergedAbsence(answers: Answers): Standing {
 }
 
 /** For an outcome nobody knows, with what each node that failed had to say. */
-export function noMajority(answers: Answers, nodes: number): Standing {
+export function noMajority(answers: Answers, nodes: number): ClaimStatus {
   const errors = answers.flatMap((answer) => (answer?.state === 'unknown' ? [answer.error] : []))
   const said = errors.map((error) => plainMessageOf(error))
   const waits = errors.flatMap((error) => (error instanceof LeaseholdError ? (error.retryAfterMs ?? []) : []))

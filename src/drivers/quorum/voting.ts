@@ -1,4 +1,4 @@
-import type { LockDriver, Standing } from '../../core/driver.ts'
+import type { LockDriver, ClaimStatus } from '../../core/driver.ts'
 import { formatDuration } from '../../core/time/duration.ts'
 import type { Environment } from '../../core/time/environment.ts'
 import { LeaseholdError, plainMessageOf } from '../../core/errors.ts'
@@ -74,7 +74,7 @@ export class Voting {
   }
 
   /** What stands for the node's word while it does not vote. */
-  instead(nodeName: string, said?: Standing): Standing {
+  instead(nodeName: string, said?: ClaimStatus): ClaimStatus {
     const { waitMs } = this
     const message =
       this.#trouble === undefined

@@ -1,6 +1,6 @@
 import { keyOf } from '../../core/batcher.ts'
 import type { Request } from '../../core/driver.ts'
-import type { HalfMoved } from './half-moved.ts'
+import type { MigratingSlots } from './migrating-slots.ts'
 import { hashTagOf } from './hash-tags.ts'
 
 /** The most requests of one call: a longer script would keep everybody else waiting. */
@@ -17,7 +17,7 @@ export type Call = readonly number[]
 export function callsOf(
   requests: readonly Request[],
   cluster: boolean,
-  halfMoved: HalfMoved,
+  halfMoved: MigratingSlots,
 ): readonly (readonly Call[])[] {
   const groups = new Map<string, number[]>()
   for (const [place, request] of requests.entries()) {
@@ -34,7 +34,7 @@ export function isOneCall(requests: readonly Request[], cluster: boolean): boole
   return requests.length === 1 || (!cluster && requests.length <= requestsPerCallMax)
 }
 
-function groupOf(key: string, halfMoved: HalfMoved): string {
+function groupOf(key: string, halfMoved: MigratingSlots): string {
   const tag = hashTagOf(key)
   return halfMoved.has(tag) ? `${tag} ${key}` : tag
 }

@@ -1,5 +1,5 @@
 /** What `batch.lua` and `solo.lua` answer: see the heads of those files. */
-import type { AbsentReason, Request, Standing, Succession } from '../../core/driver.ts'
+import type { AbsentReason, Request, ClaimStatus, Succession } from '../../core/driver.ts'
 import { LeaseholdError } from '../../core/errors.ts'
 import { wholeRunner } from '../../core/short-runner.ts'
 import { faultOf } from './faults.ts'
@@ -14,16 +14,16 @@ export function openReply(reply: unknown): { readonly text: unknown; readonly ne
 
 const noNews: readonly string[] = []
 
-/** The standings of a whole batch. */
-export function decodeReply(reply: unknown, requests: readonly Request[]): Standing[] {
+/** The statuses of a whole batch. */
+export function decodeReply(reply: unknown, requests: readonly Request[]): ClaimStatus[] {
   if (typeof reply !== 'string') throw malformed(reply)
   const answers = new Answers(reply)
-  const standings: Standing[] = []
-  for (const request of requests) standings.push(answers.next(request))
-  return standings
+  const statuses: ClaimStatus[] = []
+  for (const request of requests) statuses.push(answers.next(request))
+  return statuses
 }
 
-const released: Standing = { state: 'absent', reason: 'released' }
+const released: ClaimStatus = { state: 'absent', reason: 'released' }
 
 /** Reads the answers of a batch one after the other. */
 class Answers {
@@ -39,7 +39,7 @@ class Answers {
     this.#at += 1
   }
 
-  next(request: Request): Standing {
+  next(request: Request): ClaimStatus {
     const code = this.#text.charCodeAt(this.#at)
     this.#at += 1
     switch (code) {
@@ -56,7 +56,7 @@ class Answers {
     }
   }
 
-  #held(fence: number, request: Request): Standing {
+  #held(fence: number, request: Request): ClaimStatus {
     const ttlMs = ttlOf(request)
     if (this.#last?.fence !== fence || this.#last.ttlMs !== ttlMs) this.#last = held(fence, ttlMs)
     return this.#last
@@ -73,7 +73,7 @@ class Answers {
   }
 
   /** Answers of other kinds are lines. */
-  #line(): Standing {
+  #line(): ClaimStatus {
     const from = this.#at - 1
     const end = this.#text.indexOf('\n', from)
     if (end < 0) throw malformed(this.#text)
@@ -82,7 +82,7 @@ class Answers {
   }
 }
 
-type Held = Extract<Standing, { state: 'held' }>
+type Held = Extract<ClaimStatus, { state: 'held' }>
 
 function held(fence: number, ttlMs: number): Held {
   return { state: 'held', fence, ttlMs, leaving: undefined, after: undefined }
@@ -92,29 +92,29 @@ function ttlOf(request: Request): number {
   return request.op === 'claim' ? request.claim.ttlMs : request.op === 'renew' ? request.ttlMs : 0
 }
 
-/** The standing of a request that came by itself. A fence alone: a plain claim got what it asked for. */
-export function decodeSolo(reply: unknown, request: Request): Standing {
+/** The status of a request that came by itself. A fence alone: a plain claim got what it asked for. */
+export function decodeSolo(reply: unknown, request: Request): ClaimStatus {
   if (typeof reply !== 'string') throw malformed(reply)
   if (reply === '-') return released
   const code = reply.charCodeAt(0)
   return code >= 48 && code <= 57 ? held(Number(reply), ttlOf(request)) : decodeLine(reply)
 }
 
-/** News as it is published: a standing, the claim's id, the key. */
-export function decodeNews(message: string): { key: string; id: string; standing: Standing } | undefined {
+/** News as it is published: a status, the claim's id, the key. */
+export function decodeNews(message: string): { key: string; id: string; status: ClaimStatus } | undefined {
   const lineEnd = message.indexOf('\n')
   const idEnd = message.indexOf('\n', lineEnd + 1)
   if (lineEnd < 0 || idEnd < 0) return undefined
   try {
-    const standing = decodeLine(message.slice(0, lineEnd))
-    return { key: message.slice(idEnd + 1), id: message.slice(lineEnd + 1, idEnd), standing }
+    const status = decodeLine(message.slice(0, lineEnd))
+    return { key: message.slice(idEnd + 1), id: message.slice(lineEnd + 1, idEnd), status }
   } catch {
     // Not from us, or from a version we do not know: news is a hint.
     return undefined
   }
 }
 
-function decodeLine(line: string): Standing {
+function decodeLine(line: string): ClaimStatus {
   const first = line.indexOf(' ', 2)
   switch (line[0]) {
     case 'h': {

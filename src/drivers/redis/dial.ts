@@ -42,7 +42,7 @@ function ioredisOptions({ tls, username, password }: ClusterAddress): object {
     lazyConnect: true,
     enableOfflineQueue: false,
     clusterRetryStrategy: reconnectAfterMs,
-    // Keys that a slot's move has parted are asked for one by one: see `half-moved.ts`.
+    // Keys that a slot's move has parted are asked for one by one: see `migrating-slots.ts`.
     retryDelayOnTryAgain: 5,
     redisOptions: {
       username,

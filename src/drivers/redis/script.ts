@@ -32,7 +32,7 @@ export interface Script {
 /** The rule's own names for what the parts of a call share. */
 const shared = 'local now, tagEnd, channel, spareMs = call.now, call.tagEnd, call.channel, call.spareMs'
 
-/** The parts of the rule in the order in which they build on each other; made only when a call needs it, which is dear. */
+/** The parts of the rule in the order in which they build on each other; made only when a call needs it, which is expensive. */
 const theRule = [
   'local function theRule(call, fenceToCome, liftFence, refuseIfHalfMoved)',
   shared,

@@ -4,13 +4,13 @@ import { databaseOpener, rollBack, type Database } from './database.ts'
 import { isNoDatabase } from './faults.ts'
 import { identify, isSameFile, type FileIdentity } from './file-identity.ts'
 import schema from './schema.sql.generated.ts'
-import type { Crowd } from './ledger.ts'
+import type { ContentionHint } from './transaction-writer.ts'
 import { replacedFile } from './replaced-file.ts'
 import { prepareStatements, type Statements } from './statements.ts'
 import {
   applicationId,
-  bellDirectory,
-  createBellDirectory,
+  inboxDirectory,
+  createInboxDirectory,
   createStoreFile,
   formatVersion,
   logIndexOf,
@@ -20,9 +20,9 @@ import {
   refuseAliases,
   refuseNetworkFileSystem,
   refuseNewerFormat,
-  refuseStrangeBells,
+  refuseStrangeInboxes,
 } from './store-file.ts'
-import type { SqliteSurroundings } from './surroundings.ts'
+import type { SqliteEnvironment } from './sqlite-environment.ts'
 import { isDeletedKept } from './unfinished-statements.ts'
 import { upgrade } from './upgrade.ts'
 
@@ -36,7 +36,7 @@ const pageBytes = 2048
 export interface Connection {
   readonly database: Database
   readonly statements: Statements
-  readonly crowd: Crowd
+  readonly contention: ContentionHint
   /** Which file it is, and which log and index SQLite has beside it: their names may lead to others later. */
   readonly identity: FileIdentity
   readonly log: FileIdentity
@@ -44,7 +44,7 @@ export interface Connection {
 }
 
 /** What of the surroundings matters for opening a file. */
-type Place = Pick<SqliteSurroundings, 'fileSystemType' | 'binding' | 'boot' | 'clock'>
+type Place = Pick<SqliteEnvironment, 'fileSystemType' | 'binding' | 'boot' | 'clock'>
 
 /**
  * Opens the file, and first makes it a lock file if it is new, or one of this format if it is older. Throws what SQLite
@@ -61,7 +61,7 @@ export function connect(
   createStoreFile(file)
   if (checkFileSystem) refuseNetworkFileSystem(file, place.fileSystemType(file))
   refuseAliases(file)
-  refuseStrangeBells(file)
+  refuseStrangeInboxes(file)
   const identity = identify(file)
   // Before SQLite makes new ones. While somebody uses the file, these are missing only if they were deleted.
   if (!existsSync(logOf(file)) || !existsSync(logIndexOf(file))) refuseIfInUse()
@@ -74,7 +74,7 @@ export function connect(
     // Heeded only by a file that is still empty.
     database.exec(`pragma page_size = ${pageBytes}`)
     createTables(database, file, refuseIfInUse)
-    createBellDirectory(file)
+    createInboxDirectory(file)
     refuseNewerFormat(file, formatOf(database))
     const mode = database.query('pragma journal_mode = wal').get()?.['journal_mode']
     if (mode !== 'wal') throw new Error(`SQLite cannot keep a log beside this file (journal mode ${String(mode)})`)
@@ -88,7 +88,7 @@ export function connect(
     const logIndex = identify(logIndexOf(file))
     // Deleted, but still open in this process: SQLite has joined an earlier connection there, and others would not.
     if (log === undefined || logIndex === undefined) throw replacedFile(file)
-    return { database, statements, crowd: { expected: false }, identity: found, log, logIndex }
+    return { database, statements, contention: { expected: false }, identity: found, log, logIndex }
   } catch (error) {
     database.close()
     throw error
@@ -105,7 +105,7 @@ function refuseStrangers(database: Database, file: string): void {
     if (!isEmpty(database) && !isMarked(database)) throw otherProgram(file)
   } catch (error) {
     // Where locks were kept before, it is a lock file that has been damaged.
-    throw isNoDatabase(error) && !existsSync(bellDirectory(file)) ? noDatabase(file) : error
+    throw isNoDatabase(error) && !existsSync(inboxDirectory(file)) ? noDatabase(file) : error
   }
 }
 

@@ -6,7 +6,7 @@ import type { Observer } from './observer.ts'
 import type { Statements } from './statements.ts'
 
 /** What the file has of a key, by a single look. */
-export interface Glance {
+export interface KeySummary {
   /** 0, 1, or 2 for several. */
   readonly holders: number
   readonly awaited: boolean
@@ -30,7 +30,7 @@ export class SqliteKeyView implements KeyView {
   readonly lastFence: number
   readonly ended: Ended | undefined
   readonly #key: string
-  readonly #glance: Glance
+  readonly #summary: KeySummary
   readonly #statements: Statements
   readonly #observer: Observer
   readonly #lastSequence: number
@@ -39,14 +39,14 @@ export class SqliteKeyView implements KeyView {
 
   constructor(
     key: string,
-    glance: Glance,
+    summary: KeySummary,
     counters: Counters,
     ended: Ended | undefined,
     statements: Statements,
     observer: Observer,
   ) {
     this.#key = key
-    this.#glance = glance
+    this.#summary = summary
     this.#statements = statements
     this.#observer = observer
     this.#lastSequence = counters.sequence
@@ -64,7 +64,7 @@ export class SqliteKeyView implements KeyView {
   }
 
   *waiters(): Iterable<ClaimRecord> {
-    if (!this.#glance.awaited) return
+    if (!this.#summary.awaited) return
     // Mostly only the first is wanted, and a single row is cheaper to read than a list of one.
     const first = this.#statements.firstWaiterOf.get(this.#key)
     if (first === undefined) return
@@ -83,13 +83,13 @@ export class SqliteKeyView implements KeyView {
 
   find(id: string): ClaimRecord | undefined {
     const holder = this.holders().find(({ claim }) => claim.id === id)
-    if (holder !== undefined || !this.#glance.awaited) return holder
+    if (holder !== undefined || !this.#summary.awaited) return holder
     const row = this.#statements.waiterOf.get(this.#key, id)
     return row === undefined ? undefined : this.#see(row, 'waiting')
   }
 
   ahead(record: ClaimRecord): number {
-    if (!this.#glance.awaited) return 0
+    if (!this.#summary.awaited) return 0
     const row = this.#statements.waitersBefore.get(this.#key, bandOf(record.claim), record.order)
     return row?.['ahead'] as number
   }
@@ -104,7 +104,7 @@ export class SqliteKeyView implements KeyView {
   }
 
   #readHolders(): readonly Row[] {
-    const { holders } = this.#glance
+    const { holders } = this.#summary
     if (holders === 0) return []
     if (holders > 1) return this.#statements.holdersOf.all(this.#key)
     const row = this.#statements.holderOf.get(this.#key)

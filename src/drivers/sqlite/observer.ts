@@ -2,7 +2,7 @@ import type { ClaimRecord } from '../../core/claim-record.ts'
 import { fenceFloor } from '../../core/fence.ts'
 import { recordOf, type ClaimRow } from './claim-row.ts'
 import { parseOwner } from '../../core/machine/owner.ts'
-import type { Standpoint } from './standpoint.ts'
+import type { SelfIdentity } from './self-identity.ts'
 import type { Statements } from './statements.ts'
 
 /**
@@ -11,26 +11,26 @@ import type { Statements } from './statements.ts'
  */
 export class Observer {
   readonly now: number
-  readonly #standpoint: Standpoint
+  readonly #self: SelfIdentity
   readonly #statements: Statements
   readonly #mayWrite: boolean
   readonly #gone = new Map<string, boolean>()
 
-  constructor(standpoint: Standpoint, statements: Statements, access: 'may write' | 'only reads') {
-    this.now = standpoint.now()
-    this.#standpoint = standpoint
+  constructor(self: SelfIdentity, statements: Statements, access: 'may write' | 'only reads') {
+    this.now = self.now()
+    this.#self = self
     this.#statements = statements
     this.#mayWrite = access === 'may write'
   }
 
   /** The least that a fence minted now may be: a file restored from an older copy has forgotten the last ones. */
   get fenceFloor(): number {
-    return fenceFloor(this.#standpoint.wall())
+    return fenceFloor(this.#self.wall())
   }
 
   /** Whether the row's times were written by a clock that is not ours. */
   isForeign(row: ClaimRow): boolean {
-    return row.owner !== this.#standpoint.name && parseOwner(row.owner)?.boot !== this.#standpoint.self.boot
+    return row.owner !== this.#self.name && parseOwner(row.owner)?.boot !== this.#self.self.boot
   }
 
   /** The row in this observer's clock, with the death of its process if that is certain. */
@@ -43,11 +43,11 @@ export class Observer {
 
   /** Whether the process behind a stamp of this boot has surely ended. */
   hasDied(owner: string): boolean {
-    if (owner === this.#standpoint.name) return false
+    if (owner === this.#self.name) return false
     let gone = this.#gone.get(owner)
     if (gone === undefined) {
       const parsed = parseOwner(owner)
-      gone = parsed !== undefined && this.#standpoint.isGone(parsed)
+      gone = parsed !== undefined && this.#self.isGone(parsed)
       this.#gone.set(owner, gone)
     }
     return gone
@@ -56,7 +56,7 @@ export class Observer {
   /** Kept in the file, not in memory: a job that cron starts anew each minute must get its turn too. */
   #firstSeen(row: ClaimRow): number {
     const { key, id } = row.claim
-    const { boot } = this.#standpoint.self
+    const { boot } = this.#self.self
     const sighting = this.#statements.sightingOf.get(key, id, boot)
     if (sighting !== undefined && sighting['renewal_count'] === row.renewalCount) return sighting['seen_at'] as number
     if (this.#mayWrite) this.#statements.setSighting.run(key, id, boot, row.renewalCount, this.now)

@@ -1,5 +1,5 @@
 import type { OptionNames } from '../../core/option-names.ts'
-import type { SqliteSurroundings } from './surroundings.ts'
+import type { SqliteEnvironment } from './sqlite-environment.ts'
 
 /** Where a lock store keeps its file, and how it treats it. */
 export interface SqliteOptions {
@@ -29,7 +29,7 @@ export interface SqliteOptions {
    */
   readonly forOthers?: boolean | undefined
   /** What to take from elsewhere than the machine, in tests. */
-  readonly surroundings?: Partial<SqliteSurroundings> | undefined
+  readonly surroundings?: Partial<SqliteEnvironment> | undefined
 }
 
 /** Every option, so that a misspelt one is refused. @internal */

@@ -1,21 +1,21 @@
 import { readdirSync } from 'node:fs'
 import path from 'node:path'
-import type { Standing } from '../../core/driver.ts'
+import type { ClaimStatus } from '../../core/driver.ts'
 import { LeaseholdError } from '../../core/errors.ts'
 import { parseOwner } from '../../core/machine/owner.ts'
-import { lookLine } from './bell-line.ts'
-import { BellRope } from './bell-rope.ts'
-import type { Standpoint } from './standpoint.ts'
-import { bellDirectory } from './store-file.ts'
+import { lookLine } from './inbox-line.ts'
+import { InboxWriter } from './inbox-writer.ts'
+import type { SelfIdentity } from './self-identity.ts'
+import { inboxDirectory } from './store-file.ts'
 
-/** Bells rung, at most. */
-const bellsMax = 1000
+/** Inboxes rung, at most. */
+const inboxesMax = 1000
 
 /** The reason of the error for a file that another one has taken the place of. */
 export const replacedReason = 'replaced'
 
 /** What is told to the holder of a lock whose file was deleted or replaced. */
-export const lostWithFile: Standing = {
+export const lostWithFile: ClaimStatus = {
   state: 'absent',
   reason: 'unknown',
   detail: 'The lock file was deleted or replaced.',
@@ -26,24 +26,24 @@ export function replacedFile(file: string, user = 'somebody'): LeaseholdError {
   return new LeaseholdError(
     'UNAVAILABLE',
     `${file} was deleted or replaced while ${user} uses it and may hold locks in the old file. Wait until it has let go of ` +
-      `that, which takes a moment, or end it. If this is a copy of a store that is in use, delete ${bellDirectory(file)}.`,
+      `that, which takes a moment, or end it. If this is a copy of a store that is in use, delete ${inboxDirectory(file)}.`,
     { reason: replacedReason },
   )
 }
 
 /**
- * Throws {@link replacedFile} while a live process has a bell beside the file, and rings it to have a look. A driver takes
- * its bell down only when the holders of locks in the old file have been told that those are lost: nobody else is granted
+ * Throws {@link replacedFile} while a live process has an inbox beside the file, and rings it to have a look. A driver takes
+ * its inbox down only when the holders of locks in the old file have been told that those are lost: nobody else is granted
  * any before. Whether a process in another container lives cannot be told, so it is rung and not waited for.
  */
-export function refuseIfInUse(file: string, observer: Standpoint): void {
+export function refuseIfInUse(file: string, observer: SelfIdentity): void {
   const { self } = observer
-  const bells = bellDirectory(file)
+  const inboxes = inboxDirectory(file)
   let user: number | undefined
-  for (const name of namesIn(bells)) {
+  for (const name of namesIn(inboxes)) {
     const owner = parseOwner(name)
     if (owner === undefined || name === observer.name || observer.isGone(owner)) continue
-    ring(path.join(bells, name))
+    ring(path.join(inboxes, name))
     const isVisible = owner.boot === self.boot && owner.namespace === self.namespace && owner.namespace !== ''
     if (isVisible) user = owner.pid
   }
@@ -52,17 +52,17 @@ export function refuseIfInUse(file: string, observer: Standpoint): void {
 
 function namesIn(directory: string): readonly string[] {
   try {
-    return readdirSync(directory).slice(0, bellsMax)
+    return readdirSync(directory).slice(0, inboxesMax)
   } catch {
     return []
   }
 }
 
-function ring(bell: string): void {
+function ring(inbox: string): void {
   try {
-    const rope = new BellRope(bell)
-    void rope.pull(lookLine)
-    rope.letGo()
+    const writer = new InboxWriter(inbox)
+    void writer.pull(lookLine)
+    writer.letGo()
   } catch {
     // It has just been taken down.
   }

@@ -2,7 +2,7 @@
 -- file of an older format upgrade.ts then fills them. No table or view has a name that an older format used: a driver
 -- of that time which still has the file open finds none of its tables and stops, rather than misread ours.
 -- Times are whole milliseconds of the monotonic clock of the boot named first in `owner`; they mean nothing elsewhere.
--- `owner` is BOOT_NAMESPACE_PID_STARTED_SERIAL of the driver that last claimed or renewed, and the name of its bell.
+-- `owner` is BOOT_NAMESPACE_PID_STARTED_SERIAL of the driver that last claimed or renewed, and the name of its inbox.
 -- `runner` is JSON in the short form of core/short-runner.ts. `terms` is what the claim asks for beyond a plain
 -- exclusive lock and beyond the other columns, as JSON by the names of `Claim`; null: nothing.
 

@@ -1,14 +1,14 @@
 import { capByMaxHold } from '../../core/admission/lease-time.ts'
-import type { Claim, Request, Standing } from '../../core/driver.ts'
+import type { Claim, Request, ClaimStatus } from '../../core/driver.ts'
 import { nextFence } from '../../core/fence.ts'
 import { shortRunner } from '../../core/short-runner.ts'
 import { termsText } from './claim-text.ts'
-import type { Ledger } from './ledger.ts'
+import type { TransactionWriter } from './transaction-writer.ts'
 import type { Statements } from './statements.ts'
 
 type Release = Extract<Request, { op: 'release' }>
 
-const released: Standing = { state: 'absent', reason: 'released' }
+const released: ClaimStatus = { state: 'absent', reason: 'released' }
 
 /**
  * Answers a request by a statement or two, where the rule leaves no choice: a claim on a key that nobody holds, waits for
@@ -16,14 +16,22 @@ const released: Standing = { state: 'absent', reason: 'released' }
  * itself takes its place. Undefined: ask the rule, nothing was written. For a request that is alone in its transaction; the
  * model test plays through here, too.
  */
-export function takeShortcut(statements: Statements, ledger: Ledger, request: Request): Standing | undefined {
-  if (request.op === 'release') return release(statements, ledger, request)
+export function takeShortcut(
+  statements: Statements,
+  writing: TransactionWriter,
+  request: Request,
+): ClaimStatus | undefined {
+  if (request.op === 'release') return release(statements, writing, request)
   if (request.op === 'claim' && request.claim.replaces === undefined)
-    return claimIdleKey(statements, ledger, request.claim)
+    return claimIdleKey(statements, writing, request.claim)
   return undefined
 }
 
-function claimIdleKey(statements: Statements, { writer, observer }: Ledger, claim: Claim): Standing | undefined {
+function claimIdleKey(
+  statements: Statements,
+  { writer, observer }: TransactionWriter,
+  claim: Claim,
+): ClaimStatus | undefined {
   const { now } = observer
   const detached = claim.detached ?? false
   const expiresAt = capByMaxHold(now + claim.ttlMs, now, claim.maxHoldMs)
@@ -42,22 +50,26 @@ function claimIdleKey(statements: Statements, { writer, observer }: Ledger, clai
   return row === undefined ? undefined : held(row['fence'] as number, expiresAt - now)
 }
 
-function release(statements: Statements, ledger: Ledger, request: Release): Standing | undefined {
+function release(statements: Statements, writing: TransactionWriter, request: Release): ClaimStatus | undefined {
   // What was found last is tried first.
-  const [one, other] = ledger.crowd.expected ? [handOver, leave] : [leave, handOver]
-  return one(statements, ledger, request) || other(statements, ledger, request) ? released : undefined
+  const [one, other] = writing.contention.expected ? [handOver, leave] : [leave, handOver]
+  return one(statements, writing, request) || other(statements, writing, request) ? released : undefined
 }
 
 /** Nobody waits. */
-function leave(statements: Statements, { writer, observer, crowd }: Ledger, { key, id }: Release): boolean {
+function leave(
+  statements: Statements,
+  { writer, observer, contention }: TransactionWriter,
+  { key, id }: Release,
+): boolean {
   if (statements.releaseLoneHolder.get(key, id, writer.name, observer.now) === undefined) return false
-  crowd.expected = false
+  contention.expected = false
   return true
 }
 
 /** The first in the queue takes the place, if it is plain, of this boot, alive and not over. */
-function handOver(statements: Statements, ledger: Ledger, { key, id }: Release): boolean {
-  const { writer, observer, crowd, notices } = ledger
+function handOver(statements: Statements, writing: TransactionWriter, { key, id }: Release): boolean {
+  const { writer, observer, contention, notices } = writing
   const { now } = observer
   const next = statements.nextInLine.get(key, id)
   if (next === undefined || next['plain'] === 0 || next['shared'] === 1 || next['remembered'] === 1) return false
@@ -72,11 +84,11 @@ function handOver(statements: Statements, ledger: Ledger, { key, id }: Release):
   const nextId = next['id'] as string
   const turn = (next['sequence'] as number) + 1
   if (statements.takePlace.get(key, id, writer.name, now, nextId, fence, turn) === undefined) return false
-  crowd.expected = true
-  notices.push({ owner, key, id: nextId, standing: held(fence, ttlMs) })
+  contention.expected = true
+  notices.push({ owner, key, id: nextId, status: held(fence, ttlMs) })
   return true
 }
 
-function held(fence: number, ttlMs: number): Standing {
+function held(fence: number, ttlMs: number): ClaimStatus {
   return { state: 'held', fence, ttlMs, leaving: undefined, after: undefined }
 }

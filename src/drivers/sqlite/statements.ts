@@ -11,7 +11,7 @@ export interface Statements {
   readonly commit: Command
   readonly beginReading: Command
   /** The counters, how many hold the key (2: several), and what else is stored of it: all there is to know of an idle one. */
-  readonly glance: Query
+  readonly summary: Query
   readonly setCounters: Command
   /** Grants a claim if nothing at all is stored of its key, with a fence that is at least the floor. */
   readonly claimIdleKey: Query
@@ -56,7 +56,7 @@ export function prepareStatements(database: Database): Statements {
     commit: command('commit'),
     beginReading: command('begin'),
 
-    glance: query(`
+    summary: query(`
       select fence, sequence,
         (select count(*) from (select 1 from held where key = ?1 limit 2)) as holders,
         exists (select 1 from waiting where key = ?1) as awaited,

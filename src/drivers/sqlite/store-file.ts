@@ -46,7 +46,7 @@ const networkFileSystems = new Map([
 ])
 
 /**
- * The one name that a file has under all its symbolic links: SQLite's log and the bells lie beside it. A file or directory
+ * The one name that a file has under all its symbolic links: SQLite's log and the inboxes lie beside it. A file or directory
  * that is missing keeps its given name.
  */
 export function realFile(file: string): string {
@@ -153,21 +153,21 @@ function unescapeMount(text: string): string {
   return text.replace(/\\([0-7]{3})/g, (_match, octal: string) => String.fromCharCode(Number.parseInt(octal, 8)))
 }
 
-/** The directory of the bells of a store. Claims are secrets, so it is for this user alone. */
-export function createBellDirectory(file: string): string {
-  const directory = bellDirectory(file)
+/** The directory of the inboxes of a store. Claims are secrets, so it is for this user alone. */
+export function createInboxDirectory(file: string): string {
+  const directory = inboxDirectory(file)
   makeDirectory(directory)
-  refuseStrangeBells(file)
+  refuseStrangeInboxes(file)
   return directory
 }
 
 /**
- * Throws UNAVAILABLE with reason `foreign` if the bells are not in a directory that only this user, or the owner of the
- * lock file, can write to. In a directory that everybody may write to, somebody else may have made it: bells tell the ids
+ * Throws UNAVAILABLE with reason `foreign` if the inboxes are not in a directory that only this user, or the owner of the
+ * lock file, can write to. In a directory that everybody may write to, somebody else may have made it: inboxes tell the ids
  * of claims, which are secrets.
  */
-export function refuseStrangeBells(file: string): void {
-  const directory = bellDirectory(file)
+export function refuseStrangeInboxes(file: string): void {
+  const directory = inboxDirectory(file)
   const stats = lstatSync(directory, { throwIfNoEntry: false })
   if (stats === undefined) return
   const owners = [process.geteuid?.() ?? stats.uid, statSync(file).uid]
@@ -191,8 +191,8 @@ export function logIndexOf(file: string): string {
   return `${file}-shm`
 }
 
-export function bellDirectory(file: string): string {
-  return `${file}.bells`
+export function inboxDirectory(file: string): string {
+  return `${file}.inboxes`
 }
 
 /** Throws UNAVAILABLE with reason `network-file-system` if the type, as of statfs(2), is that of one. */

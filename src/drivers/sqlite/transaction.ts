@@ -1,9 +1,9 @@
 import type { Connection } from './connection.ts'
 import { rollBack } from './database.ts'
 import { wroteNothing } from './faults.ts'
-import { Ledger, type Notice } from './ledger.ts'
+import { TransactionWriter, type Notice } from './transaction-writer.ts'
 import { Observer } from './observer.ts'
-import type { Standpoint } from './standpoint.ts'
+import type { SelfIdentity } from './self-identity.ts'
 
 /** What came of a transaction. */
 export interface Outcome<Result> {
@@ -16,19 +16,19 @@ export interface Outcome<Result> {
 
 /** Runs `work` in one immediate transaction. Throws only if nothing was written. */
 export function inTransaction<Result>(
-  { database, statements, crowd }: Connection,
-  standpoint: Standpoint,
-  work: (ledger: Ledger, now: number) => Result,
+  { database, statements, contention }: Connection,
+  self: SelfIdentity,
+  work: (writing: TransactionWriter, now: number) => Result,
 ): Outcome<Result> {
   statements.begin.run()
   let result: Result
-  let ledger: Ledger
+  let writing: TransactionWriter
   try {
     // Read the clock once the file is ours: time then never runs backwards from one transaction to the next.
-    const observer = new Observer(standpoint, statements, 'may write')
-    ledger = new Ledger(statements, observer, standpoint, crowd)
-    result = work(ledger, observer.now)
-    ledger.finish()
+    const observer = new Observer(self, statements, 'may write')
+    writing = new TransactionWriter(statements, observer, self, contention)
+    result = work(writing, observer.now)
+    writing.finish()
   } catch (error) {
     rollBack(database)
     throw error
@@ -40,5 +40,5 @@ export function inTransaction<Result>(
     if (wroteNothing(error)) throw error
     return { result, notices: [], doubt: error }
   }
-  return { result, notices: ledger.notices }
+  return { result, notices: writing.notices }
 }

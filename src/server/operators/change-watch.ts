@@ -2,7 +2,7 @@ import type { Environment, Timer } from '../../core/time/environment.ts'
 import type { AuditEntry, ChangeDocument, PaceDocument, TotalsDocument } from '../../dashboard/documents.ts'
 import type { EventSource, Grant } from '../call.ts'
 import { namespaceOf } from '../rights.ts'
-import type { StoreAccess } from '../store-gate.ts'
+import type { StoreAccess } from '../store-facade.ts'
 import { changesBetween, paceOf, renewalsBetween, totalsOf } from './changes.ts'
 import { lookAt, type Look } from './reading.ts'
 
@@ -132,7 +132,7 @@ export class ChangeWatch {
   }
 }
 
-/** Where asking is dear, as with GitHub, no oftener than somebody asks who has waited long. 0 elsewhere. */
+/** Where asking is expensive, as with GitHub, no oftener than somebody asks who has waited long. 0 elsewhere. */
 export function dearStoreMs({ supports }: Pick<StoreAccess, 'supports'>): number {
   return supports.pollingDefault?.maxMs ?? 0
 }

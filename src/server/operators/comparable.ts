@@ -7,7 +7,7 @@ const pairsMax = 100_000
 
 /**
  * The look with as many waiters as can be compared with those in their way. Where there are too many, the ends of the
- * most expensive queues are left out: a thousand readers and a thousand writers of one lock hide nobody else's circle.
+ * most expensive queues are left out: a thousand readers and a thousand writers of one lock hide nobody else's cycle.
  */
 export function comparable(look: Look): Look {
   const costs = new Map(look.keys.map((listed) => [listed, queueWithin(listed, Infinity).pairs]))

@@ -1,11 +1,11 @@
-import type { ListedClaim, Standing } from '../../core/driver.ts'
+import type { ListedClaim, ClaimStatus } from '../../core/driver.ts'
 import type { Environment } from '../../core/time/environment.ts'
 import { controlCharacters, describeScope, splitStoreKey } from '../../core/scope.ts'
 import type { AuditEntry } from '../../dashboard/documents.ts'
 import type { Grant } from '../call.ts'
 import { Fields, wrong } from '../fields.ts'
 import { requestBounds } from '../../core/limits/bounds.ts'
-import type { StoreAccess } from '../store-gate.ts'
+import type { StoreAccess } from '../store-facade.ts'
 import { checkEvictable } from '../supported.ts'
 import type { Audit } from './audit.ts'
 import { runnerView } from './lock-view.ts'
@@ -77,12 +77,12 @@ async function resultOf(
   store: Pick<StoreAccess, 'send'>,
   { key, fence, reason }: Eviction,
 ): Promise<AuditEntry['result']> {
-  const [standing] = await store.send([{ op: 'evict', key, fence, reason }])
-  return describeStanding(standing)
+  const [status] = await store.send([{ op: 'evict', key, fence, reason }])
+  return describeStatus(status)
 }
 
 /** What an eviction's answer means. */
-export function describeStanding(standing: Standing | undefined): AuditEntry['result'] {
-  if (standing?.state === 'absent') return standing.reason === 'evicted' ? 'evicted' : 'not-held'
+export function describeStatus(status: ClaimStatus | undefined): AuditEntry['result'] {
+  if (status?.state === 'absent') return status.reason === 'evicted' ? 'evicted' : 'not-held'
   return 'unknown'
 }

@@ -1,6 +1,6 @@
 import { checkNamespace } from '../../core/scope.ts'
 import type { Grant } from '../call.ts'
-import { forbidden, invalid } from '../refusal.ts'
+import { forbidden, invalid } from '../http-error.ts'
 
 /** How a lock may stand. */
 export const states = ['held', 'waited-for', 'expired', 'leaving'] as const

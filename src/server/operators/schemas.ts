@@ -74,7 +74,7 @@ export const locksSchema: RouteSchema = {
   answer: object({ locks: list(lock), 'next?': text }),
 }
 
-export const circlesSchema: RouteSchema = {
+export const cyclesSchema: RouteSchema = {
   query: { namespace: text },
   answer: object({
     parties: list(object({ id: text, 'party?': text, runner })),
@@ -88,7 +88,7 @@ export const circlesSchema: RouteSchema = {
         circular: flag,
       }),
     ),
-    circles: list(list(object({ party: text, key: text, scope: text }))),
+    cycles: list(list(object({ party: text, key: text, scope: text }))),
     truncated: flag,
   }),
 }

@@ -2,7 +2,7 @@ import { LeaseholdError } from '../../core/errors.ts'
 import { json } from '../answer.ts'
 import type { Route } from '../call.ts'
 import type { Health } from '../health.ts'
-import { Refusal } from '../refusal.ts'
+import { HttpError } from '../http-error.ts'
 
 /** `GET /healthz`: for whoever decides where to send calls. A draining server refuses all calls, this one too. */
 export function healthzRoute(health: Health): Route {
@@ -23,7 +23,7 @@ export function healthzRoute(health: Health): Route {
     async handle() {
       if (await health.isUp()) return json({ status: 'ok' })
       const error = new LeaseholdError('UNAVAILABLE', 'The store does not answer.', { reason: 'store' })
-      throw new Refusal(503, 'store', error)
+      throw new HttpError(503, 'store', error)
     },
   }
 }

@@ -2,11 +2,11 @@ import type { KeyPage, ListQuery } from '../../core/driver.ts'
 import { knownHeader } from '../../core/wire/wire-protocol.ts'
 import { json } from '../answer.ts'
 import type { Call, Route } from '../call.ts'
-import { invalid } from '../refusal.ts'
+import { invalid } from '../http-error.ts'
 import { requestBounds } from '../../core/limits/bounds.ts'
 import { checkListing } from '../rights.ts'
 import { keyPageSchema } from '../schemas.ts'
-import type { StoreAccess } from '../store-gate.ts'
+import type { StoreAccess } from '../store-facade.ts'
 
 const keysPerPageMax = 1000
 

@@ -1,6 +1,6 @@
 import { events } from '../answer.ts'
 import type { Route } from '../call.ts'
-import { invalid } from '../refusal.ts'
+import { invalid } from '../http-error.ts'
 import { sessionHeader } from '../../core/wire/wire-protocol.ts'
 import { sessionOf } from '../session-name.ts'
 import type { Sessions } from '../sessions.ts'

@@ -1,23 +1,23 @@
-import type { Request, Standing } from '../../core/driver.ts'
+import type { Request, ClaimStatus } from '../../core/driver.ts'
 import { LeaseholdError } from '../../core/errors.ts'
 import type { Environment } from '../../core/time/environment.ts'
-import { toWireStanding, type WireStanding } from '../../core/wire/wire-standing.ts'
+import { toWireStatus, type WireStatus } from '../../core/wire/wire-status.ts'
 import { json } from '../answer.ts'
 import type { Grant, Route } from '../call.ts'
 import type { Limits } from '../limits.ts'
 import { readRequests } from '../read-requests.ts'
-import { Refusal } from '../refusal.ts'
+import { HttpError } from '../http-error.ts'
 import { lackFor } from '../rights.ts'
-import { requestsSchema, standingsSchema } from '../schemas.ts'
+import { requestsSchema, statusesSchema } from '../schemas.ts'
 import { sessionHeader } from '../../core/wire/wire-protocol.ts'
 import { sessionOf } from '../session-name.ts'
 import type { StoreDescription } from '../store-description.ts'
-import type { StoreGate } from '../store-gate.ts'
+import type { StoreFacade } from '../store-facade.ts'
 import { unsupportedIn } from '../supported.ts'
 
 /** `POST /v1/requests`: what `send` of a driver is in a process. */
 export function requestsRoute(
-  store: StoreGate,
+  store: StoreFacade,
   limits: Limits,
   description: StoreDescription,
   { marksClaims, environment }: { readonly marksClaims: boolean; readonly environment: Pick<Environment, 'wall'> },
@@ -30,7 +30,7 @@ export function requestsRoute(
     schema: {
       headers: { [sessionHeader]: { type: 'string', description: 'Who wants to hear of what is claimed or renewed.' } },
       body: requestsSchema(limits.requestsPerCallMax),
-      answer: standingsSchema,
+      answer: statusesSchema,
     },
     async handle({ grant, headers, body }) {
       const session = sessionOf(headers, grant)
@@ -41,21 +41,21 @@ export function requestsRoute(
       if (unsupported[0] !== undefined && !unsupported.includes(undefined)) throw unsupported[0]
       const wallMs = environment.wall()
       const unallowed = requests.map((request) => lackFor(request, grant, wallMs))
-      if (unallowed[0] !== undefined && !unallowed.includes(undefined)) throw new Refusal(403, 'right', unallowed[0])
+      if (unallowed[0] !== undefined && !unallowed.includes(undefined)) throw new HttpError(403, 'right', unallowed[0])
       const lacks = requests.map((_, index) => unallowed[index] ?? unsupported[index])
       const allowed = requests.filter((_, index) => lacks[index] === undefined)
       const marked = marksClaims ? allowed.map((request) => withVia(request, grant)) : allowed
-      const standings = [...(await store.send(marked, session))]
+      const statuses = [...(await store.send(marked, session))]
       for (const [index, request] of marked.entries()) {
-        if (request.op === 'evict') store.evictionAsked({ grant, request, standing: standings[index] as Standing })
+        if (request.op === 'evict') store.evictionAsked({ grant, request, status: statuses[index] as ClaimStatus })
       }
-      const wired = lacks.map((lack): WireStanding =>
-        toWireStanding(
-          lack === undefined ? (standings.shift() as Standing) : { state: 'unknown', error: lack },
+      const wired = lacks.map((lack): WireStatus =>
+        toWireStatus(
+          lack === undefined ? (statuses.shift() as ClaimStatus) : { state: 'unknown', error: lack },
           describeFault,
         ),
       )
-      return json({ standings: wired }, 200, description.headers)
+      return json({ statuses: wired }, 200, description.headers)
     },
   }
 }

@@ -2,10 +2,10 @@ import { json } from '../answer.ts'
 import type { Route } from '../call.ts'
 import { storeSchema } from '../schemas.ts'
 import type { StoreDescription } from '../store-description.ts'
-import type { StoreGate } from '../store-gate.ts'
+import type { StoreFacade } from '../store-facade.ts'
 
 /** `GET /v1/store`: what is behind this server. */
-export function storeRoute(store: StoreGate, description: StoreDescription): Route {
+export function storeRoute(store: StoreFacade, description: StoreDescription): Route {
   return {
     method: 'GET',
     path: '/v1/store',

@@ -1,5 +1,5 @@
 import { expect } from '../vitest.ts'
-import type { Request, Standing } from '../../core/driver.ts'
+import type { Request, ClaimStatus } from '../../core/driver.ts'
 import type { Fact } from './fact.ts'
 
 /** One `send` carries many requests, each answered in its place. */
@@ -13,14 +13,14 @@ export function batches(fact: Fact): void {
     const requests = Array.from({ length: 40 }, (_, index): Request => {
       return { op: 'claim', claim: stage.draft(`claim ${index}`, { key: `stage/${index}`, wait: false }) }
     })
-    const standings = await stage.second.send(requests)
-    expect(standings.map(({ state }) => state)).toEqual(requests.map((_, index) => (index === 7 ? 'absent' : 'held')))
+    const statuses = await stage.second.send(requests)
+    expect(statuses.map(({ state }) => state)).toEqual(requests.map((_, index) => (index === 7 ? 'absent' : 'held')))
   })
 
   fact('requests of one key are carried out one after the other', ['queue'], async (stage) => {
     const [one, two] = [stage.draft('one'), stage.draft('two')]
     const { key } = stage
-    const standings = await stage.first.send([
+    const statuses = await stage.first.send([
       { op: 'claim', claim: one },
       { op: 'claim', claim: two },
       { op: 'renew', key, id: one.id, ttlMs: stage.ms(20) },
@@ -30,7 +30,7 @@ export function batches(fact: Fact): void {
       { op: 'release', key, id: two.id },
       { op: 'renew', key, id: two.id, ttlMs: stage.ms(20) },
     ])
-    expect(standings.map(summary)).toEqual([
+    expect(statuses.map(summary)).toEqual([
       'held',
       'waiting',
       'held',
@@ -48,8 +48,8 @@ export function batches(fact: Fact): void {
     for (const key of ['stage/a', 'stage/b', 'stage/a', 'stage/c', 'stage/b']) {
       requests.push({ op: 'claim', claim: stage.draft(`claim ${requests.length}`, { key, wait: false }) })
     }
-    const standings = await stage.first.send(requests)
-    expect(standings.map(summary)).toEqual(['held', 'held', 'refused', 'held', 'refused'])
+    const statuses = await stage.first.send(requests)
+    expect(statuses.map(summary)).toEqual(['held', 'held', 'refused', 'held', 'refused'])
   })
 
   fact("sends at the same time do not get in each other's way", [], async (stage) => {
@@ -59,20 +59,20 @@ export function batches(fact: Fact): void {
       const sender = index % 3 === 0 ? stage.first : index % 3 === 1 ? stage.second : driver
       return sender.send([{ op: 'claim', claim }])
     })
-    const standings = (await Promise.all(sends)).map(([answer]) => summary(answer))
-    expect(standings.filter((standing) => standing === 'held')).toHaveLength(1)
-    expect(standings.filter((standing) => standing === 'refused')).toHaveLength(29)
+    const statuses = (await Promise.all(sends)).map(([answer]) => summary(answer))
+    expect(statuses.filter((status) => status === 'held')).toHaveLength(1)
+    expect(statuses.filter((status) => status === 'refused')).toHaveLength(29)
   })
 
   fact('a batch of five hundred is answered whole', [], async (stage) => {
     const claims = Array.from({ length: 500 }, (_, index) => stage.draft(`claim ${index}`, { key: `stage/${index}` }))
-    const standings = await stage.first.send(claims.map((claim): Request => ({ op: 'claim', claim })))
-    expect(new Set(standings.map(summary))).toEqual(new Set(['held']))
+    const statuses = await stage.first.send(claims.map((claim): Request => ({ op: 'claim', claim })))
+    expect(new Set(statuses.map(summary))).toEqual(new Set(['held']))
     const releases = claims.map(({ key, id }): Request => ({ op: 'release', key, id }))
     expect(new Set((await stage.first.send(releases)).map(summary))).toEqual(new Set(['released']))
   })
 }
 
-function summary(standing: Standing | undefined): string {
-  return standing?.state === 'absent' ? standing.reason : (standing?.state ?? 'no answer')
+function summary(status: ClaimStatus | undefined): string {
+  return status?.state === 'absent' ? status.reason : (status?.state ?? 'no answer')
 }

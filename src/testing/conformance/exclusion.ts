@@ -76,9 +76,9 @@ export function exclusion(fact: Fact): void {
     await stage.queue('two permits', { mode: 'shared', limit: 2 })
     await stage.release('writer')
     await stage.standsHeld('three permits')
-    const standing = await stage.renew('two permits')
-    expect(standing.state).toBe('absent')
-    expect(['mismatch', 'unknown']).toContain(standing.state === 'absent' && standing.reason)
+    const status = await stage.renew('two permits')
+    expect(status.state).toBe('absent')
+    expect(['mismatch', 'unknown']).toContain(status.state === 'absent' && status.reason)
   })
 
   fact('ranges that overlap exclude each other, by one byte or by all', ['range'], async (stage) => {

@@ -1,5 +1,5 @@
 import { expect } from '../vitest.ts'
-import type { Claim, Request, Standing } from '../../core/driver.ts'
+import type { Claim, Request, ClaimStatus } from '../../core/driver.ts'
 import { durationMaxOf, fenceFloorMaxOf } from '../../core/limits.ts'
 import { requestBounds } from '../../core/limits/bounds.ts'
 import type { Fact } from './fact.ts'
@@ -35,14 +35,14 @@ export function limits(fact: Fact): void {
       requests.splice(place, 0, { op: 'claim', claim })
       return claim.id
     })
-    const standings = await stage.driverOf('held').send(requests)
-    expect(standings).toHaveLength(requests.length)
+    const statuses = await stage.driverOf('held').send(requests)
+    expect(statuses).toHaveLength(requests.length)
     let place = 0
     for (const [index, request] of requests.entries()) {
       if (request.op === 'claim' && neighbours.includes(request.claim.id)) {
-        expect(standings[index], 'a neighbour').toMatchObject({ state: 'held' })
+        expect(statuses[index], 'a neighbour').toMatchObject({ state: 'held' })
       } else {
-        expectRefused(standings[index], bad[place]?.name ?? '')
+        expectRefused(statuses[index], bad[place]?.name ?? '')
         place += 1
       }
     }
@@ -192,8 +192,8 @@ async function expectUnharmed(stage: Stage): Promise<void> {
   await stage.hold('elsewhere', { key: 'stage/elsewhere' })
 }
 
-function expectRefused(standing: Standing | undefined, name: string): void {
-  expect(standing, name).toMatchObject({
+function expectRefused(status: ClaimStatus | undefined, name: string): void {
+  expect(status, name).toMatchObject({
     state: 'unknown',
     error: { code: expect.stringMatching(/^INVALID$|^UNSUPPORTED$/) },
   })

@@ -61,7 +61,7 @@ export function listening(fact: Fact): void {
     await stage.queue('three')
     const heard = stage.hear(stage.driverOf('two'))
     await stage.pass(3)
-    await stage.standing('three')
+    await stage.status('three')
     await stage.hears(heard, 'two', (news) => news.state === 'held')
   })
 
@@ -86,8 +86,8 @@ export function listening(fact: Fact): void {
     const ear = stage.driverOf('two') === stage.first ? heard[0] : heard[1]
     await stage.hears(ear ?? [], 'two', (news) => news.state === 'held')
     await pause(20)
-    const standings = heard.flat().filter(({ news }) => news !== 'ask')
-    expect(standings.filter(({ name }) => name === 'three' || name === 'elsewhere' || name === 'one')).toEqual([])
+    const statuses = heard.flat().filter(({ news }) => news !== 'ask')
+    expect(statuses.filter(({ name }) => name === 'three' || name === 'elsewhere' || name === 'one')).toEqual([])
   })
 
   fact('who stops listening hears no more', ['push', 'queue'], async (stage) => {

@@ -17,7 +17,7 @@ export function order(fact: Fact): void {
     expect((await stage.queue('three')).ahead).toBe(1)
     expect((await stage.queue('four')).ahead).toBe(2)
     await stage.release('three')
-    expect(await stage.standing('four')).toMatchObject({ state: 'waiting', ahead: 1 })
+    expect(await stage.status('four')).toMatchObject({ state: 'waiting', ahead: 1 })
   })
 
   fact('higher priority goes first, and equals by arrival', ['queue', 'priority'], async (stage) => {
@@ -114,8 +114,8 @@ export function order(fact: Fact): void {
     await stage.passAlmost(3)
     await stage.standsWaiting('dead')
     await stage.passTheRest()
-    expect(await stage.standing('dead')).toEqual({ state: 'absent', reason: 'expired' })
-    expect(await stage.standing('alive')).toMatchObject({ state: 'waiting', ahead: 0 })
+    expect(await stage.status('dead')).toEqual({ state: 'absent', reason: 'expired' })
+    expect(await stage.status('alive')).toMatchObject({ state: 'waiting', ahead: 0 })
   })
 
   fact('a claim that takes the place of a dead waiter is told how many are really ahead', ['queue'], async (stage) => {

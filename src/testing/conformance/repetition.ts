@@ -21,7 +21,7 @@ export function repetition(fact: Fact): void {
     await stage.hold('one')
     await stage.queue('two')
     await stage.queue('three')
-    expect(await stage.standing('two')).toMatchObject({ state: 'waiting', ahead: 0 })
+    expect(await stage.status('two')).toMatchObject({ state: 'waiting', ahead: 0 })
     expect(await stage.listed()).toHaveLength(3)
   })
 
@@ -75,7 +75,7 @@ export function repetition(fact: Fact): void {
   fact('an ended claim is not begun anew while its end is remembered', ['evict'], async (stage) => {
     const { fence } = await stage.hold('one')
     await stage.evict(fence)
-    expect(await stage.standing('one')).toMatchObject({ state: 'absent', reason: 'evicted' })
+    expect(await stage.status('one')).toMatchObject({ state: 'absent', reason: 'evicted' })
     await stage.hold('two')
   })
 
@@ -83,7 +83,7 @@ export function repetition(fact: Fact): void {
     await stage.hold('one')
     await stage.queue('two', { ttl: 2 })
     await stage.pass(3)
-    expect(await stage.standing('two')).toEqual({ state: 'absent', reason: 'expired' })
+    expect(await stage.status('two')).toEqual({ state: 'absent', reason: 'expired' })
   })
 
   fact('an id of one key says nothing of another', [], async (stage) => {
@@ -104,8 +104,8 @@ export function repetition(fact: Fact): void {
   fact('the id alone ends a claim: another driver may release it', [], async (stage) => {
     await stage.hold('one')
     const other = await stage.anotherDriver()
-    const [standing] = await other.send([{ op: 'release', key: stage.key, id: stage.id('one') }])
-    expect(standing).toEqual({ state: 'absent', reason: 'released' })
+    const [status] = await other.send([{ op: 'release', key: stage.key, id: stage.id('one') }])
+    expect(status).toEqual({ state: 'absent', reason: 'released' })
     await stage.hold('two')
   })
 }

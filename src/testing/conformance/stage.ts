@@ -9,7 +9,7 @@ import type {
   LockDriver,
   Request,
   Runner,
-  Standing,
+  ClaimStatus,
 } from '../../core/driver.ts'
 import { termsOf, type Bench, type Harness, type Terms } from '../bench.ts'
 
@@ -30,13 +30,13 @@ export interface Wish {
   readonly runner?: string
 }
 
-export type Held = Extract<Standing, { state: 'held' }>
-export type Waiting = Extract<Standing, { state: 'waiting' }>
+export type Held = Extract<ClaimStatus, { state: 'held' }>
+export type Waiting = Extract<ClaimStatus, { state: 'waiting' }>
 
 /** News a driver passed on, with the test's name of the claim. */
 export interface HeardNews {
   readonly name: string
-  readonly news: Standing | 'ask'
+  readonly news: ClaimStatus | 'ask'
 }
 
 /** Ticks a claim lives when the test does not care. */
@@ -102,7 +102,7 @@ export class Stage {
 
   // ---- requests
 
-  async claim(name: string, wish: Wish = {}): Promise<Standing> {
+  async claim(name: string, wish: Wish = {}): Promise<ClaimStatus> {
     return this.ask(name, { op: 'claim', claim: this.draft(name, wish) })
   }
 
@@ -113,52 +113,52 @@ export class Stage {
 
   /** Claims and expects to be queued. */
   async queue(name: string, wish: Wish = {}): Promise<Waiting> {
-    const standing = await this.claim(name, wish)
-    expect(standing, `${name} should wait`).toMatchObject({ state: 'waiting' })
-    return standing as Waiting
+    const status = await this.claim(name, wish)
+    expect(status, `${name} should wait`).toMatchObject({ state: 'waiting' })
+    return status as Waiting
   }
 
   /** Claims without wanting to wait and expects to be refused. */
   async refused(name: string, wish: Wish = {}): Promise<void> {
-    const standing = await this.claim(name, { ...wish, wait: false })
-    expect(standing, `${name} should be refused`).toEqual({ state: 'absent', reason: 'refused' })
+    const status = await this.claim(name, { ...wish, wait: false })
+    expect(status, `${name} should be refused`).toEqual({ state: 'absent', reason: 'refused' })
   }
 
   /** Asks how a claim stands by sending it once more, which changes nothing about it. */
-  standing(name: string): Promise<Standing> {
+  status(name: string): Promise<ClaimStatus> {
     return this.ask(name, { op: 'claim', claim: this.#known(name).claim })
   }
 
   async standsHeld(name: string): Promise<Held> {
-    return asHeld(name, await this.standing(name))
+    return asHeld(name, await this.status(name))
   }
 
   async standsWaiting(name: string): Promise<void> {
-    expect(await this.standing(name), `${name} should wait`).toMatchObject({ state: 'waiting' })
+    expect(await this.status(name), `${name} should wait`).toMatchObject({ state: 'waiting' })
   }
 
-  renew(name: string, ttl = ttlTicks, fenceFloor?: number): Promise<Standing> {
+  renew(name: string, ttl = ttlTicks, fenceFloor?: number): Promise<ClaimStatus> {
     const { key, id } = this.#known(name).claim
     const ttlMs = this.ms(ttl)
     return this.ask(name, { op: 'renew', key, id, ttlMs, ...(fenceFloor !== undefined && { fenceFloor }) })
   }
 
-  release(name: string): Promise<Standing> {
+  release(name: string): Promise<ClaimStatus> {
     const { key, id } = this.#known(name).claim
     return this.ask(name, { op: 'release', key, id })
   }
 
-  withdraw(name: string): Promise<Standing> {
+  withdraw(name: string): Promise<ClaimStatus> {
     const { key, id } = this.#known(name).claim
     return this.ask(name, { op: 'withdraw', key, id })
   }
 
-  async evict(fence: number, reason = 'a test', key = this.key): Promise<Standing> {
+  async evict(fence: number, reason = 'a test', key = this.key): Promise<ClaimStatus> {
     return only(await this.first.send([{ op: 'evict', key, fence, reason }]))
   }
 
   /** Sends one request through the driver that made the claim. */
-  async ask(name: string, request: Request): Promise<Standing> {
+  async ask(name: string, request: Request): Promise<ClaimStatus> {
     return only(await this.driverOf(name).send([request]))
   }
 
@@ -188,7 +188,7 @@ export class Stage {
   }
 
   /** Waits for news of a claim that looks right, or for a nudge to ask. */
-  async hears(heard: readonly HeardNews[], name: string, looksRight: (news: Standing) => boolean): Promise<void> {
+  async hears(heard: readonly HeardNews[], name: string, looksRight: (news: ClaimStatus) => boolean): Promise<void> {
     const fits = ({ name: who, news }: HeardNews) => who === name && (news === 'ask' || looksRight(news))
     // Counted in turns, not by the clock: a process that was held up has not listened meanwhile.
     for (let leftMs = this.terms.newsWithinMs; !heard.some(fits); leftMs -= 5) {
@@ -276,12 +276,12 @@ function runnerCalled(name: string): Runner {
   return { id: `runner-${name}`, incarnation: `${name}-1`, host: 'stage', pid: 1, client: `client-${name}` }
 }
 
-function asHeld(name: string, standing: Standing): Held {
-  expect(standing, `${name} should hold`).toMatchObject({ state: 'held' })
-  return standing as Held
+function asHeld(name: string, status: ClaimStatus): Held {
+  expect(status, `${name} should hold`).toMatchObject({ state: 'held' })
+  return status as Held
 }
 
-function only(standings: readonly Standing[]): Standing {
-  expect(standings, 'one request has one answer').toHaveLength(1)
-  return standings[0] as Standing
+function only(statuses: readonly ClaimStatus[]): ClaimStatus {
+  expect(statuses, 'one request has one answer').toHaveLength(1)
+  return statuses[0] as ClaimStatus
 }

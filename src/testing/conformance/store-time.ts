@@ -21,9 +21,9 @@ export function storeTime(fact: Fact): void {
   fact('renewing sets the end to now plus ttl and never adds', [], async (stage) => {
     await stage.hold('one', { ttl: 10 })
     for (let turn = 0; turn < 3; turn += 1) {
-      const standing = await stage.renew('one', 10)
-      expect(standing.state).toBe('held')
-      if (standing.state === 'held') stage.expectTicks(standing.ttlMs, 10)
+      const status = await stage.renew('one', 10)
+      expect(status.state).toBe('held')
+      if (status.state === 'held') stage.expectTicks(status.ttlMs, 10)
     }
     await stage.pass(6)
     await stage.renew('one', 5)
@@ -35,8 +35,8 @@ export function storeTime(fact: Fact): void {
 
   fact('a shorter renewal shortens the lease', [], async (stage) => {
     await stage.hold('one', { ttl: 20 })
-    const standing = await stage.renew('one', 2)
-    if (standing.state === 'held') stage.expectTicks(standing.ttlMs, 2)
+    const status = await stage.renew('one', 2)
+    if (status.state === 'held') stage.expectTicks(status.ttlMs, 2)
     await stage.pass(3)
     await stage.hold('two')
   })
@@ -64,7 +64,7 @@ export function storeTime(fact: Fact): void {
     await stage.standsHeld('one')
     await stage.passTheRest()
     await stage.refused('two')
-    expect(await stage.standing('one')).toEqual({ state: 'absent', reason: 'expired' })
+    expect(await stage.status('one')).toEqual({ state: 'absent', reason: 'expired' })
     expect(await stage.renew('one')).toEqual({ state: 'absent', reason: 'expired' })
     await stage.pass(1)
     await stage.refused('three')
@@ -95,9 +95,9 @@ export function storeTime(fact: Fact): void {
   fact('nothing is held beyond its longest hold, however often renewed', ['maxHold'], async (stage) => {
     await stage.hold('one', { ttl: 4, maxHold: 6 })
     await stage.pass(3)
-    const standing = await stage.renew('one', 10)
-    expect(standing.state).toBe('held')
-    if (standing.state === 'held') stage.expectTicks(standing.ttlMs, 3)
+    const status = await stage.renew('one', 10)
+    expect(status.state).toBe('held')
+    if (status.state === 'held') stage.expectTicks(status.ttlMs, 3)
     await stage.passAlmost(3)
     await stage.refused('two')
     await stage.passTheRest()
@@ -120,7 +120,7 @@ export function storeTime(fact: Fact): void {
   fact('the end of a longest hold is named', ['maxHold'], async (stage) => {
     await stage.hold('one', { ttl: 20, maxHold: 2 })
     await stage.pass(3)
-    const standing = await stage.renew('one')
-    expect(['max-hold', 'unknown']).toContain(standing.state === 'absent' && standing.reason)
+    const status = await stage.renew('one')
+    expect(['max-hold', 'unknown']).toContain(status.state === 'absent' && status.reason)
   })
 }

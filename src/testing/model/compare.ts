@@ -1,5 +1,5 @@
 import { isDeepStrictEqual } from 'node:util'
-import type { ListedClaim, Standing, Succession } from '../../core/driver.ts'
+import type { ListedClaim, ClaimStatus, Succession } from '../../core/driver.ts'
 import { FenceMap } from './fence-map.ts'
 
 /** Compares what a driver says about one key with what the model says. Answers with the difference, if there is one. */
@@ -13,7 +13,7 @@ export class Comparison {
     this.#countsRenewals = countsRenewals
   }
 
-  standing(model: Standing, driver: Standing | undefined): string | undefined {
+  status(model: ClaimStatus, driver: ClaimStatus | undefined): string | undefined {
     if (driver === undefined) return 'there was no answer'
     if (model.state !== driver.state) return `it should be ${model.state}, not ${driver.state}`
     if (model.state === 'held' && driver.state === 'held') {

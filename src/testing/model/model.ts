@@ -1,7 +1,7 @@
 import { admit, type News } from '../../core/admission.ts'
 import { keyOf } from '../../core/batcher.ts'
 import { listed } from '../../core/claim-record.ts'
-import type { ListedClaim, Request, Standing } from '../../core/driver.ts'
+import type { ListedClaim, Request, ClaimStatus } from '../../core/driver.ts'
 import { KeyState } from '../../core/key-state.ts'
 
 /** News the model would push, with the key it is about. */
@@ -15,13 +15,13 @@ export class Model {
   readonly news: ModelNews[] = []
   readonly #keys = new Map<string, KeyState>()
 
-  send(request: Request): Standing {
+  send(request: Request): ClaimStatus {
     const key = keyOf(request)
     const state = this.#state(key)
     const verdict = admit(state, request, this.now)
     state.apply(verdict)
     for (const news of verdict.news) this.news.push({ ...news, key })
-    return verdict.standing
+    return verdict.status
   }
 
   /** The claims of a key that are not over, as `list` shows them. */

@@ -1,4 +1,4 @@
-import type { Standing } from '../../core/driver.ts'
+import type { ClaimStatus } from '../../core/driver.ts'
 import type { Comparison } from './compare.ts'
 import type { ModelNews } from './model.ts'
 
@@ -7,7 +7,7 @@ export interface HeardNews {
   readonly driver: number
   readonly key: string
   readonly id: string
-  readonly news: Standing | 'ask'
+  readonly news: ClaimStatus | 'ask'
 }
 
 /**
@@ -36,32 +36,32 @@ export class NewsLog {
 
   /** Names a claim whose owner heard neither the last news of it nor a nudge to ask. */
   unheard(expected: readonly ModelNews[]): string | undefined {
-    const last = new Map<string, Standing>()
-    for (const [index, { record, standing }] of expected.entries()) {
+    const last = new Map<string, ClaimStatus>()
+    for (const [index, { record, status }] of expected.entries()) {
       const { id } = record.claim
-      if (index >= (this.#letGo.get(id) ?? 0)) last.set(id, standing)
+      if (index >= (this.#letGo.get(id) ?? 0)) last.set(id, status)
     }
     for (const { id, news } of this.#heard) {
       if (news === 'ask' || news.state === last.get(id)?.state) last.delete(id)
     }
-    for (const [id, standing] of last) return `claim ${id} never heard: ${JSON.stringify(standing)}`
+    for (const [id, status] of last) return `claim ${id} never heard: ${JSON.stringify(status)}`
     return undefined
   }
 
   /** Names news that is not true, or out of order. */
   difference(expected: readonly ModelNews[], comparisonOf: (key: string) => Comparison): string | undefined {
-    const toCome = new Map<string, Standing[]>()
-    for (const { record, standing } of expected) {
-      const standings = toCome.get(record.claim.id)
-      if (standings === undefined) toCome.set(record.claim.id, [standing])
-      else standings.push(standing)
+    const toCome = new Map<string, ClaimStatus[]>()
+    for (const { record, status } of expected) {
+      const statuses = toCome.get(record.claim.id)
+      if (statuses === undefined) toCome.set(record.claim.id, [status])
+      else statuses.push(status)
     }
     for (const { key, id, news } of this.#heard) {
       if (news === 'ask') continue
-      const standings = toCome.get(id) ?? []
-      const at = standings.findIndex((standing) => comparisonOf(key).standing(standing, news) === undefined)
-      if (at < 0) return `claim ${id} heard ${JSON.stringify(news)}, to come was ${JSON.stringify(standings)}`
-      standings.splice(0, at + 1)
+      const statuses = toCome.get(id) ?? []
+      const at = statuses.findIndex((status) => comparisonOf(key).status(status, news) === undefined)
+      if (at < 0) return `claim ${id} heard ${JSON.stringify(news)}, to come was ${JSON.stringify(statuses)}`
+      statuses.splice(0, at + 1)
     }
     return undefined
   }

@@ -93,7 +93,7 @@ export class Player {
       // Its owner knows that it is over. In its grace it may be there still, and be turned out later.
       if (forModel.op === 'withdraw' && expected.state === 'absent') this.#news.noteRelease(forModel.id, Infinity)
       const key = forModel.op === 'claim' ? forModel.claim.key : forModel.key
-      const difference = this.#comparison(key).standing(expected, answers[index])
+      const difference = this.#comparison(key).status(expected, answers[index])
       if (difference === undefined) continue
       const both = `  rule: ${JSON.stringify(expected)}\n  driver: ${JSON.stringify(answers[index])}`
       return `request ${index + 1} (${forModel.op}): ${difference}\n${both}`

@@ -27,14 +27,14 @@ export function parties(fact: PrimitiveFact): void {
     await company.expectClaims(0)
   })
 
-  fact('a circle of two is found, and costs one', ['queue'], (company) => circle(company, [lock, lock]))
+  fact('a cycle of two is found, and costs one', ['queue'], (company) => cycle(company, [lock, lock]))
 
-  fact('a circle of five locks, permits and writers is found, and costs one', ['queue', 'limit'], (company) =>
-    circle(company, [lock, permit, write, lock, permit]),
+  fact('a cycle of five locks, permits and writers is found, and costs one', ['queue', 'limit'], (company) =>
+    cycle(company, [lock, permit, write, lock, permit]),
   )
 
-  fact('of a circle the one of lowest priority gives way', ['queue', 'priority'], (company) =>
-    circle(company, [lock, lock, lock], 1),
+  fact('of a cycle the one of lowest priority gives way', ['queue', 'priority'], (company) =>
+    cycle(company, [lock, lock, lock], 1),
   )
 
   fact('siblings that wait for each other are not one party', ['queue'], async (company) => {
@@ -54,7 +54,7 @@ export function parties(fact: PrimitiveFact): void {
 }
 
 /** Each takes one and asks for the next one's, in a client of its own. One must give way, and the rest get on. */
-async function circle(company: Company, takes: readonly Take[], lowest?: number): Promise<void> {
+async function cycle(company: Company, takes: readonly Take[], lowest?: number): Promise<void> {
   const held: Lease[] = []
   const asks: (() => Promise<Lease>)[] = []
   for (const [index, take] of takes.entries()) {

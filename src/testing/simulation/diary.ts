@@ -109,7 +109,7 @@ export class Diary {
   /** When the lease can no longer be trusted, by true time. */
   deadlineOf(lease: Lease): number {
     const { world, process } = this.#setting
-    const { askAgain, ttlMs } = handleOf(lease).tenure.life
+    const { askAgain, ttlMs } = handleOf(lease).claimRuntime.life
     // A renewal that waits for the one under way may be for less. Once it is sent, nobody tells that the lease is trusted less.
     const leftMs = askAgain ? Math.min(lease.remainingMs, ttlMs) : lease.remainingMs
     return world.now + leftMs / process.rate

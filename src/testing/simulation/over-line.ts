@@ -1,8 +1,8 @@
 import type { DocumentStore } from '../../core/document-driver.ts'
-import type { LockDriver, Standing } from '../../core/driver.ts'
+import type { LockDriver, ClaimStatus } from '../../core/driver.ts'
 import { unavailable, type Line } from './line.ts'
 
-const unanswered: Standing = { state: 'unknown', error: unavailable('There was no answer.') }
+const unanswered: ClaimStatus = { state: 'unknown', error: unavailable('There was no answer.') }
 const nothingToDispose: Disposable = { [Symbol.dispose]: () => {} }
 
 /** The driver of a process whose store does all the work itself: what it asks, hears and is told goes over the line. */
@@ -12,8 +12,8 @@ export function overLine(line: Line, store: LockDriver): LockDriver {
     supports: store.supports,
     open: async () => {},
     async send(requests) {
-      const standings = await line.ask(() => store.send(requests))
-      return standings ?? requests.map(() => unanswered)
+      const statuses = await line.ask(() => store.send(requests))
+      return statuses ?? requests.map(() => unanswered)
     },
     list: (query) => line.read(() => store.list(query)),
     listen: (heard) => store.listen?.((...news) => line.tell(() => heard(...news))) ?? nothingToDispose,

@@ -1,7 +1,7 @@
 -- The tables of a Leasehold lock file of format 1. With `format-2.sql` and `format-3.sql`, run after it, they become
 -- those of formats 2 and 3, as older versions did it.
 -- Times are whole milliseconds of the monotonic clock of the boot named first in `owner`; they mean nothing elsewhere.
--- `owner` is BOOT_NAMESPACE_PID_STARTED_SERIAL of the driver that last claimed or renewed, and the name of its bell.
+-- `owner` is BOOT_NAMESPACE_PID_STARTED_SERIAL of the driver that last claimed or renewed, and the name of its inbox.
 
 -- One row. A single fence counter serves every key, so the file does not grow with the names ever used.
 create table counters (

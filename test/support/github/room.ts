@@ -14,9 +14,9 @@ export function inRoom(driver: LockDriver, room: string, restMs: number): LockDr
     open: () => driver.open(),
     close: () => driver.close(),
     async send(requests) {
-      const standings = await driver.send(requests.map((request) => moved(request, inside)))
+      const statuses = await driver.send(requests.map((request) => moved(request, inside)))
       if (restMs > 0 && requests.length > 0) await pause(restMs)
-      return standings
+      return statuses
     },
     async list({ key, prefix = '', after, limit }: ListQuery) {
       const where = key === undefined ? { prefix: inside(prefix) } : { key: inside(key) }

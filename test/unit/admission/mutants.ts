@@ -7,7 +7,7 @@ import type { KeyView, Verdict } from '../../../src/core/admission/view.ts'
 import type * as record from '../../../src/core/claim-record.ts'
 import type { ClaimRecord } from '../../../src/core/claim-record.ts'
 import type * as conflict from '../../../src/core/conflict.ts'
-import type { Request, Standing } from '../../../src/core/driver.ts'
+import type { Request, ClaimStatus } from '../../../src/core/driver.ts'
 import type * as fence from '../../../src/core/fence.ts'
 import type { PartName } from './scene.ts'
 
@@ -36,19 +36,19 @@ function decide(
 /** Changes every record that is stored, and every answer and news of it alike. */
 function store(change: (after: ClaimRecord, before: ClaimRecord | undefined, now: number) => ClaimRecord) {
   return decide((verdict, _request, now) => {
-    let { standing, news } = verdict
+    let { status, news } = verdict
     const changes = verdict.changes.map(({ before, after }) => {
       if (after === undefined) return { before, after }
       const changed = change(after, before, now)
-      const told = (one: Standing): Standing =>
+      const told = (one: ClaimStatus): ClaimStatus =>
         one.state === 'held' ? { ...one, ttlMs: changed.expiresAt - now } : one
-      if (standing.state === 'held' && standing.fence === after.fence) standing = told(standing)
+      if (status.state === 'held' && status.fence === after.fence) status = told(status)
       news = news.map((one) =>
-        one.record.claim.id === after.claim.id ? { record: changed, standing: told(one.standing) } : one,
+        one.record.claim.id === after.claim.id ? { record: changed, status: told(one.status) } : one,
       )
       return { before, after: changed }
     })
-    return { ...verdict, standing, news, changes }
+    return { ...verdict, status, news, changes }
   })
 }
 
@@ -190,14 +190,14 @@ export const mutants: Readonly<Record<string, Mutant>> = {
   'does not tell whom it grants': {
     scene: ['writer', 'writer'],
     complaint: /was granted and does not hear it/,
-    wrap: decide((verdict) => ({ ...verdict, news: verdict.news.filter(({ standing }) => standing.state !== 'held') })),
+    wrap: decide((verdict) => ({ ...verdict, news: verdict.news.filter(({ status }) => status.state !== 'held') })),
   },
   'does not tell whom it turns out': {
     scene: ['writer', 'writer by force'],
     complaint: /is gone for no reason/,
     wrap: decide((verdict) => ({
       ...verdict,
-      news: verdict.news.filter(({ standing }) => standing.state !== 'absent'),
+      news: verdict.news.filter(({ status }) => status.state !== 'absent'),
     })),
   },
   'begins a claim anew that has ended': {
@@ -240,8 +240,8 @@ export const mutants: Readonly<Record<string, Mutant>> = {
     scene: ['writer', 'writer'],
     complaint: /is told to ask again too late/,
     wrap: decide((verdict) =>
-      verdict.standing.state === 'waiting'
-        ? { ...verdict, standing: { ...verdict.standing, againMs: verdict.standing.ttlMs } }
+      verdict.status.state === 'waiting'
+        ? { ...verdict, status: { ...verdict.status, againMs: verdict.status.ttlMs } }
         : verdict,
     ),
   },

@@ -23,7 +23,7 @@ export function complaints(turn: Turn): string[] {
     ...news(turn),
     ...times(turn),
     ...forNothing(turn),
-    ...circles(turn),
+    ...cycles(turn),
   ]
 }
 
@@ -139,9 +139,7 @@ function holdsUp(ahead: Claim, behind: Claim): boolean {
 function nothingLost(turn: Turn): string[] {
   const { request, now, before, after, verdict, dead } = turn
   const there = new Set([...after.holders, ...after.waiters].map(({ claim }) => claim.id))
-  const told = new Set(
-    verdict.news.filter(({ standing }) => standing.state === 'absent').map((one) => one.record.claim.id),
-  )
+  const told = new Set(verdict.news.filter(({ status }) => status.state === 'absent').map((one) => one.record.claim.id))
   const converted = new Set(after.holders.map(({ claim }) => claim.replaces))
   const asking = request.op === 'claim' ? request.claim.id : request.op === 'evict' ? undefined : request.id
   return [...before.holders, ...before.waiters]
@@ -149,7 +147,7 @@ function nothingLost(turn: Turn): string[] {
       const { id, graceMs, replaces } = record.claim
       if (there.has(id) || told.has(id) || converted.has(id) || dead.has(id)) return false
       if (request.op === 'release' && request.id === id) return false
-      if (id === asking && verdict.standing.state === 'absent') return false
+      if (id === asking && verdict.status.state === 'absent') return false
       const held = record.state === 'held'
       if (now >= record.expiresAt + (held ? graceMs : 0)) return false
       // A claim that begins anew is not what its conversion was to take the place of.
@@ -163,24 +161,22 @@ function nothingLost(turn: Turn): string[] {
 function answer({ request, now, after, verdict }: Turn): string[] {
   if (request.op === 'evict') return []
   const id = request.op === 'claim' ? request.claim.id : request.id
-  const { standing } = verdict
+  const { status } = verdict
   const holder = after.holders.find(({ claim }) => claim.id === id)
   const waiter = after.waiters.find(({ claim }) => claim.id === id)
   if (holder !== undefined && waiter !== undefined) return [`${id} both holds and waits`]
-  if (standing.state === 'held') {
+  if (status.state === 'held') {
     if (holder === undefined) return [`${id} was told that it holds`]
-    const right = standing.fence === holder.fence && standing.ttlMs === holder.expiresAt - now && standing.ttlMs > 0
+    const right = status.fence === holder.fence && status.ttlMs === holder.expiresAt - now && status.ttlMs > 0
     return right ? [] : [`${id} was told another fence or ttl than it has`]
   }
-  if (standing.state === 'waiting') {
+  if (status.state === 'waiting') {
     if (waiter === undefined) return [`${id} was told that it waits`]
     if (request.op === 'claim' && !request.claim.wait) return [`${id} waits though it would not`]
     const place = inOrder(after.waiters).indexOf(waiter)
-    if (standing.ahead !== place) return [`${id} has ${place} ahead, not ${standing.ahead}`]
-    if (standing.ttlMs !== waiter.expiresAt - now) return [`${id} was told another ttl than it has`]
-    return standing.againMs > 0 && standing.againMs <= Math.max(1, standing.ttlMs)
-      ? []
-      : [`${id} should ask never again`]
+    if (status.ahead !== place) return [`${id} has ${place} ahead, not ${status.ahead}`]
+    if (status.ttlMs !== waiter.expiresAt - now) return [`${id} was told another ttl than it has`]
+    return status.againMs > 0 && status.againMs <= Math.max(1, status.ttlMs) ? [] : [`${id} should ask never again`]
   }
   if (waiter !== undefined) return [`${id} waits and was told otherwise`]
   return holder === undefined || now >= holder.expiresAt ? [] : [`${id} holds and was told otherwise`]
@@ -212,15 +208,15 @@ function news({ request, before, after, verdict, now }: Turn): string[] {
   const wrong: string[] = []
   const asking = request.op === 'claim' ? request.claim.id : request.op === 'evict' ? undefined : request.id
   const held = new Map(after.holders.map((record) => [record.claim.id, record]))
-  for (const { record, standing } of verdict.news) {
+  for (const { record, status } of verdict.news) {
     const { id } = record.claim
     const holder = held.get(id)
     if (id === asking) wrong.push(`${id} asked and hears it twice`)
-    if (standing.state === 'held' && (holder?.fence !== standing.fence || holder.expiresAt - now !== standing.ttlMs)) {
+    if (status.state === 'held' && (holder?.fence !== status.fence || holder.expiresAt - now !== status.ttlMs)) {
       wrong.push(`${id} hears that it holds`)
     }
-    if (standing.state === 'absent' && holder !== undefined) wrong.push(`${id} hears that it is gone`)
-    if (standing.state === 'waiting' || standing.state === 'unknown') wrong.push(`${id} hears what is no news`)
+    if (status.state === 'absent' && holder !== undefined) wrong.push(`${id} hears that it is gone`)
+    if (status.state === 'waiting' || status.state === 'unknown') wrong.push(`${id} hears what is no news`)
   }
   const heard = new Set(verdict.news.map(({ record }) => record.claim.id))
   const known = new Map(before.holders.map((record) => [record.claim.id, record]))
@@ -263,13 +259,13 @@ function forNothing({ request, before, after, verdict }: Turn): string[] {
   const id = request.op === 'claim' ? request.claim.id : request.id
   const claim = request.op === 'claim' ? request.claim : before.waiters.find((one) => one.claim.id === id)?.claim
   if (claim?.evict !== 'all' && claim?.evict !== 'same-runner') return []
-  const evicted = verdict.news.some(({ standing }) => standing.state === 'absent' && standing.reason === 'evicted')
+  const evicted = verdict.news.some(({ status }) => status.state === 'absent' && status.reason === 'evicted')
   if (!evicted || after.holders.some((holder) => holder.claim.id === id)) return []
   return [`${id} turned somebody out and holds nothing`]
 }
 
 /** No two conversions wait for each other's old claim. */
-function circles(turn: Turn): string[] {
+function cycles(turn: Turn): string[] {
   const { after } = turn
   const held = new Map(after.holders.map((record) => [record.claim.id, record.claim]))
   const converting = after.waiters.filter(

@@ -30,9 +30,9 @@ export function ownersAfter(scene: Scene, { owners: before }: Position, event: E
     for (const role of event.type === 'die' ? [event.role] : letGo(scene, event.role, turn))
       change(role, { trustsUntil: -Infinity })
   }
-  const { standing, news } = turn.verdict
-  if ('role' in event && event.type !== 'evict' && standing.state === 'held') hear(event.role, standing.ttlMs)
-  for (const { record, standing: told } of news) {
+  const { status, news } = turn.verdict
+  if ('role' in event && event.type !== 'evict' && status.state === 'held') hear(event.role, status.ttlMs)
+  for (const { record, status: told } of news) {
     const role = roleCalled(scene, record.claim.id)
     if (told.state === 'held') hear(role, told.ttlMs)
     else if (told.state === 'absent' && told.reason === 'evicted')

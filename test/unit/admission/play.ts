@@ -1,6 +1,6 @@
 import { admit, type KeyView, type Verdict } from '../../../src/core/admission.ts'
 import type { ClaimRecord, Ended } from '../../../src/core/claim-record.ts'
-import type { Claim, Request, Standing } from '../../../src/core/driver.ts'
+import type { Claim, Request, ClaimStatus } from '../../../src/core/driver.ts'
 import { KeyState } from '../../../src/core/key-state.ts'
 
 /** A key's state read through a driver's eyes: it knows which processes have died, and every read is counted. */
@@ -105,21 +105,21 @@ export class Play {
     return { lastFence, ended, holders: [...this.state.holders()], waiters: [...this.state.waiters()] }
   }
 
-  claim(id: string, wish: Partial<Omit<Claim, 'id' | 'key'>> = {}): Standing {
-    return this.turn({ op: 'claim', claim: claimOf(id, wish) }).verdict.standing
+  claim(id: string, wish: Partial<Omit<Claim, 'id' | 'key'>> = {}): ClaimStatus {
+    return this.turn({ op: 'claim', claim: claimOf(id, wish) }).verdict.status
   }
 
-  renew(id: string, ttlMs = 100, fenceFloor?: number): Standing {
+  renew(id: string, ttlMs = 100, fenceFloor?: number): ClaimStatus {
     const renewal = { op: 'renew', key: 'key', id, ttlMs } as const
-    return this.turn(fenceFloor === undefined ? renewal : { ...renewal, fenceFloor }).verdict.standing
+    return this.turn(fenceFloor === undefined ? renewal : { ...renewal, fenceFloor }).verdict.status
   }
 
-  release(id: string): Standing {
-    return this.turn({ op: 'release', key: 'key', id }).verdict.standing
+  release(id: string): ClaimStatus {
+    return this.turn({ op: 'release', key: 'key', id }).verdict.status
   }
 
-  evict(fence: number): Standing {
-    return this.turn({ op: 'evict', key: 'key', fence, reason: 'test' }).verdict.standing
+  evict(fence: number): ClaimStatus {
+    return this.turn({ op: 'evict', key: 'key', fence, reason: 'test' }).verdict.status
   }
 
   holding(): readonly string[] {

@@ -68,9 +68,9 @@ function waitFor(
     // Its owner goes on renewing what it is to convert.
     if (claim.replaces !== undefined) play.renew(claim.replaces, longMs)
     if (play.now < askAt) continue
-    const standing = play.renew(claim.id, longMs)
-    if (standing.state !== 'waiting') return play.now - startedAt
-    askAt = play.now + pause(standing.againMs)
+    const status = play.renew(claim.id, longMs)
+    if (status.state !== 'waiting') return play.now - startedAt
+    askAt = play.now + pause(status.againMs)
   }
   return undefined
 }

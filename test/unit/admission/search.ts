@@ -134,7 +134,7 @@ function requestFor(scene: Scene, { store }: Position, event: Event): Request | 
   }
 }
 
-/** A standing moves from waiting to held to absent, and begins anew by its own claim only, once its end is forgotten. */
+/** A status moves from waiting to held to absent, and begins anew by its own claim only, once its end is forgotten. */
 function turnedBack({ request, now, before, after }: Turn): string[] {
   const wrong: string[] = []
   const held = new Set(before.holders.map(({ claim }) => claim.id))

@@ -1,5 +1,5 @@
 import { getEventListeners } from 'node:events'
-import type { LockDriver, Standing } from '../../../src/core/driver.ts'
+import type { LockDriver, ClaimStatus } from '../../../src/core/driver.ts'
 import type { Locks } from '../../../src/index.ts'
 import type { SimulatedProcess } from '../../../src/testing/simulation/simulated-process.ts'
 import { clientOf } from '../../support/client-of.ts'
@@ -58,7 +58,7 @@ export class Traces {
         let told = 0
         const listening = driver.listen?.((key, id, news) => {
           told += 1
-          if (told % 5 === 0) heard(key, id, nonsense[(told / 5) % nonsense.length] as Standing)
+          if (told % 5 === 0) heard(key, id, nonsense[(told / 5) % nonsense.length] as ClaimStatus)
           heard(key, id, news)
         })
         listeners += 1
@@ -79,8 +79,13 @@ export class Traces {
   /** Looks at a client that was closed. */
   lookAfter(locks: Locks): void {
     const { leases, office } = clientOf(locks)
-    const { waiters, tenures, alarm } = office
-    this.#note('closed', { leases: leases.size, waiters: waiters.size, claims: tenures.size, alarms: alarm.sleepers })
+    const { waiters, claimRuntimes, timers } = office
+    this.#note('closed', {
+      leases: leases.size,
+      waiters: waiters.size,
+      claims: claimRuntimes.size,
+      alarms: timers.tasks,
+    })
   }
 
   /** Looks at a client that nobody uses any more. */
@@ -92,13 +97,13 @@ export class Traces {
     const timersAlive = process.timersAlive
     await lease?.release()
     const { leases, resuming, office } = clientOf(locks)
-    const { waiters, tenures, alarm } = office
+    const { waiters, claimRuntimes, timers } = office
     this.#note('idle', {
       leases: leases.size,
       waiters: waiters.size,
-      claims: tenures.size,
+      claims: claimRuntimes.size,
       'claims to resume': resuming.size,
-      alarms: alarm.sleepers,
+      alarms: timers.tasks,
       'timers that keep it alive': timersAlive,
     })
   }

@@ -1,4 +1,4 @@
-import type { Heard, KeyPage, ListQuery, LockDriver, Request, Standing, Supports } from '../../../src/core/driver.ts'
+import type { Heard, KeyPage, ListQuery, LockDriver, Request, ClaimStatus, Supports } from '../../../src/core/driver.ts'
 import { Listeners } from '../../../src/core/listeners.ts'
 import { memory, type MemoryClock } from '../../../src/drivers/memory.ts'
 import { unavailable } from '../../../src/testing/simulation/line.ts'
@@ -30,7 +30,7 @@ export class RestartingStore implements LockDriver {
     this.#refuseIfDown()
   }
 
-  async send(requests: readonly Request[]): Promise<readonly Standing[]> {
+  async send(requests: readonly Request[]): Promise<readonly ClaimStatus[]> {
     this.#refuseIfDown()
     return this.#driver.send(requests)
   }

@@ -1,10 +1,10 @@
-import type { Heard, KeyPage, ListQuery, LockDriver, Request, Standing } from '../../../src/core/driver.ts'
+import type { Heard, KeyPage, ListQuery, LockDriver, Request, ClaimStatus } from '../../../src/core/driver.ts'
 import { Listeners } from '../../../src/core/listeners.ts'
 import type { Environment } from '../../../src/core/time/environment.ts'
 import { FaultLog } from '../../../src/server/fault-log.ts'
 import { ServerMetrics } from '../../../src/server/metrics.ts'
 import { Sessions } from '../../../src/server/sessions.ts'
-import { StoreGate } from '../../../src/server/store-gate.ts'
+import { StoreFacade } from '../../../src/server/store-facade.ts'
 import { unavailable, type Line } from '../../../src/testing/simulation/line.ts'
 
 /** What a client, or another server, reaches a server over. */
@@ -12,7 +12,7 @@ export type Way = Pick<Line, 'ask' | 'read' | 'tell'>
 
 /** One process of the server. */
 interface Run {
-  readonly gate: StoreGate
+  readonly gate: StoreFacade
   readonly sessions: Sessions
   /** The sessions that hear news. */
   readonly streams: Set<string>
@@ -42,9 +42,9 @@ export class SimulatedServer {
 
   start(): void {
     const environment = this.#environment
-    const sessions = new Sessions(environment, 1000, (standing) => standing)
+    const sessions = new Sessions(environment, 1000, (status) => status)
     const keepers = { sessions, metrics: new ServerMetrics(), faults: new FaultLog(undefined, environment) }
-    this.#run = { gate: new StoreGate(this.#store, environment, keepers), sessions, streams: new Set() }
+    this.#run = { gate: new StoreFacade(this.#store, environment, keepers), sessions, streams: new Set() }
   }
 
   /** The driver of one client. */
@@ -57,9 +57,9 @@ export class SimulatedServer {
       supports: this.#store.supports,
       open: async () => {},
       send: async (requests) => {
-        const standings = await line.ask(() => this.#send(requests, session, heard))
+        const statuses = await line.ask(() => this.#send(requests, session, heard))
         const error = unavailable('There was no answer.')
-        return standings ?? requests.map(() => ({ state: 'unknown', error }))
+        return statuses ?? requests.map(() => ({ state: 'unknown', error }))
       },
       list: (query: ListQuery): Promise<KeyPage> => line.read(() => this.#whileUp(({ gate }) => gate.list(query))),
       listen: (listener) => listeners.listen(listener),
@@ -68,7 +68,7 @@ export class SimulatedServer {
     }
   }
 
-  #send(requests: readonly Request[], session: string, heard: Heard): Promise<readonly Standing[]> {
+  #send(requests: readonly Request[], session: string, heard: Heard): Promise<readonly ClaimStatus[]> {
     return this.#whileUp((run) => {
       this.#stream(run, session, heard)
       return run.gate.send(requests, session)
@@ -80,8 +80,8 @@ export class SimulatedServer {
     if (run.streams.has(session)) return
     run.streams.add(session)
     const send = (event: string, data: unknown): void => {
-      const { key, id, standing } = data as { key: string; id: string; standing: Standing }
-      if (this.#run === run) heard(key, id, event === 'ask' ? 'ask' : standing)
+      const { key, id, status } = data as { key: string; id: string; status: ClaimStatus }
+      if (this.#run === run) heard(key, id, event === 'ask' ? 'ask' : status)
     }
     run.sessions.news(session).attach(send, () => {})
   }

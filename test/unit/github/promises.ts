@@ -38,15 +38,15 @@ export class Promises {
             this.#releasedAt.set(request.id, sentAt)
           }
         }
-        const standings = await driver.send(requests)
-        for (const [index, standing] of standings.entries()) {
+        const statuses = await driver.send(requests)
+        for (const [index, status] of statuses.entries()) {
           const request = requests[index]
-          if (standing.state !== 'held' || request === undefined || request.op === 'evict') continue
+          if (status.state !== 'held' || request === undefined || request.op === 'evict') continue
           const id = request.op === 'claim' ? request.claim.id : request.id
-          const until = trustedUntil(sentAt, standing.ttlMs)
-          this.#promised.push({ id, fence: standing.fence, at: world.now, until })
+          const until = trustedUntil(sentAt, status.ttlMs)
+          this.#promised.push({ id, fence: status.fence, at: world.now, until })
         }
-        return standings
+        return statuses
       },
     }
   }

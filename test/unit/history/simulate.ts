@@ -81,15 +81,15 @@ export class Simulation {
   }
 
   #ask(attempt: Attempt, request: Request): void {
-    const standing = this.#send(request)
+    const status = this.#send(request)
     this.#later(() => {
       if (attempt.done || attempt.client.dead) return
-      if (standing.state === 'held') this.#granted(attempt, standing.fence)
-      if (standing.state === 'waiting') {
+      if (status.state === 'held') this.#granted(attempt, status.fence)
+      if (status.state === 'waiting') {
         this.#log({ type: 'queued', attempt: attempt.claim.id })
         this.#in(60, () => this.#renewWaiter(attempt))
       }
-      if (standing.state === 'absent') this.#refused(attempt)
+      if (status.state === 'absent') this.#refused(attempt)
     })
   }
 
@@ -152,11 +152,11 @@ export class Simulation {
     if (state === undefined) this.#keys.set(key, (state = new KeyState()))
     const verdict = admit(state, request, Math.floor(this.#now))
     state.apply(verdict)
-    for (const { record, standing } of verdict.news) {
+    for (const { record, status } of verdict.news) {
       const attempt = this.#attempts.get(record.claim.id)
-      if (standing.state === 'held' && attempt !== undefined) this.#later(() => this.#granted(attempt, standing.fence))
+      if (status.state === 'held' && attempt !== undefined) this.#later(() => this.#granted(attempt, status.fence))
     }
-    return verdict.standing
+    return verdict.status
   }
 
   #log(event: HistoryEvent extends infer One ? (One extends HistoryEvent ? Omit<One, 'at'> : never) : never): void {

@@ -1,4 +1,4 @@
-import type { Claim, LockDriver, Request, Standing } from '../../../src/core/driver.ts'
+import type { Claim, LockDriver, Request, ClaimStatus } from '../../../src/core/driver.ts'
 import { quorum, type QuorumOptions } from '../../../src/drivers/quorum.ts'
 import { NodeStore, type Weather } from './node-store.ts'
 import { World } from '../../../src/testing/simulation/world.ts'
@@ -83,35 +83,35 @@ export class Ask {
     this.#world = world
   }
 
-  claim(id: string, changes: Partial<Claim> = {}): Promise<Standing> {
+  claim(id: string, changes: Partial<Claim> = {}): Promise<ClaimStatus> {
     return this.one({ op: 'claim', claim: { ...plain, id, ...changes } })
   }
 
-  renew(id: string, ttlMs = 1000): Promise<Standing> {
+  renew(id: string, ttlMs = 1000): Promise<ClaimStatus> {
     return this.one({ op: 'renew', key, id, ttlMs })
   }
 
-  release(id: string): Promise<Standing> {
+  release(id: string): Promise<ClaimStatus> {
     return this.one({ op: 'release', key, id })
   }
 
-  evict(fence: number): Promise<Standing> {
+  evict(fence: number): Promise<ClaimStatus> {
     return this.one({ op: 'evict', key, fence, reason: 'a test' })
   }
 
-  async one(request: Request): Promise<Standing> {
+  async one(request: Request): Promise<ClaimStatus> {
     const sent = this.driver.send([request])
     await this.#world.run(sent)
-    const [standing] = await sent
-    if (standing === undefined) throw new Error('There was no answer.')
-    return standing
+    const [status] = await sent
+    if (status === undefined) throw new Error('There was no answer.')
+    return status
   }
 
   /** The fence of a claim that must be granted. */
   async fence(id: string): Promise<number> {
-    const standing = await this.claim(id)
-    if (standing.state !== 'held') throw new Error(`${id} was not granted: ${JSON.stringify(standing)}`)
-    return standing.fence
+    const status = await this.claim(id)
+    if (status.state !== 'held') throw new Error(`${id} was not granted: ${JSON.stringify(status)}`)
+    return status.fence
   }
 
   async list(): Promise<string[]> {

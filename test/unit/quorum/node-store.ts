@@ -1,4 +1,4 @@
-import type { KeyPage, ListQuery, LockDriver, Request, Standing } from '../../../src/core/driver.ts'
+import type { KeyPage, ListQuery, LockDriver, Request, ClaimStatus } from '../../../src/core/driver.ts'
 import { memory } from '../../../src/drivers/memory.ts'
 import type { World } from '../../../src/testing/simulation/world.ts'
 
@@ -65,17 +65,17 @@ export class NodeStore {
     return (await this.#driver.dataAgeMs?.()) ?? 0
   }
 
-  async #send(requests: readonly Request[], weather: Weather): Promise<readonly Standing[]> {
+  async #send(requests: readonly Request[], weather: Weather): Promise<readonly ClaimStatus[]> {
     await this.#delay(weather)
     await this.#resume
     this.#refuseIfDown()
     if (weather.losesRequest()) return this.#unknown(requests)
     this.sent.push([...requests])
-    const standings = await this.#driver.send(requests)
+    const statuses = await this.#driver.send(requests)
     if (weather.losesReply()) return this.#unknown(requests)
     await this.#delay(weather)
     await this.#resume
-    return standings
+    return statuses
   }
 
   async #delay(weather: Weather): Promise<void> {
@@ -83,7 +83,7 @@ export class NodeStore {
     if (delayMs > 0) await this.#world.wait(delayMs)
   }
 
-  async #unknown(requests: readonly Request[]): Promise<readonly Standing[]> {
+  async #unknown(requests: readonly Request[]): Promise<readonly ClaimStatus[]> {
     await this.#world.wait(givesUpAfterMs)
     return requests.map(() => ({ state: 'unknown', error: new Error('the connection was cut') }))
   }

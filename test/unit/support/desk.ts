@@ -1,6 +1,6 @@
 import { runCommandLine } from '../../../src/cli/command-line.ts'
 import type { Surroundings } from '../../../src/cli/command.ts'
-import { messagesTo } from '../../../src/cli/speaking/messages.ts'
+import { messagesTo } from '../../../src/cli/output/messages.ts'
 import { connect } from '../../../src/index.ts'
 
 let desks = 0

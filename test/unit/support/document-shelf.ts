@@ -51,8 +51,8 @@ export class DocumentShelf {
         return { now: this.#clock(), documents, ...(used.length > page.length && last !== undefined && { next: last }) }
       },
       tell: (news) => {
-        for (const { key, record, standing } of news) {
-          queueMicrotask(() => this.listeners.forEach((heard) => heard(key, record.claim.id, standing)))
+        for (const { key, record, status } of news) {
+          queueMicrotask(() => this.listeners.forEach((heard) => heard(key, record.claim.id, status)))
         }
       },
       listen: (heard) => {

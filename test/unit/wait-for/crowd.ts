@@ -89,7 +89,7 @@ export class Crowd {
     const isBody = !anonymous && this.random() < 0.4
     const actor: Actor = {
       party: anonymous ? undefined : `p${index}`,
-      // What has no party nobody can see in a circle: it takes one at a time.
+      // What has no party nobody can see in a cycle: it takes one at a time.
       steps: anonymous
         ? [this.#pick(4), -1, this.#pick(4)]
         : Array.from({ length: 2 + this.#pick(8) }, () => (this.random() < 0.35 ? -1 : this.#pick(4))),

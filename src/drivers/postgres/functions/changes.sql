@@ -1,10 +1,10 @@
 -- What happens to claims.
 
-create or replace function leasehold.tell(step leasehold.step, c leasehold.claims, standing jsonb)
+create or replace function leasehold.tell(step leasehold.step, c leasehold.claims, status jsonb)
 returns leasehold.step language plpgsql as $$
 begin
   step.news := array_append(step.news, jsonb_build_object('owner', c.owner, 'key', c.key, 'id', c.id,
-                                                          'standing', standing));
+                                                          'status', status));
   return step;
 end
 $$;
@@ -61,7 +61,7 @@ begin
          after = c.after
    where key = c.key and id = c.id;
   if c.id is distinct from step.asked then
-    step := leasehold.tell(step, c, leasehold.standing_of(step, c));
+    step := leasehold.tell(step, c, leasehold.status_of(step, c));
   end if;
   return step;
 end

@@ -88,7 +88,7 @@ end
 $$;
 
 -- Where a claim stands, as its owner is told.
-create or replace function leasehold.standing_of(step leasehold.step, c leasehold.claims) returns jsonb
+create or replace function leasehold.status_of(step leasehold.step, c leasehold.claims) returns jsonb
 language plpgsql as $$
 declare
   left_ms bigint := c.expires_at - step.now_ms;

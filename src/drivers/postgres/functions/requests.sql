@@ -29,9 +29,9 @@ declare
   ended jsonb := step.ended;
 begin
   step := leasehold.promote(step);
-  if over is not null then step.standing := leasehold.absent(over);
-  elsif ended ->> 'id' = step.asked then step.standing := leasehold.absent(ended ->> 'how', ended ->> 'detail');
-  else step.standing := leasehold.absent('unknown');
+  if over is not null then step.status := leasehold.absent(over);
+  elsif ended ->> 'id' = step.asked then step.status := leasehold.absent(ended ->> 'how', ended ->> 'detail');
+  else step.status := leasehold.absent('unknown');
   end if;
   return step;
 end
@@ -45,12 +45,12 @@ begin
   step := leasehold.promote(step);
   select * into c from leasehold.claims f where f.key = step.key and f.id = step.asked;
   if c.id is null then
-    step.standing := leasehold.absent(coalesce(step.over, 'unknown'));
+    step.status := leasehold.absent(coalesce(step.over, 'unknown'));
   elsif not c.held and not c.waits then
     delete from leasehold.claims where key = c.key and id = c.id;
-    step.standing := leasehold.absent('refused');
+    step.status := leasehold.absent('refused');
   else
-    step.standing := leasehold.standing_of(step, c);
+    step.status := leasehold.status_of(step, c);
   end if;
   return step;
 end
@@ -60,8 +60,8 @@ $$;
 create or replace function leasehold.unless_replaced(step leasehold.step) returns leasehold.step language plpgsql as $$
 begin
   step := leasehold.promote(step);
-  if step.standing ->> 'state' = 'held' and not leasehold.holds(step, step.asked) then
-    step.standing := leasehold.absent('unknown');
+  if step.status ->> 'state' = 'held' and not leasehold.holds(step, step.asked) then
+    step.status := leasehold.absent('unknown');
   end if;
   return step;
 end
@@ -78,8 +78,8 @@ begin
   if c.id is not null then
     -- Sent twice: answer as it stands by now.
     if not c.held then return leasehold.settle_asking(step); end if;
-    step.standing := case when step.now_ms >= c.expires_at then leasehold.absent(leasehold.how_ended(c))
-                          else leasehold.standing_of(step, c) end;
+    step.status := case when step.now_ms >= c.expires_at then leasehold.absent(leasehold.how_ended(c))
+                          else leasehold.status_of(step, c) end;
     return leasehold.unless_replaced(step);
   end if;
   -- A late copy of a claim that has ended does not begin it anew.
@@ -96,12 +96,12 @@ begin
     refusal := leasehold.refuse_conversion(step, c);
     if refusal is not null then
       step := leasehold.promote(step);
-      step.standing := leasehold.absent(refusal);
+      step.status := leasehold.absent(refusal);
       return step;
     end if;
   elsif not c.waits and c.evict is null and leasehold.held_alone(step.key) then
     -- Not worth a row.
-    step.standing := leasehold.absent('refused');
+    step.status := leasehold.absent('refused');
     return step;
   end if;
   c.held := false;
@@ -137,7 +137,7 @@ begin
   if c.held and step.now_ms >= c.expires_at then
     -- In its grace a claim is over for its owner and still blocks others.
     step := leasehold.promote(step);
-    step.standing := leasehold.absent(leasehold.how_ended(c));
+    step.status := leasehold.absent(leasehold.how_ended(c));
     return step;
   end if;
   if c.held then c.fence := greatest(c.fence, fence_floor); end if;
@@ -157,7 +157,7 @@ begin
          last_heartbeat = c.last_heartbeat, renewal_count = c.renewal_count, expires_at = c.expires_at
    where key = c.key and id = c.id;
   if c.held then
-    step.standing := leasehold.standing_of(step, c);
+    step.status := leasehold.status_of(step, c);
     return leasehold.unless_replaced(step);
   end if;
   if c.replaces is not null and not leasehold.holds(step, c.replaces) then
@@ -180,7 +180,7 @@ begin
   if c.id is null then return leasehold.answer_absent(step); end if;
   delete from leasehold.claims where key = c.key and id = c.id;
   step := leasehold.promote(step);
-  step.standing := leasehold.absent(case when step.now_ms >= c.expires_at then leasehold.how_ended(c) else 'released' end);
+  step.status := leasehold.absent(case when step.now_ms >= c.expires_at then leasehold.how_ended(c) else 'released' end);
   return step;
 end
 $$;
@@ -193,8 +193,8 @@ begin
   step := leasehold.find(step);
   c := step.found;
   if c.held is not true then return leasehold.release(step); end if;
-  step.standing := case when step.now_ms >= c.expires_at then leasehold.absent(leasehold.how_ended(c))
-                        else leasehold.standing_of(step, c) end;
+  step.status := case when step.now_ms >= c.expires_at then leasehold.absent(leasehold.how_ended(c))
+                        else leasehold.status_of(step, c) end;
   return leasehold.unless_replaced(step);
 end
 $$;
@@ -205,19 +205,19 @@ declare
   c leasehold.claims;
 begin
   select * into c from leasehold.claims h where h.key = step.key and h.held and h.fence = holder_fence;
-  step.standing := leasehold.absent('unknown');
+  step.status := leasehold.absent('unknown');
   if c.id is not null then
     step := leasehold.evict_holder(step, c, why);
-    step.standing := leasehold.absent('evicted', why);
+    step.status := leasehold.absent('evicted', why);
   end if;
   return leasehold.promote(step);
 end
 $$;
 
--- One request by the rows of `claims`, its key locked. Returns its standing, and adds to the news. `loose`: nothing was
+-- One request by the rows of `claims`, its key locked. Returns its status, and adds to the news. `loose`: nothing was
 -- promised that a crash must not undo.
 create or replace function leasehold.carry_out(request leasehold.request, sender text, inout news jsonb[],
-                                               out standing jsonb, out loose boolean)
+                                               out status jsonb, out loose boolean)
 language plpgsql as $$
 declare
   k leasehold.keys;
@@ -227,7 +227,7 @@ begin
   select * into k from leasehold.keys f where f.key = request.key for no key update;
   loose := false;
   if k.key is null and request.op <> 'claim' then
-    standing := leasehold.absent('unknown');
+    status := leasehold.absent('unknown');
     return;
   elsif k.key is null then
     insert into leasehold.keys (key) values (request.key) on conflict (key) do nothing;
@@ -252,9 +252,9 @@ begin
     when 'evict' then step := leasehold.evict(step, request.fence, request.reason);
   end case;
   -- Who waits has been promised nothing: a crash costs it its place.
-  loose := cardinality(step.news) = cardinality(news) and step.standing ->> 'state' = 'waiting' and request.fence is null;
+  loose := cardinality(step.news) = cardinality(news) and step.status ->> 'state' = 'waiting' and request.fence is null;
   news := step.news;
-  standing := step.standing;
+  status := step.status;
   occupied := exists (select from leasehold.claims c where c.key = request.key and c.held)
            or exists (select from leasehold.claims c where c.key = request.key and not c.held);
   if k.id is not null or occupied <> k.crowded or step.last_fence <> k.last_fence

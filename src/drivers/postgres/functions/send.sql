@@ -76,24 +76,24 @@ $$;
 create or replace function leasehold.attend(request leasehold.request, now_ms bigint, sender text) returns json
 language plpgsql as $$
 declare
-  standing jsonb;
+  status jsonb;
   loose boolean;
   news jsonb[] := '{}';
 begin
   if request.op = 'claim' and request.tries and leasehold.refuses(request, now_ms) then
-    standing := leasehold.absent('refused');
+    status := leasehold.absent('refused');
   else
-    select c.news, c.standing, c.loose into news, standing, loose from leasehold.carry_out(request, sender, news) c;
+    select c.news, c.status, c.loose into news, status, loose from leasehold.carry_out(request, sender, news) c;
   end if;
   -- Those behind it need not wait for the disk.
   if loose then perform set_config('synchronous_commit', 'off', true); end if;
-  return json_build_object('rest', json_build_array(standing), 'news', leasehold.spread(news, sender));
+  return json_build_object('rest', json_build_array(status), 'news', leasehold.spread(news, sender));
 end
 $$;
 
 -- Carries out a batch (an array of `request`, keys in order) in one transaction, for the driver that listens on channel
 -- `sender`. The last four count the requests, and those of them that are plain.
--- Returns what became of plain requests by their keys: `held` with `fences` and `leftMs`, and `released`; the standings
+-- Returns what became of plain requests by their keys: `held` with `fences` and `leftMs`, and `released`; the statuses
 -- of all others in their order as `rest`, or what a single request would be told; and `news` of the sender's own claims. Other
 -- owners are notified.
 create or replace function leasehold.send(batch json, usual_runner text, sender text, requests integer,
@@ -188,7 +188,7 @@ begin
       if answer is null and request.op = 'claim' and request.tries and leasehold.refuses(request, now_ms) then
         answer := leasehold.absent('refused');
       elsif answer is null then
-        select c.news, c.standing into news, answer from leasehold.carry_out(request, sender, news) c;
+        select c.news, c.status into news, answer from leasehold.carry_out(request, sender, news) c;
       end if;
       rest := array_append(rest, answer);
     end loop;
@@ -211,7 +211,7 @@ end
 $$;
 
 -- Sends news of a claim to the channel of its owner, unless the driver said that the server has no room for notifications. A
--- notification has at most 8000 bytes: without its standing it says that the claim should ask, and as 'poll' that all should.
+-- notification has at most 8000 bytes: without its status it says that the claim should ask, and as 'poll' that all should.
 create or replace function leasehold.call(owner text, news json) returns void language sql volatile as $$
   select pg_notify(owner, case
            when octet_length(news::text) < 7900 then news::text

@@ -39,7 +39,7 @@ begin
          acquired_at = now_ms, last_heartbeat = next.last_heartbeat, renewal_count = next.renewal_count,
          expires_at = next.expires_at, runner = next.runner, claim = null
    where k.key = of_key;
-  news := json_build_object('key', of_key, 'id', next.id, 'standing',
+  news := json_build_object('key', of_key, 'id', next.id, 'status',
     json_build_object('state', 'held', 'fence', minted, 'ttlMs', next.expires_at - now_ms));
   if next.owner = sender then return json_build_object('released', true, 'news', json_build_array(news)); end if;
   perform leasehold.call(next.owner, news);

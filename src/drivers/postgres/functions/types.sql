@@ -52,7 +52,7 @@ create type leasehold.step as (
   -- The asking claim has taken somebody's place.
   taken      boolean,
   -- The answer.
-  standing   jsonb,
-  -- What others should hear: owner, key, id, standing.
+  status   jsonb,
+  -- What others should hear: owner, key, id, status.
   news       jsonb[]
 );

@@ -27,7 +27,7 @@ end
 local function askAgain(known)
   if known[FENCE] ~= 0 then
     local over = now >= known[EXPIRES_AT]
-    return unlessReplaced(known[ID], over and overForOwner(known) or standingOf(known))
+    return unlessReplaced(known[ID], over and overForOwner(known) or claimStatusOf(known))
   end
   draft.subjectBefore, draft.subject = known, known
   promote()
@@ -85,7 +85,7 @@ local function renewHolder(record, ttl, floor, detached)
     renewed[EXPIRES_AT] = capByMaxHold(now + ttl, record[ACQUIRED_AT], record[MAX_HOLD])
   end
   replaceHolder(record, renewed)
-  return standingOf(renewed)
+  return claimStatusOf(renewed)
 end
 
 local function renew(id, ttl, floor, detached)

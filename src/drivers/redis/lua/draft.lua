@@ -39,7 +39,7 @@ local function againMs(record, atMost)
   return math.max(1, again)
 end
 
-local function standingOf(record)
+local function claimStatusOf(record)
   if record[FENCE] ~= 0 then return heldLine(record) end
   local ttl = math.floor(record[EXPIRES_AT] - now)
   local ahead = aheadOf(record)
@@ -89,7 +89,7 @@ end
 local function settleSubject()
   if not draft.subject then return absentLine(draft.dropReason or 'unknown') end
   if draft.subject[FENCE] == 0 and not draft.subject[WAIT] then return absentLine('refused') end
-  local line = standingOf(draft.subject)
+  local line = claimStatusOf(draft.subject)
   if draft.subject[FENCE] ~= 0 then
     if draft.subjectBefore then removeWaiter(draft.subjectBefore) end
   elseif not draft.subjectBefore then

@@ -1,6 +1,6 @@
 -- The fences of one call: `fences`, the last one of each hash tag as the call has it, and `storedFences`, as Redis has it.
 -- A fence is stored before a record has it: however the call ends, no fence is given twice.
--- Functions get the call as an argument: one that refers to variables around it is dear to make, and all are made anew
+-- Functions get the call as an argument: one that refers to variables around it is expensive to make, and all are made anew
 -- for every call.
 
 -- While a cluster moves a slot, what is missing here may be on the other node: made anew, it would be there twice. Redis

@@ -3,7 +3,7 @@
 
 -- Of the request under way: the key's name and record (head), its holders and last end as decided so far, whether
 -- those must be written, and what else is to change: waiters that have left (left, leftIds), those to rewrite, the one
--- that has entered; and the news for others. One table rather than variables: functions that share many are dear to
+-- that has entered; and the news for others. One table rather than variables: functions that share many are expensive to
 -- make.
 local draft = {}
 

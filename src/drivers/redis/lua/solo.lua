@@ -36,7 +36,7 @@ elseif op ~= 'r' then
     redis.call('DEL', fenceName)
   elseif fenceBefore - wallText < 0 then
     local nowText = string.sub(wallText, 1, 13)
-    -- In one step: to put texts of this length together again is as dear as a command.
+    -- In one step: to put texts of this length together again is as expensive as a command.
     local packed = 'L ' .. wallText .. ' ' .. nowText .. ' ' .. nowText .. ' ' .. nowText .. ' ' .. ARGV[5]
       .. ' 00000000 ' .. text
     if redis.call('SET', name, packed, 'NX', 'PX', ARGV[4]) then return wallText end

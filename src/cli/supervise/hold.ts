@@ -1,0 +1,194 @@
+import { durationMs, formatDuration } from '../../core/time/duration.ts'
+import { systemEnvironment } from '../../core/time/environment.ts'
+import type { Lease, Locks } from '../../index.ts'
+import type { Surroundings } from '../command.ts'
+import { CommandProcess, type Ending } from './command-process.ts'
+import { exitCodes, signalExitCode, startFailureExitCode } from '../exit-codes.ts'
+import type { Interruption } from '../interruption.ts'
+import { LeaseWatch } from './lease-watch.ts'
+import { isLongestHold } from './longest-hold.ts'
+import type { RunRequest } from './run-request.ts'
+import type { StoreChoice } from '../stores/store.ts'
+import { identifyStores } from '../stores/store-identity.ts'
+import { quoted } from '../output/terminal-text.ts'
+import { lockTag, sweepsFinished } from './watchdog.ts'
+
+/** How long to wait for the store's word on a release. */
+const releaseMaxMs = 2000
+
+/** Why a command is stopped whose lease is as good as ever. */
+const heldLongest = '--max-hold is near'
+
+interface Holding {
+  readonly request: RunRequest
+  readonly store: StoreChoice
+  readonly surroundings: Surroundings
+  readonly interruption: Interruption
+}
+
+/** How a time of holding ended. */
+export interface Held {
+  readonly exitCode: number
+  /** The command was stopped because of the lease, or ended too late. Its own exit code may be the same. */
+  readonly isLost: boolean
+}
+
+/** Runs the command while the lease is held and lets the lease go. */
+export async function holdDuring(lease: Lease, locks: Locks, holding: Holding): Promise<Held> {
+  const { request, surroundings, interruption } = holding
+  try {
+    // Whoever interrupts a grant has reached no command, and wants none to be started.
+    if (interruption.by !== undefined) throw new Error('interrupted')
+    await letSweepsFinish(lease, holding)
+    // It may have been lost since it was granted: while we waited, or were suspended. Then nothing may begin.
+    if (!lease.held) {
+      const why = lease.loss?.reason ?? 'expired'
+      surroundings.messages.say(`the lease on ${request.label} was lost before the command began: ${why}.`)
+      return { exitCode: exitCodes.leaseLost, isLost: true }
+    }
+    const command = await start(lease, locks, holding)
+    if (typeof command === 'number') return { exitCode: command, isLost: false }
+    return await follow(command, lease, locks, holding)
+  } finally {
+    await release(lease, request.label, surroundings.messages.say)
+  }
+}
+
+/** A holder whose Leasehold was killed may have left processes: on this machine, those end before ours begins. */
+async function letSweepsFinish(lease: Lease, holding: Holding): Promise<void> {
+  const { request, surroundings, interruption } = holding
+  if (await sweepsFinished(tagOf(lease, holding), interruption.signal)) return
+  if (interruption.by !== undefined) throw new Error('interrupted')
+  surroundings.messages.say(
+    `processes that the holder of ${request.label} before us left on this machine have not ended: only the fence protects`,
+  )
+}
+
+function tagOf(lease: Lease, { store }: Holding): string {
+  return lockTag(identifyStores(store.url).url, lease.key)
+}
+
+/** The command running, or the exit code if the system would not start it. */
+async function start(lease: Lease, locks: Locks, holding: Holding): Promise<CommandProcess | number> {
+  const { request, surroundings } = holding
+  const variables = commandEnvironment(lease, locks, holding)
+  try {
+    return await CommandProcess.start({
+      command: request.command,
+      args: request.commandArguments,
+      variables,
+      lock: tagOf(lease, holding),
+    })
+  } catch (error) {
+    const failure = error as NodeJS.ErrnoException
+    surroundings.messages.say(`cannot run ${quoted(request.command)}: ${describeStartFailure(failure)}`)
+    return startFailureExitCode(failure)
+  }
+}
+
+function describeStartFailure({ code, message }: NodeJS.ErrnoException): string {
+  if (code === 'ENOENT') return 'not found'
+  return code === 'EACCES' ? 'not executable' : message
+}
+
+/** What the command is told. Never the claim's id: whoever knows it can release the lock. */
+function commandEnvironment(lease: Lease, locks: Locks, { request, store, surroundings }: Holding): NodeJS.ProcessEnv {
+  return {
+    ...surroundings.variables,
+    LEASEHOLD_FENCE: String(lease.fence),
+    LEASEHOLD_NAME: request.name,
+    LEASEHOLD_NAMESPACE: locks.namespace,
+    LEASEHOLD_STORE: store.url,
+    LEASEHOLD_KEY: lease.key,
+  }
+}
+
+async function follow(command: CommandProcess, lease: Lease, locks: Locks, holding: Holding): Promise<Held> {
+  const { request, surroundings, interruption } = holding
+  const { say } = surroundings.messages
+  const { ttlMs } = lease.toJSON()
+  const { maxHold } = request.acquire
+  const maxHoldMs = maxHold === undefined ? undefined : durationMs(maxHold, 'maxHold')
+  const isLongest = (): boolean => isLongestHold(lease, ttlMs, maxHoldMs)
+  const watch = new LeaseWatch({
+    lease,
+    // What is held for less than a ttl is not in danger from the beginning.
+    ttlMs: Math.min(ttlMs, maxHoldMs ?? Infinity),
+    killAfterMs: request.killAfterMs,
+    environment: systemEnvironment(),
+    signal: (name) => command.stop(name),
+    say,
+    whyNoLonger: () => (isLongest() ? heldLongest : undefined),
+  })
+  const listeners = reportDanger(locks, watch, request.label, isLongest, say)
+  interruption.receiver = (signal) => command.forward(signal)
+  interruption.teller = (signal) => command.tell(signal)
+  // Sent while the command was being started: also at a terminal nobody knows whether it was there to get it.
+  if (interruption.by !== undefined) command.family.signal(interruption.by)
+  command.resumed = () => watch.look()
+  try {
+    const ending = await command.ended
+    // Looks at the clock once more: a command that ended too late has done unprotected work, and what it left is stopped.
+    if (!lease.held) watch.look()
+    const isLost = watch.stoppedBecause !== undefined || !lease.held
+    const left = isLost ? await command.restEnded(() => watch.killed) : []
+    if (left.length > 0) say(`could not be stopped: process ${left.join(', ')}. Only the fence protects.`)
+    if (isLost) return { exitCode: lost(lease, watch, request, say), isLost }
+    if (command.leftSomething) say('the command ended and left processes behind: they run on without the lock')
+    return { exitCode: exitCodeOfEnding(ending), isLost }
+  } finally {
+    interruption.receiver = undefined
+    interruption.teller = undefined
+    watch[Symbol.dispose]()
+    command[Symbol.dispose]()
+    for (const listener of listeners) listener[Symbol.dispose]()
+  }
+}
+
+/** Says what happens to the lease, and has the watch look at it. */
+function reportDanger(
+  locks: Locks,
+  watch: LeaseWatch,
+  label: string,
+  isLongest: () => boolean,
+  say: (message: string) => void,
+): readonly Disposable[] {
+  let isInDanger = false
+  return [
+    locks.on('jeopardy', ({ reason, remainingMs }) => {
+      const left = `${formatDuration(remainingMs)} left`
+      // A lease that must end is not renewed in full: that is no failure of the store.
+      isInDanger = !isLongest()
+      if (!isInDanger) say(`${label} is near its --max-hold: ${left}`)
+      else say(`the lease on ${label} could not be renewed (${reason}): ${left}`)
+      watch.look()
+    }),
+    locks.on('renewed', () => {
+      if (isInDanger && watch.stoppedBecause === undefined) say(`the lease on ${label} was renewed after all`)
+      isInDanger = false
+      watch.look()
+    }),
+    locks.on('leaving', ({ reason }) => watch.leave(`asked to leave: ${reason}`)),
+    locks.on('lost', ({ reason }) => watch.leave(reason)),
+  ]
+}
+
+function lost(lease: Lease, watch: LeaseWatch, { label }: RunRequest, say: (message: string) => void): number {
+  const why = lease.loss?.reason ?? watch.stoppedBecause ?? 'expired'
+  if (why === heldLongest) say(`${label} was held for as long as --max-hold allows, and the command was stopped.`)
+  else say(`the lease on ${label} was lost: ${why}. Fence ${lease.fence} may be superseded.`)
+  return exitCodes.leaseLost
+}
+
+function exitCodeOfEnding({ code, signal }: Ending): number {
+  return signal === null ? (code ?? exitCodes.internal) : signalExitCode(signal)
+}
+
+async function release(lease: Lease, label: string, say: (message: string) => void): Promise<void> {
+  const patience = new Promise<undefined>((resolve) => setTimeout(resolve, releaseMaxMs, undefined).unref())
+  const result = await Promise.race([lease.release(), patience])
+  if (result === undefined || result.reason === 'unavailable') {
+    const left = formatDuration(lease.toJSON().ttlMs)
+    say(`the store does not answer: ${label} could not be let go and ends by itself within ${left}`)
+  }
+}

@@ -1,0 +1,170 @@
+import type { Environment, Timer } from './environment.ts'
+import { TimerBuckets, type TimerBucket } from './timer-buckets.ts'
+
+/** Something that wants to be woken. The timer queue keeps its place with it; a slot of -1 means none is set. */
+export interface TimerTask {
+  timerSlot: number
+  timerBucket?: TimerBucket | undefined
+  wake(now: number): void
+}
+
+/** A power of two. */
+const recentMax = 64
+
+/**
+ * One timer for any number of tasks. Those who want to be woken in the same millisecond share a bucket, in the order
+ * in which they asked: leases are renewed by the hundred, and nobody is sorted but the buckets.
+ * Tasks never throw; the timer keeps the process alive only while somebody is being waited for.
+ */
+export class TimerQueue {
+  readonly #environment: Environment
+  readonly #buckets = new TimerBuckets()
+  /** Buckets to be found by their time. One that was pushed out is not found: another of the same time does as well. */
+  readonly #recent: (TimerBucket | undefined)[] = Array.from({ length: recentMax }, () => undefined)
+  /** One that is over, to be used again. */
+  #spare: TimerBucket | undefined
+  /** The one whose tasks are being woken. */
+  #ringing: TimerBucket | undefined
+  #tasks = 0
+  #timer: Timer | undefined
+  #timerAt = Infinity
+  #holds = 0
+  #closed = false
+
+  constructor(environment: Environment) {
+    this.#environment = environment
+  }
+
+  get tasks(): number {
+    return this.#tasks
+  }
+
+  /** Wakes the task at `at`, instead of at the time set before. Infinity: not at all. */
+  set(task: TimerTask, at: number): void {
+    const before = task.timerBucket
+    if (before !== undefined) {
+      if (before.at === at) return
+      this.#leave(task, before)
+    }
+    if (at !== Infinity && !this.#closed) this.#enter(task, at)
+  }
+
+  /** While anybody holds, the timer keeps the process alive: somebody awaits what it will do. */
+  hold(): void {
+    this.#holds += 1
+    if (this.#holds === 1) this.#timer?.keepAlive(true)
+  }
+
+  unhold(): void {
+    this.#holds -= 1
+    if (this.#holds === 0) this.#timer?.keepAlive(false)
+  }
+
+  /** Forgets every task. */
+  clear(): void {
+    for (const bucket of this.#buckets.clear()) forgetAll(bucket)
+    if (this.#ringing !== undefined) forgetAll(this.#ringing)
+    this.#recent.fill(undefined)
+    this.#tasks = 0
+    this.#disarm()
+  }
+
+  /** Forgets every task, and wakes nobody any more. */
+  close(): void {
+    this.#closed = true
+    this.clear()
+  }
+
+  #enter(task: TimerTask, at: number): void {
+    const bucket = this.#bucketAt(at)
+    task.timerBucket = bucket
+    task.timerSlot = bucket.tasks.length
+    bucket.tasks.push(task)
+    this.#tasks += 1
+  }
+
+  #leave(task: TimerTask, bucket: TimerBucket): void {
+    const { tasks } = bucket
+    const slot = task.timerSlot
+    forget(task)
+    this.#tasks -= 1
+    // The last one takes its place.
+    const last = tasks.pop() as TimerTask
+    if (last !== task) {
+      tasks[slot] = last
+      last.timerSlot = slot
+    } else if (tasks.length === 0) this.#drop(bucket)
+  }
+
+  #bucketAt(at: number): TimerBucket {
+    const place = at & (recentMax - 1)
+    const recent = this.#recent[place]
+    if (recent !== undefined && recent.at === at) return recent
+    const bucket = this.#spare ?? { at, slot: -1, tasks: [] }
+    this.#spare = undefined
+    bucket.at = at
+    this.#recent[place] = bucket
+    this.#buckets.add(bucket)
+    this.#arm()
+    return bucket
+  }
+
+  /** Nobody is there any more, or all are being woken. */
+  #drop(bucket: TimerBucket): void {
+    this.#buckets.delete(bucket)
+    const place = bucket.at & (recentMax - 1)
+    if (this.#recent[place] === bucket) this.#recent[place] = undefined
+    if (bucket.tasks.length === 0) this.#spare = bucket
+  }
+
+  #arm(): void {
+    const at = this.#buckets.first?.at ?? Infinity
+    // A timer that fires too early, or for nobody, only looks at its watch: cheaper than moving it each time.
+    if (at >= this.#timerAt) return
+    this.#disarm()
+    this.#timerAt = at
+    this.#timer = this.#environment.timer(at - this.#environment.now(), () => this.#ring())
+    if (this.#holds > 0) this.#timer.keepAlive(true)
+  }
+
+  #disarm(): void {
+    this.#timer?.cancel()
+    this.#timer = undefined
+    this.#timerAt = Infinity
+  }
+
+  #ring(): void {
+    this.#timer = undefined
+    // No other timer until all have been woken.
+    this.#timerAt = -Infinity
+    const now = this.#environment.now()
+    for (let first = this.#buckets.first; first !== undefined && first.at <= now; first = this.#buckets.first) {
+      this.#drop(first)
+      this.#ringing = first
+      this.#wakeAll(first, now)
+    }
+    this.#ringing = undefined
+    this.#disarm()
+    this.#arm()
+  }
+
+  /** Whoever is woken may take others out of the bucket that have not been yet. */
+  #wakeAll({ tasks }: TimerBucket, now: number): void {
+    for (let slot = 0; slot < tasks.length; slot += 1) {
+      const task = tasks[slot] as TimerTask
+      forget(task)
+      this.#tasks -= 1
+      task.wake(now)
+    }
+  }
+}
+
+function forgetAll({ tasks }: TimerBucket): void {
+  for (const task of tasks) forget(task)
+  tasks.length = 0
+}
+
+function forget(task: TimerTask): void {
+  task.timerSlot = -1
+  task.timerBucket = undefined
+}

@@ -1,0 +1,32 @@
+import type { Environment } from '../../core/time/environment.ts'
+import type { GithubApi } from './api.ts'
+import type { MirrorKeeper } from './mirror.ts'
+import type { Pace } from './pace.ts'
+import type { Published } from './published-runner.ts'
+import type { Seats } from './seats.ts'
+import type { Signs } from './signs.ts'
+import type { ThreadReader } from './thread-reader.ts'
+import type { TrustedAuthors } from './trusted-authors.ts'
+
+/** What the parts of one driver share. */
+export interface GithubContext {
+  readonly environment: Environment
+  readonly api: GithubApi
+  readonly pace: Pace
+  readonly trustedAuthors: TrustedAuthors
+  readonly reader: ThreadReader
+  readonly seats: Seats
+  readonly signs: Signs
+  readonly mirror: MirrorKeeper
+  /** Reads may be stale by less than this. */
+  readonly settleMs: number
+  readonly publish: ReadonlySet<Published>
+  readonly workerId: string | undefined
+  /** What came of the work, by fence, for those who say. */
+  readonly results: Map<number, string>
+}
+
+/** GitHub's time, for people to read. */
+export function timeAt({ api, environment }: GithubContext): number {
+  return api.clock.earliest(environment.now())
+}

@@ -1,0 +1,169 @@
+import { pauseMs } from '../../core/time/backoff.ts'
+import type { OwnClaims } from './own-claims.ts'
+import type { Store } from './store.ts'
+
+/** How long to wait between two looks at a key, where changes cannot be watched. */
+export interface Pace {
+  readonly minMs: number
+  readonly maxMs: number
+  /** True: from the least on, half as long again each time in vain. False: anything between the two, by chance. */
+  readonly adaptive: boolean
+}
+
+/** A key that is looked at. */
+interface Watched {
+  /** Looks in a row at which nobody had moved. */
+  vain: number
+  /** Where the first of ours stands: 0 holds, and the next in line is 1 where one holds. */
+  place: number
+  dueAt: number
+}
+
+/** One claim of ours as it is stored: its id, channel, state, whether it was told to leave, and its place. */
+type Sighting = readonly [id: string, channel: string, state: string, leaving: boolean, place: number]
+
+/** Keys looked at in one read. */
+const keysPerLookMax = 500
+const lookTimeoutMs = 5000
+
+export interface LookoutSetup {
+  readonly store: Store
+  readonly channel: string
+  readonly claims: OwnClaims
+  readonly pace: Pace
+  /** Whether news does not come by itself. */
+  readonly isDeaf: () => boolean
+  readonly ask: (key: string, id: string) => void
+}
+
+/**
+ * Looks at keys in place of whoever waits for them, one read for all of a process, and tells owners to ask when there is
+ * something to hear. The further back in the queue, the more seldom: the next in line looks at the full pace.
+ */
+export class QueuePoller {
+  readonly #setup: LookoutSetup
+  readonly #keys = new Map<string, Watched>()
+  #timer: NodeJS.Timeout | undefined
+  #timerAt = Infinity
+  #looking: Promise<void> | undefined
+  #closed = false
+
+  constructor(setup: LookoutSetup) {
+    this.#setup = setup
+  }
+
+  /** Looks at these keys from now on, for as long as claims of ours are there. */
+  watch(keys: Iterable<string>): void {
+    for (const key of keys) {
+      const watched: Watched = { vain: 0, place: 1, dueAt: 0 }
+      watched.dueAt = performance.now() + this.#pauseMs(key, watched)
+      this.#keys.set(key, watched)
+      this.#wakeAt(watched.dueAt)
+    }
+  }
+
+  /** Looks at every key now: news may have been missed. */
+  lookAround(): void {
+    for (const watched of this.#keys.values()) watched.dueAt = 0
+    this.#setTimer()
+  }
+
+  /** Resolves once nothing is under way. */
+  async close(): Promise<void> {
+    this.#closed = true
+    this.#keys.clear()
+    clearTimeout(this.#timer)
+    await this.#looking
+  }
+
+  /** Sets the timer for whichever key is next. */
+  #setTimer(): void {
+    let dueAt = Infinity
+    for (const watched of this.#keys.values()) dueAt = Math.min(dueAt, watched.dueAt)
+    this.#wakeAt(dueAt)
+  }
+
+  #wakeAt(dueAt: number): void {
+    if (this.#closed || this.#looking !== undefined || dueAt >= this.#timerAt) return
+    clearTimeout(this.#timer)
+    this.#timerAt = dueAt
+    // Unreferenced: whoever waits keeps the process alive by other means.
+    this.#timer = setTimeout(() => void this.#look(), Math.max(0, dueAt - performance.now())).unref()
+  }
+
+  async #look(): Promise<void> {
+    this.#timerAt = Infinity
+    const due = this.#due()
+    if (due.length > 0) {
+      this.#looking = this.#lookAt(due).catch(() => {})
+      await this.#looking
+      this.#looking = undefined
+    }
+    this.#setTimer()
+  }
+
+  /** The keys to look at now. Those without claims of ours are forgotten, and while news comes nobody need look. */
+  #due(): string[] {
+    const now = performance.now()
+    const due: string[] = []
+    for (const [key, watched] of this.#keys) {
+      if (this.#setup.claims.of(key).size === 0) this.#keys.delete(key)
+      else if (now >= watched.dueAt && due.length < keysPerLookMax) {
+        if (watched.dueAt === 0 || this.#setup.isDeaf()) due.push(key)
+        watched.dueAt = now + this.#pauseMs(key, watched)
+      }
+    }
+    return due
+  }
+
+  async #lookAt(keys: readonly string[]): Promise<void> {
+    const { store, channel, claims } = this.#setup
+    const { $zip } = { $zip: { inputs: ['$claims.id', '$claims.channel', states, leaving, places] } }
+    const ours = { $filter: { input: { $zip }, cond: { $eq: [{ $arrayElemAt: ['$$this', 1] }, channel] } } }
+    const pipeline = [{ $match: { _id: { $in: keys }, claims: { $exists: true } } }, { $project: { ours } }]
+    const found = (await store.read(pipeline, lookTimeoutMs)) as { _id: string; ours: Sighting[] }[]
+    const sightings = new Map(found.map(({ _id, ours: seen }) => [_id, seen]))
+    for (const key of keys) {
+      const seen = new Map((sightings.get(key) ?? []).map((sighting) => [sighting[0], sighting]))
+      for (const [id, claim] of claims.of(key)) {
+        const [, , state, isLeaving] = seen.get(id) ?? []
+        if (claim.asked || (state === claim.state && isLeaving === claim.leaving)) continue
+        claim.asked = true
+        this.#setup.ask(key, id)
+      }
+      this.#setPace(key, seen)
+    }
+  }
+
+  #setPace(key: string, seen: ReadonlyMap<string, Sighting>): void {
+    const watched = this.#keys.get(key)
+    if (watched === undefined) return
+    let place = Infinity
+    for (const [, , state, , at] of seen.values()) if (state === 'waiting') place = Math.min(place, at)
+    watched.vain = place < watched.place ? 0 : watched.vain + 1
+    watched.place = Number.isFinite(place) ? place : 1
+    watched.dueAt = performance.now() + this.#pauseMs(key, watched)
+  }
+
+  #pauseMs(key: string, { vain, place }: Watched): number {
+    const { pace, claims } = this.#setup
+    // Holders only hear that they are wanted away: that can wait.
+    return claims.waitsFor(key) ? lookPauseMs(pace, vain, place, Math.random()) : pace.maxMs
+  }
+}
+
+/**
+ * How long to wait before the next look, after `vain` looks at which nobody had moved, for one that stands at `place`;
+ * the next in line is at 1. `roll` is from 0 to 1.
+ */
+export function lookPauseMs(pace: Pace, vain: number, place: number, roll: number): number {
+  const { minMs, maxMs, adaptive } = pace
+  if (!adaptive) return minMs + roll * (maxMs - minMs)
+  const leastMs = Math.min(maxMs, minMs * Math.max(1, place))
+  return pauseMs({ attempts: Infinity, minMs: leastMs, maxMs, factor: 1.5, jitter: 0.2 }, vain + 1, roll)
+}
+
+/** What is missing would move the others: each claim says something. */
+const states = { $map: { input: '$claims', in: { $ifNull: ['$$this.state', 'held'] } } }
+const leaving = { $map: { input: '$claims', in: { $ne: [{ $type: '$$this.leaving' }, 'missing'] } } }
+const places = { $range: [0, { $size: '$claims' }] }

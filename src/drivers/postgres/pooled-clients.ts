@@ -1,0 +1,124 @@
+import { InTransaction, NoAnswer, NotSent, within } from './bounds.ts'
+import { sparesConnection } from './faults.ts'
+import { eventsOf, ignore, isInTransaction, type PgPool, type PgPoolClient } from './pg-client.ts'
+
+/** A pool whose clients may be kept from letting a process end, and that counts who waits for one. */
+interface Details {
+  readonly waitingCount: number
+}
+
+interface Kept {
+  readonly client: PgPoolClient
+  readonly since: number
+}
+
+/** A connection that nobody used for so long may have been forgotten by whatever stands between. */
+const keptMaxMs = 30_000
+
+/**
+ * Clients on loan from a pool. From a pool of our own they are kept for the next request, as borrowing costs as much as
+ * a short statement; from a user's pool none is kept a moment longer than needed.
+ */
+export class PooledClients {
+  readonly #pool: PgPool
+  readonly #keeps: boolean
+  readonly #kept: Kept[] = []
+  readonly #watched = new WeakSet<PgPoolClient>()
+  #closed = false
+
+  constructor(pool: PgPool, keeps: boolean) {
+    this.#pool = pool
+    this.#keeps = keeps
+  }
+
+  /** Throws {@link NotSent} if no client came free in time. */
+  async use<Result>(withinMs: number, work: (client: PgPoolClient) => Promise<Result>): Promise<Result> {
+    const startedAt = performance.now()
+    const client = this.#take() ?? (await this.#borrow(withinMs))
+    try {
+      const result = await within(work(client), Math.max(1, withinMs - (performance.now() - startedAt)))
+      // Whoever left it open, it ends with the connection, and what was done in it is undone.
+      if (isInTransaction(client)) throw new NotSent(new InTransaction())
+      this.#putBack(client)
+      return result
+    } catch (error) {
+      // A connection that did not answer may answer the wrong question later.
+      if (sparesConnection(error)) this.#putBack(client)
+      else this.#giveBack(client, true)
+      // Whatever cut that one off may have cut off those that were idle: a renewal has no time to try each.
+      if (error instanceof NoAnswer) this.#giveBackKept(true)
+      throw error
+    }
+  }
+
+  /** Gives back all that is kept. */
+  close(): void {
+    this.#closed = true
+    this.#giveBackKept(false)
+  }
+
+  #take(): PgPoolClient | undefined {
+    for (let kept = this.#kept.pop(); kept !== undefined; kept = this.#kept.pop()) {
+      const { client, since } = kept
+      if (performance.now() - since < keptMaxMs) {
+        keepProcess(client, true)
+        return client
+      }
+      this.#giveBack(client, true)
+    }
+    return undefined
+  }
+
+  async #borrow(withinMs: number): Promise<PgPoolClient> {
+    const borrowing = this.#pool.connect()
+    try {
+      const client = await within(borrowing, withinMs)
+      eventsOf(client).on('error', ignore)
+      return client
+    } catch (error) {
+      // Should it come after all, it belongs to the pool.
+      borrowing.then(
+        (client) => client.release(),
+        () => {},
+      )
+      throw new NotSent(error)
+    }
+  }
+
+  #putBack(client: PgPoolClient): void {
+    const isWanted = (this.#pool as unknown as Details).waitingCount > 0
+    if (!this.#keeps || this.#closed || isWanted) return this.#giveBack(client, false)
+    this.#watch(client)
+    // Idle connections do not keep a process from ending.
+    keepProcess(client, false)
+    this.#kept.push({ client, since: performance.now() })
+  }
+
+  #giveBackKept(destroy: boolean): void {
+    for (const { client } of this.#kept.splice(0)) this.#giveBack(client, destroy)
+  }
+
+  #giveBack(client: PgPoolClient, destroy: boolean): void {
+    eventsOf(client).removeListener('error', ignore)
+    client.release(destroy)
+  }
+
+  /** A client that ends while it is kept is not lent again. */
+  #watch(client: PgPoolClient): void {
+    if (this.#watched.has(client)) return
+    this.#watched.add(client)
+    const drop = (): void => {
+      const place = this.#kept.findIndex((kept) => kept.client === client)
+      if (place < 0) return
+      this.#kept.splice(place, 1)
+      this.#giveBack(client, true)
+    }
+    eventsOf(client).on('error', drop)
+    eventsOf(client).on('end', drop)
+  }
+}
+
+function keepProcess(client: PgPoolClient, wanted: boolean): void {
+  const { ref, unref } = client as { ref?: () => void; unref?: () => void }
+  ;(wanted ? ref : unref)?.call(client)
+}

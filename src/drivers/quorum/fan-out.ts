@@ -1,0 +1,101 @@
+import { TimerQueue, type TimerTask } from '../../core/time/timer-queue.ts'
+import type { Environment } from '../../core/time/environment.ts'
+import type { Node } from './node.ts'
+
+/** What is asked of several nodes at once. */
+export interface Question<Answer, Verdict> {
+  readonly nodes: readonly Node[]
+  readonly withinMs: number
+  ask(node: Node, answered: (answer: Answer) => void): void
+  /** The answer of a node that gave none in time. */
+  silence(node: Node): Answer
+  /** Told each answer, also those that come in time but after the verdict. */
+  heard?(node: Node, answer: Answer): void
+  /**
+   * The outcome, as soon as nothing still to come can change it. Answers are in the order of `nodes`, undefined where
+   * none has come yet; when all have come there must be a verdict.
+   */
+  judge(answers: readonly (Answer | undefined)[]): Verdict | undefined
+}
+
+/** Questions under way. A node that does not answer delays a verdict only where the others do not suffice. */
+export class FanOut {
+  readonly #environment: Environment
+  readonly #timers: TimerQueue
+  readonly #open = new Set<Poll>()
+
+  constructor(environment: Environment) {
+    this.#environment = environment
+    this.#timers = new TimerQueue(environment)
+  }
+
+  ask<Answer, Verdict>(question: Question<Answer, Verdict>): Promise<Verdict> {
+    return new Promise((resolve) => {
+      const poll = new RunningPoll(question, resolve, () => {
+        this.#timers.set(poll, Infinity)
+        this.#open.delete(poll)
+      })
+      this.#open.add(poll)
+      this.#timers.set(poll, this.#environment.now() + question.withinMs)
+      poll.start()
+    })
+  }
+
+  /** Ends every question as if its time were up. */
+  close(): void {
+    for (const poll of this.#open) poll.wake()
+    this.#timers.clear()
+  }
+}
+
+interface Poll extends TimerTask {
+  wake(): void
+}
+
+class RunningPoll<Answer, Verdict> implements Poll {
+  timerSlot = -1
+  readonly #question: Question<Answer, Verdict>
+  readonly #answers: (Answer | undefined)[]
+  readonly #resolve: (verdict: Verdict) => void
+  readonly #over: () => void
+  #missing: number
+
+  constructor(question: Question<Answer, Verdict>, resolve: (verdict: Verdict) => void, over: () => void) {
+    this.#question = question
+    this.#answers = question.nodes.map(() => undefined)
+    this.#missing = question.nodes.length
+    this.#resolve = resolve
+    this.#over = over
+  }
+
+  start(): void {
+    if (this.#missing === 0) return this.#look()
+    for (const [place, node] of this.#question.nodes.entries()) {
+      this.#question.ask(node, (answer) => this.#note(place, answer))
+    }
+  }
+
+  /** Time is up. */
+  wake(): void {
+    for (const [place, node] of this.#question.nodes.entries()) {
+      if (this.#answers[place] !== undefined) continue
+      node.fellSilent()
+      this.#note(place, this.#question.silence(node))
+    }
+  }
+
+  #note(place: number, answer: Answer): void {
+    if (this.#answers[place] !== undefined) return
+    this.#answers[place] = answer
+    this.#missing -= 1
+    this.#question.heard?.(this.#question.nodes[place] as Node, answer)
+    this.#look()
+  }
+
+  #look(): void {
+    const verdict = this.#question.judge(this.#answers)
+    // Resolving twice changes nothing.
+    if (verdict !== undefined) this.#resolve(verdict)
+    if (this.#missing === 0) this.#over()
+  }
+}

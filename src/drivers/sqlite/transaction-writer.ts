@@ -1,0 +1,141 @@
+import { admit, type Change, type Verdict } from '../../core/admission.ts'
+import { keyOf } from '../../core/batcher.ts'
+import type { Ended } from '../../core/claim-record.ts'
+import type { Request, ClaimStatus } from '../../core/driver.ts'
+import {
+  foreignRowOf,
+  holderValues,
+  newHolderValues,
+  newWaiterValues,
+  rowOf,
+  waiterValues,
+  type ClaimRow,
+} from './claim-row.ts'
+import { endedValues, readEnded } from './ended-row.ts'
+import { SqliteKeyView, type KeySummary } from './key-view.ts'
+import type { Observer } from './observer.ts'
+import type { SelfIdentity } from './self-identity.ts'
+import type { Statements } from './statements.ts'
+
+/** News of somebody's claim, and whose inbox to ring with it. */
+export interface Notice {
+  readonly owner: string
+  readonly key: string
+  readonly id: string
+  readonly status: ClaimStatus
+}
+
+/** Whether somebody is likely to wait for what is released: who takes turns mostly goes on doing so. */
+export interface ContentionHint {
+  expected: boolean
+}
+
+/** One transaction's work: carries requests out one after the other, on top of what the earlier ones wrote. */
+export class TransactionWriter {
+  readonly notices: Notice[] = []
+  readonly #statements: Statements
+  readonly observer: Observer
+  readonly writer: SelfIdentity
+  readonly contention: ContentionHint
+  /** Read with the first key, written once at the end. */
+  #counters: { fence: number; sequence: number } | undefined
+  #countersChanged = false
+
+  constructor(statements: Statements, observer: Observer, writer: SelfIdentity, contention: ContentionHint) {
+    this.#statements = statements
+    this.observer = observer
+    this.writer = writer
+    this.contention = contention
+  }
+
+  carryOut(request: Request): ClaimStatus {
+    const key = keyOf(request)
+    const row = this.#statements.summary.get(key) ?? {}
+    const counters = (this.#counters ??= { fence: row['fence'] as number, sequence: row['sequence'] as number })
+    const summary: KeySummary = {
+      holders: row['holders'] as number,
+      awaited: row['awaited'] === 1,
+      remembered: row['remembered'] === 1,
+    }
+    const ended = summary.remembered ? this.#readEnded(key) : undefined
+    const view = new SqliteKeyView(key, summary, counters, ended, this.#statements, this.observer)
+    const verdict = admit(view, request, this.observer.now)
+    const asking = request.op === 'claim' ? request.claim.id : request.op === 'renew' ? request.id : undefined
+    for (const change of verdict.changes) this.#apply(change, view, asking, counters)
+    this.#writeEnded(key, verdict, ended, summary.remembered)
+    if (verdict.lastFence !== counters.fence) {
+      counters.fence = verdict.lastFence
+      this.#countersChanged = true
+    }
+    for (const { record, status } of verdict.news) {
+      const { id } = record.claim
+      const owner = view.row(id)?.owner
+      if (owner !== undefined) this.notices.push({ owner, key, id, status })
+    }
+    return verdict.status
+  }
+
+  /** Writes the counters down, once a transaction. */
+  finish(): void {
+    if (!this.#countersChanged || this.#counters === undefined) return
+    const { fence, sequence } = this.#counters
+    this.#statements.setCounters.run(fence, sequence, this.writer.self.boot)
+  }
+
+  #apply(
+    { before, after }: Change,
+    view: SqliteKeyView,
+    asking: string | undefined,
+    counters: { sequence: number },
+  ): void {
+    const statements = this.#statements
+    if (before !== undefined && before.state !== after?.state) {
+      const { key, id } = before.claim
+      if (before.state === 'held') statements.deleteHolder.run(key, id)
+      else statements.deleteWaiter.run(key, id)
+      const stored = view.row(id)
+      if (after === undefined && stored !== undefined && this.observer.isForeign(stored)) {
+        statements.deleteSightings.run(key, id)
+      }
+    }
+    if (after === undefined) return
+    const row = this.#rowFor(after, view.row(after.claim.id), asking)
+    const stays = before?.state === after.state
+    if (after.state === 'held') {
+      if (stays) statements.updateHolder.run(...holderValues(row))
+      else statements.insertHolder.run(...newHolderValues(row, this.#count(counters)))
+    } else if (stays) statements.updateWaiter.run(...waiterValues(row))
+    else {
+      statements.insertWaiter.run(...newWaiterValues(row))
+      this.#count(counters)
+    }
+  }
+
+  #count(counters: { sequence: number }): number {
+    this.#countersChanged = true
+    counters.sequence += 1
+    return counters.sequence
+  }
+
+  #rowFor(record: NonNullable<Change['after']>, stored: ClaimRow | undefined, asking: string | undefined): ClaimRow {
+    // Who claims or renews puts its own stamp on the claim; whatever others do to it leaves the stamp alone.
+    if (stored === undefined || record.claim.id === asking) return rowOf(record, this.writer.name)
+    return this.observer.isForeign(stored) ? foreignRowOf(record, stored) : rowOf(record, stored.owner)
+  }
+
+  /** An ending noted under another boot is forgotten: its time cannot be compared with ours. */
+  #readEnded(key: string): Ended | undefined {
+    const row = this.#statements.endedOf.get(key)
+    if (row === undefined || row['boot'] !== this.writer.self.boot) return undefined
+    return readEnded(row)
+  }
+
+  #writeEnded(key: string, { ended }: Verdict, before: Ended | undefined, remembered: boolean): void {
+    if (ended === before && (ended !== undefined || !remembered)) return
+    if (ended === undefined) this.#statements.deleteEnded.run(key)
+    else {
+      this.#statements.setEnded.run(key, this.writer.self.boot, ...endedValues(ended))
+      this.#statements.forgetEnded.run(this.observer.now)
+    }
+  }
+}

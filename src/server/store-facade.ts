@@ -1,0 +1,146 @@
+import { Batcher } from '../core/batcher.ts'
+import type { KeyPage, ListQuery, LockDriver, Request, ClaimStatus, Supports } from '../core/driver.ts'
+import type { Environment } from '../core/time/environment.ts'
+import { LeaseholdError } from '../core/errors.ts'
+import { requireLeaseLifetime } from '../core/lifetime.ts'
+import type { Grant } from './call.ts'
+import type { FaultLog } from './fault-log.ts'
+import type { ServerMetrics } from './metrics.ts'
+import type { Sessions } from './sessions.ts'
+
+/** What a server is called where a store is refused. @internal */
+export const composition = 'A server'
+
+/** The store as routes see it. */
+export interface StoreAccess {
+  readonly name: string
+  readonly supports: Supports
+  /** With ids: a route must not show them. */
+  list(query: ListQuery): Promise<KeyPage>
+  /** Carries requests out, together with all others of this turn of the event loop. Never rejects. */
+  send(requests: readonly Request[]): Promise<readonly ClaimStatus[]>
+  /** Hears of evictions that clients ask for, as `leasehold evict` does, for as long as the server lives. */
+  onEviction(heard: (eviction: SeenEviction) => void): void
+}
+
+/** What a client asked for, by whose token, and what came of it. */
+export interface SeenEviction {
+  readonly grant: Grant
+  readonly request: Extract<Request, { op: 'evict' }>
+  readonly status: ClaimStatus
+}
+
+/** Who takes part in what passes the gate. @internal */
+export interface StoreFacadeParts {
+  readonly sessions: Sessions
+  readonly metrics: ServerMetrics
+  readonly faults: FaultLog
+}
+
+/** The one way from routes to the store: everything passes here, is counted, and told to the log when it fails. @internal */
+export class StoreFacade implements StoreAccess {
+  readonly #driver: LockDriver
+  readonly #batcher: Batcher
+  readonly #sessions: Sessions
+  readonly #metrics: ServerMetrics
+  readonly #faults: FaultLog
+  readonly #listening: Disposable | undefined
+  readonly #evictionHeard: ((eviction: SeenEviction) => void)[] = []
+
+  constructor(driver: LockDriver, environment: Environment, { sessions, metrics, faults }: StoreFacadeParts) {
+    this.#driver = driver
+    // Calls arrive on many connections, each in a tick of its own: the turn is over when all of them have been read.
+    this.#batcher = new Batcher(driver, { ...environment, defer: (action) => void setImmediate(action) })
+    this.#sessions = sessions
+    this.#metrics = metrics
+    this.#faults = faults
+    this.#listening = driver.listen?.((key, id, news) => sessions.tell(key, id, news))
+  }
+
+  get name(): string {
+    return this.#driver.name
+  }
+
+  get supports(): Supports {
+    return this.#driver.supports
+  }
+
+  async list(query: ListQuery): Promise<KeyPage> {
+    try {
+      return await this.#driver.list(query)
+    } catch (error) {
+      // A place to go on from may make no sense: its caller is told so.
+      if (!(error instanceof LeaseholdError && error.code === 'INVALID')) this.#faults.note(error)
+      throw error
+    }
+  }
+
+  onEviction(heard: (eviction: SeenEviction) => void): void {
+    this.#evictionHeard.push(heard)
+  }
+
+  /** A client has asked for this. */
+  evictionAsked(eviction: SeenEviction): void {
+    for (const heard of this.#evictionHeard) heard(eviction)
+  }
+
+  /** Undefined: the store does not say. */
+  async dataAgeMs(): Promise<number | undefined> {
+    try {
+      return await this.#driver.dataAgeMs?.()
+    } catch (error) {
+      // Another server, whose store does not say.
+      if (error instanceof LeaseholdError && error.code === 'UNSUPPORTED') return undefined
+      this.#faults.note(error)
+      throw error
+    }
+  }
+
+  /** As of {@link StoreAccess}; news of what is claimed or renewed goes to the session. */
+  send(requests: readonly Request[], session?: string): Promise<readonly ClaimStatus[]> {
+    if (requests.length === 0) return Promise.resolve([])
+    const refusal = this.#refusal()
+    if (refusal !== undefined) return Promise.resolve(requests.map(() => refusal))
+    return new Promise((resolve) => {
+      const statuses: ClaimStatus[] = []
+      let missing = requests.length
+      for (const [index, request] of requests.entries()) {
+        if (session !== undefined) this.#sessions.sending(session, request)
+        this.#batcher.submit(request, {
+          answered: (_, status) => {
+            this.#sessions.answered(session, request, status)
+            this.#metrics.requestAnswered(request.op, status.state)
+            if (status.state === 'unknown') this.#faults.note(status.error)
+            statuses[index] = status
+            missing -= 1
+            if (missing === 0) resolve(statuses)
+          },
+        })
+      }
+    })
+  }
+
+  /** What stands for every answer if the store is no longer the kind that may be served: its driver may reconnect to another. */
+  #refusal(): ClaimStatus | undefined {
+    try {
+      requireLeaseLifetime(this.#driver, composition)
+      return undefined
+    } catch (error) {
+      this.#faults.note(error)
+      return { state: 'unknown', error }
+    }
+  }
+
+  /** Waits for what is under way, then closes the store. */
+  async close(withinMs: number): Promise<void> {
+    let timer: NodeJS.Timeout | undefined
+    const late = new Promise<void>((resolve) => {
+      timer = setTimeout(resolve, withinMs)
+    })
+    await Promise.race([this.#batcher.settled(), late])
+    clearTimeout(timer)
+    this.#listening?.[Symbol.dispose]()
+    this.#batcher.close()
+    await this.#driver.close()
+  }
+}

@@ -1,0 +1,27 @@
+import { expect, test } from 'vitest'
+import { fromWireStatus } from '../../src/core/wire/wire-status.ts'
+
+test.each([
+  '{ "state": "held", "fence": 5, "ttlMs": 1000 }',
+  '{ "state": "waiting", "ahead": 0, "ttlMs": 1000, "againMs": 1 }',
+  '{ "state": "absent", "reason": "released" }',
+])('%s is a status', (text) => {
+  expect(fromWireStatus(JSON.parse(text))).toMatchObject(JSON.parse(text) as object)
+})
+
+test.each([
+  '{ "state": "held", "fence": 5, "ttlMs": 1e999 }',
+  '{ "state": "held", "fence": 5, "ttlMs": -1 }',
+  '{ "state": "held", "fence": 1e999, "ttlMs": 1000 }',
+  '{ "state": "held", "fence": 0, "ttlMs": 1000 }',
+  '{ "state": "held", "fence": 5, "ttlMs": "1000" }',
+  '{ "state": "held", "fence": 5, "ttlMs": 1000, "after": {} }',
+  '{ "state": "waiting", "ahead": 0, "ttlMs": 1000, "againMs": 1e999 }',
+  '{ "state": "absent", "reason": "bored" }',
+  '{ "state": "unknown" }',
+  '{ "__proto__": { "state": "held", "fence": 5, "ttlMs": 1000 } }',
+  '[]',
+  'null',
+])('%s is none', (text) => {
+  expect(fromWireStatus(JSON.parse(text))).toBeUndefined()
+})
