@@ -59,6 +59,30 @@ test('all processes of a boot share its first sight, so a job started anew each 
   expect(await claim(await after.start(3), claimOf('a', { wait: false }))).toMatchObject({ state: 'held' })
 })
 
+test('processes that share no clock share a coarse one for what they see, so a job started anew each time gets its turn', async () => {
+  let uptimeMs = 500_000
+  const sightClock = { name: () => 'up-1', now: () => uptimeMs, marginMs: 11_000 }
+  // Each process has a boot of its own, as its clock is.
+  const start = (pid: number): Promise<LockDriver> => {
+    const clock = { now: () => uptimeMs - 500_000, wall: () => 1_700_000_000_000 }
+    const identity = { namespace: '77', pid, started: pid }
+    const surroundings = { boot: `clock-${pid}`, clock, sightClock, process: identity, isGone: () => false }
+    return driver({ file: file(), surroundings })
+  }
+  await claim(await start(1), claimOf('a', { ttlMs: 10_000 }))
+  const outcomes: string[] = []
+  for (let pid = 2; pid <= 24; pid += 1) {
+    const job = await start(pid)
+    const status = await claim(job, claimOf('a', { wait: false }))
+    outcomes.push(status.state)
+    await job.close()
+    if (status.state === 'held') break
+    uptimeMs += 1_000
+  }
+  // Not before the ttl and the margin are over, counted from the first sight.
+  expect(outcomes).toEqual([...Array.from({ length: 21 }, () => 'absent'), 'held'])
+})
+
 test('a live holder on another clock is left alone as long as it renews', async () => {
   const here = machine('boot-1', 1_000)
   const there = machine('boot-2', 7_000_000)

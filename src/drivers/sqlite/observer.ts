@@ -53,13 +53,26 @@ export class Observer {
     return gone
   }
 
-  /** Kept in the file, not in memory: a job that cron starts anew each minute must get its turn too. */
+  /**
+   * Kept in the file, not in memory: a job that cron starts anew each minute must get its turn too. Where each process reads a clock of its
+   * own, the coarse clock that they share counts beside it: whichever has seen the claim for longer.
+   */
   #firstSeen(row: ClaimRow): number {
+    const { self, sightClock } = this.#self
+    const seenForMs = this.#seenForMs(row, self.boot, this.now)
+    if (sightClock === undefined) return this.now - seenForMs
+    const coarselyMs = this.#seenForMs(row, sightClock.name(), Math.floor(sightClock.now())) - sightClock.marginMs
+    return this.now - Math.max(seenForMs, coarselyMs)
+  }
+
+  /** For how long the claim has been seen at this renewal count, by a clock and its name. */
+  #seenForMs(row: ClaimRow, clock: string, now: number): number {
     const { key, id } = row.claim
-    const { boot } = this.#self.self
-    const sighting = this.#statements.sightingOf.get(key, id, boot)
-    if (sighting !== undefined && sighting['renewal_count'] === row.renewalCount) return sighting['seen_at'] as number
-    if (this.#mayWrite) this.#statements.setSighting.run(key, id, boot, row.renewalCount, this.now)
-    return this.now
+    const sighting = this.#statements.sightingOf.get(key, id, clock)
+    if (sighting !== undefined && sighting['renewal_count'] === row.renewalCount) {
+      return Math.max(0, now - (sighting['seen_at'] as number))
+    }
+    if (this.#mayWrite) this.#statements.setSighting.run(key, id, clock, row.renewalCount, now)
+    return 0
   }
 }

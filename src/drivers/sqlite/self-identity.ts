@@ -1,5 +1,5 @@
 import { newOwner, ownerName, type Owner } from '../../core/machine/owner.ts'
-import type { SqliteEnvironment } from './sqlite-environment.ts'
+import type { SightClock, SqliteEnvironment } from './sqlite-environment.ts'
 
 /** Where one driver stands: whom it writes as, what its clocks say, whom it can see. */
 export interface SelfIdentity {
@@ -10,6 +10,8 @@ export interface SelfIdentity {
   now(): number
   /** Milliseconds since 1970. */
   wall(): number
+  /** By what the first sight of others' claims is kept, beside the clock. */
+  readonly sightClock: SightClock | undefined
   /** Whether the process behind a stamp has surely ended. */
   isGone(owner: Owner): boolean
 }
@@ -22,6 +24,7 @@ export function selfIdentityIn(surroundings: SqliteEnvironment): SelfIdentity {
     name: ownerName(self),
     now: () => Math.floor(clock.now()),
     wall: () => clock.wall(),
+    sightClock: surroundings.sightClock,
     isGone: (owner) => surroundings.isGone(owner, self),
   }
 }

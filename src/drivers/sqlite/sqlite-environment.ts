@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { statfsSync } from 'node:fs'
+import { uptime } from 'node:os'
 import path from 'node:path'
 import { isClockShared, monotonicMs } from '../../core/time/environment.ts'
 import { watchFile, type WatchFile } from './inbox.ts'
@@ -14,11 +15,24 @@ export interface SqliteClock {
   wall(): number
 }
 
+/**
+ * A coarse clock that processes share although each reads a monotonic clock of its own. When a claim of another process was first
+ * seen is kept by it, so that processes that live for a moment only get their turn too.
+ */
+export interface SightClock {
+  /** Names the run of the clock. Processes that give it the same name may be apart by `marginMs` at most. */
+  name(): string
+  now(): number
+  readonly marginMs: number
+}
+
 /** All that the driver takes from the machine, so that a test can play reboots, containers and second machines. */
 export interface SqliteEnvironment {
   readonly clock: SqliteClock
   /** Names the run of `clock`: see `bootIdentity`. */
   readonly boot: string
+  /** Absent: other processes of the boot share `clock` itself. */
+  readonly sightClock?: SightClock | undefined
   readonly process: ProcessIdentity
   isGone(owner: Owner, observer: Owner): boolean
   /** The type of the file system, as of statfs(2). */
@@ -33,11 +47,21 @@ export interface SqliteEnvironment {
  */
 const ownClock = randomBytes(8).toString('hex')
 
+const sightsRoundedToMs = 10_000
+
+/** The uptime, which Bun and Deno tell in whole seconds. A container's may be moved, by less than the rounding under the same name. */
+const uptimeClock: SightClock = {
+  name: () => `up-${Math.round((Date.now() - uptime() * 1000) / sightsRoundedToMs)}`,
+  now: () => uptime() * 1000,
+  marginMs: sightsRoundedToMs + 1000,
+}
+
 /** The real ones. @internal */
 export function systemSqliteEnvironment(): SqliteEnvironment {
   return {
     clock: { now: monotonicMs, wall: () => Date.now() },
     boot: isClockShared ? bootIdentity() : `${bootIdentity()}+${ownClock}`,
+    sightClock: isClockShared ? undefined : uptimeClock,
     process: ownProcess(),
     isGone: isGoneByGlance(),
     fileSystemType: (file) => statfsSync(path.dirname(file)).type,
