@@ -126,7 +126,9 @@ export async function serve(options: ServeOptions): Promise<LeaseholdServer> {
   // Tokens that are called otherwise would leave the door open.
   checkOptions(options, serveNames, 'serve')
   checkOptions(options.tls, tlsNames, 'tls')
-  const { host = '127.0.0.1', port = portDefault, tokens } = options
+  const { host: named = '127.0.0.1', port = portDefault, tokens } = options
+  // An IPv6 address as URLs have it: `[::1]`.
+  const host = named.replace(/^\[(.+)\]$/, '$1')
   const limits = resolveLimits(options.limits)
   const book = tokens === undefined ? undefined : new TokenBook(tokens)
   const origins = new AllowedOrigins(options.corsOrigins ?? [])

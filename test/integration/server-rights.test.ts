@@ -193,6 +193,18 @@ describe('without tokens', () => {
     }
   })
 
+  test('an IPv6 address may be written as in a URL', async () => {
+    const listens = async (host: string): Promise<unknown> => {
+      const server = await serve({ driver: memory(), port: 0, host }).catch((error: unknown) => error)
+      if (server instanceof Error) return (server.cause as NodeJS.ErrnoException | undefined)?.code ?? server.message
+      const open = server as Awaited<ReturnType<typeof serve>>
+      await open.close()
+      return new URL(open.url).hostname
+    }
+    // Where a machine has no IPv6, both fail in the same way.
+    expect(await listens('[::1]')).toBe(await listens('::1'))
+  })
+
   test('a call under the name of another site is refused, as a page of that site may have made it', async () => {
     const { url } = await serve({ driver: memory(), port: 0 }).then((server) => {
       onTestFinished(() => server.close())
