@@ -58,7 +58,7 @@ export interface Observer {
 /** For the moment between a claim's being resumed and its having a lease. */
 const unobserved: Observer = { observe: () => {} }
 
-/** The thin runtime of one claim: turns the effects of `life.ts` into sends and alarms, and their answers into events. */
+/** The thin runtime of one claim: turns the effects of `life.ts` into sends and timers, and their answers into events. */
 export class ClaimRuntime implements TimerTask, Requester {
   timerSlot = -1
   timerBucket: TimerBucket | undefined

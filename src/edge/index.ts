@@ -6,12 +6,10 @@ import { exclusively } from '../api/acquisition.ts'
 import type { LocksOptions } from '../api/create-locks.ts'
 import { openClient } from '../api/open-client.ts'
 import { Acquirer } from '../api/acquirer.ts'
-import type { Body, Lock, RunArguments } from '../api/lock.ts'
-import type { Lease } from '../api/lease.ts'
-import { sayItInDefaults, type AcquireOptions } from '../api/options.ts'
-import type { Runner } from '../core/driver.ts'
+import type { RunArguments } from '../api/lock.ts'
+import type { Locks } from '../api/locks.ts'
+import { sayItInDefaults } from '../api/options.ts'
 import { LeaseholdError } from '../core/errors.ts'
-import type { EventName, Listener } from '../core/events.ts'
 import { checkOptions, type OptionNames } from '../core/option-names.ts'
 import { toScope, type ScopeLike } from '../core/scope.ts'
 import { http, type HttpOptions } from '../drivers/http.ts'
@@ -23,31 +21,12 @@ export type { Body, Lock } from '../api/lock.ts'
 export type { HttpOptions } from '../drivers/http.ts'
 export type { Lease } from '../api/lease.ts'
 
-/** What one client of the edge may be told. */
+/** The options of `connect`. */
 export type EdgeOptions = Pick<LocksOptions, 'namespace' | 'metadata' | 'logger' | 'defaults' | 'allowForce'>
 
-/** The locks of one namespace of a Leasehold server. */
-export interface EdgeLocks extends AsyncDisposable {
-  /** Who this client is to others. */
-  readonly runner: Runner
-  readonly namespace: string
-  /** Waits for the lock. Rejects on timeout or abort, leaving no claim behind. */
-  acquire(scope: ScopeLike, options?: AcquireOptions): Promise<Lease>
-  /** The lock if it is free, else null. Waits only if `wait` says so. */
-  tryAcquire(scope: ScopeLike, options?: AcquireOptions): Promise<Lease | null>
-  /**
-   * Runs `body` while the lock is held, and lets go whatever happens. Rejects with the body's error if there is one, else with
-   * LOST if the lock was lost before the body had finished.
-   */
-  run<Result>(scope: ScopeLike, body: Body<Result>): Promise<Result>
-  run<Result>(scope: ScopeLike, options: AcquireOptions, body: Body<Result>): Promise<Result>
-  /** The same lock, with the same options, again and again. */
-  lock(scope: ScopeLike, options?: AcquireOptions): Lock
-  /** Calls `listener` on every such event until it is disposed of. */
-  on<Name extends EventName>(name: Name, listener: Listener<Name>): Disposable
-  /** Releases what is held, ends what waits, and lets go of the server. */
-  close(): Promise<void>
-}
+/** The locks of one namespace of a Leasehold server: the essentials of `Locks`. */
+export type EdgeLocks = AsyncDisposable &
+  Pick<Locks, 'runner' | 'namespace' | 'acquire' | 'tryAcquire' | 'run' | 'lock' | 'on' | 'close'>
 
 const edgeNames: OptionNames<EdgeOptions> = {
   namespace: true,
@@ -59,8 +38,14 @@ const edgeNames: OptionNames<EdgeOptions> = {
 
 /**
  * Opens the locks of a Leasehold server.
+ *
  * @example
- * const locks = await connect({ url: 'https://locks.example', token: env.LEASEHOLD_TOKEN })
+ * ```ts
+ * import { connect } from 'leasehold/edge'
+ *
+ * await using locks = await connect({ url: 'https://locks.example.com', token: 'secret' })
+ * await locks.run('orders/42', (lease) => console.log(lease.fence))
+ * ```
  */
 export async function connect(server: string | HttpOptions, options: EdgeOptions = {}): Promise<EdgeLocks> {
   checkOptions(options, edgeNames, 'connect', sayItInDefaults)

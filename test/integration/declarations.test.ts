@@ -74,6 +74,7 @@ describe('an example of the published declarations', () => {
   test('stands by every function and method that a program begins with', () => {
     const wanted: Readonly<Record<string, readonly string[]>> = {
       'api/connect': ['connect'],
+      'edge/index': ['connect'],
       'api/create-locks': ['createLocks'],
       'api/locks':
         'interface Locks,acquire,tryAcquire,run,lock,acquireAll,elect,semaphore,readWrite,once,claim,on'.split(','),

@@ -4,6 +4,7 @@ import { cpSync, mkdirSync, statSync, utimesSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 import { promisify } from 'node:util'
 import { beforeAll, describe, expect, test } from 'vitest'
+import { expectHandOver } from '../sqlite/hand-over.ts'
 import { ClientProcess, endProcessesAfterEach } from '../sqlite/processes.ts'
 import { scratch } from '../sqlite/scratch.ts'
 import { claimOf } from '../support/claims.ts'
@@ -49,19 +50,7 @@ describe.each([
   test.each(Object.entries(ways))(
     '%s and one of Node hand a lock in a SQLite file over to each other',
     async (_, way) => {
-      const here = await ClientProcess.start(file())
-      const there = await ClientProcess.start(file(), program, way)
-      const first = claimOf('report', { id: 'first' })
-      const second = claimOf('report', { id: 'second' })
-      const third = claimOf('report', { id: 'third' })
-      expect(await here.claim(first)).toMatchObject({ state: 'held' })
-      expect(await there.claim(second)).toMatchObject({ state: 'waiting' })
-      expect(await here.claim(third)).toMatchObject({ state: 'waiting' })
-      await here.release(first)
-      await expect.poll(() => there.heard).toMatchObject([{ id: 'second', news: { state: 'held' } }])
-      await there.release(second)
-      await expect.poll(() => here.heard).toMatchObject([{ id: 'third', news: { state: 'held' } }])
-      expect(await here.release(third)).toMatchObject({ state: 'absent', reason: 'released' })
+      await expectHandOver(await ClientProcess.start(file()), await ClientProcess.start(file(), program, way))
     },
   )
 

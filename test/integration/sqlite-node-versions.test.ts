@@ -3,7 +3,7 @@ import { execFile } from 'node:child_process'
 import path from 'node:path'
 import { promisify } from 'node:util'
 import { beforeAll, expect, test } from 'vitest'
-import { claimOf } from '../support/claims.ts'
+import { expectHandOver } from '../sqlite/hand-over.ts'
 import { ClientProcess, endProcessesAfterEach } from '../sqlite/processes.ts'
 import { scratch } from '../sqlite/scratch.ts'
 
@@ -26,19 +26,7 @@ test('the command line runs a program under a lock on the oldest node:sqlite', a
 })
 
 test('processes of the oldest node:sqlite and of this Node hand a lock over to each other', async () => {
-  const here = await ClientProcess.start(file())
-  const there = await ClientProcess.start(file(), program)
-  const first = claimOf('report', { id: 'first' })
-  const second = claimOf('report', { id: 'second' })
-  const third = claimOf('report', { id: 'third' })
-  expect(await here.claim(first)).toMatchObject({ state: 'held' })
-  expect(await there.claim(second)).toMatchObject({ state: 'waiting' })
-  expect(await here.claim(third)).toMatchObject({ state: 'waiting' })
-  await here.release(first)
-  await expect.poll(() => there.heard).toMatchObject([{ id: 'second', news: { state: 'held' } }])
-  await there.release(second)
-  await expect.poll(() => here.heard).toMatchObject([{ id: 'third', news: { state: 'held' } }])
-  expect(await here.release(third)).toMatchObject({ state: 'absent', reason: 'released' })
+  await expectHandOver(await ClientProcess.start(file()), await ClientProcess.start(file(), program))
 })
 
 test('the store keeps every promise on the oldest node:sqlite', async () => {

@@ -37,7 +37,7 @@ interface Candidacy {
   campaigning: Promise<Term> | undefined
 }
 
-/** Pause before standing again when the store could not be asked. */
+/** Pause before the next candidacy when the store could not be asked. */
 const againMs = 1000
 
 /** A candidate in an election: holds its lock while it leads, and stands again when it was deposed. */

@@ -9,7 +9,7 @@ import { runLocked } from '../supervise/locked-run.ts'
 import { readRunRequest, runOptions, type RunRequest } from '../supervise/run-request.ts'
 import { chooseSharedStore, storeHelp, type StoreChoice } from '../stores/store.ts'
 
-/** Pause before standing again when the store could not be asked. */
+/** Pause before the next candidacy when the store could not be asked. */
 const againMs = 1000
 
 const help = `Usage: leasehold elect NAME [options] -- COMMAND [ARGUMENT ...]
