@@ -7,6 +7,7 @@ export default defineConfig({
   test: {
     // Real processes: a test file cannot leak timers, handles or environment into the next one.
     pool: 'forks',
+    globalSetup: ['test/support/state-directory.ts'],
     // Only a test that hangs gets there: a machine that others use too may take many times as long as yours.
     testTimeout: 120_000,
     hookTimeout: 120_000,

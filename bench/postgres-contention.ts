@@ -48,11 +48,11 @@ let arrived: () => void = () => {}
 listener.on('notification', () => arrived())
 
 async function notifyMs(): Promise<number> {
-  const heard = new Promise<void>((resolve) => (arrived = resolve))
+  const received = new Promise<void>((resolve) => (arrived = resolve))
   const startedAt = performance.now()
   const text = `with changed as (update floor set count = count + 1 where one = 1 returning count)
                 select pg_notify('one_process', count::text) from changed`
-  await Promise.all([sender.query({ name: 'floor', text }), heard])
+  await Promise.all([sender.query({ name: 'floor', text }), received])
   return performance.now() - startedAt
 }
 

@@ -39,7 +39,7 @@ async function allListen(): Promise<boolean> {
 }
 
 const done = new Promise<void>((resolve, reject) => {
-  const hear = async (payload: string): Promise<void> => {
+  const onNotification = async (payload: string): Promise<void> => {
     if (payload === 'end') {
       if (place > 0) await passOn(true)
       return resolve()
@@ -48,7 +48,7 @@ const done = new Promise<void>((resolve, reject) => {
     await pause(holdMs)
     await passOn(monotonicMs() >= endAt)
   }
-  listener.on('notification', ({ payload = '' }) => void hear(payload).catch(reject))
+  listener.on('notification', ({ payload = '' }) => void onNotification(payload).catch(reject))
 })
 await listener.query(`listen floor_${place}`)
 if (place === 0) {

@@ -14,14 +14,14 @@ export function bareQueue(directory: string): { take: Take; close: () => Promise
   const leave = database.command('delete from queue where place = ?')
   const first = database.query('select place, owner from queue order by place limit 1')
 
-  const inboxOf = (owner: number): string => `${directory}/bare-inbox-${owner}`
+  const inboxOf = (stamp: number): string => `${directory}/bare-inbox-${stamp}`
   writeFileSync(inboxOf(process.pid), '')
-  let heard: (() => void) | undefined
-  const watcher = watch(inboxOf(process.pid), { persistent: true }, () => heard?.())
+  let received: (() => void) | undefined
+  const watcher = watch(inboxOf(process.pid), { persistent: true }, () => received?.())
   const writers = new Map<number, number>()
-  const ring = (owner: number): void => {
-    const writer = writers.get(owner) ?? openSync(inboxOf(owner), 'r+')
-    writers.set(owner, writer)
+  const ring = (stamp: number): void => {
+    const writer = writers.get(stamp) ?? openSync(inboxOf(stamp), 'r+')
+    writers.set(stamp, writer)
     writeSync(writer, '.', 0)
   }
 
@@ -38,16 +38,16 @@ export function bareQueue(directory: string): { take: Take; close: () => Promise
       const place = inTransaction(() => enter.get(process.pid)?.['place'] as number)
       if (!isFirst(place)) {
         await new Promise<void>((resolve) => {
-          heard = () => void (isFirst(place) && resolve())
+          received = () => void (isFirst(place) && resolve())
           // Who left before we listened rang for nobody.
-          heard()
+          received()
         })
       }
-      heard = undefined
+      received = undefined
       return async () => {
         const next = inTransaction(() => {
           leave.run(place)
-          return first.get()?.['owner'] as number | undefined
+          return first.get()?.['stamp'] as number | undefined
         })
         if (next !== undefined && next !== process.pid) ring(next)
       }

@@ -44,8 +44,8 @@ export async function acquireAll(
   scopes: readonly ScopeLike[],
   options: AcquireOptions | undefined,
 ): Promise<LeaseSet> {
-  // A party of its own: while it waits for one of them it keeps those before.
-  const terms = acquirer.terms(options, acquirer.newParty(options))
+  // An owner of its own: while it waits for one of them it keeps those before.
+  const terms = acquirer.terms(options, acquirer.newOwner(options))
   const waitMs = terms.failOnConflict ? 0 : (terms.waitMs ?? Infinity)
   const wanted = scopes.map(toScope)
   if (waitMs > 0) for (const scope of wanted) acquirer.refuseOwnDeadlock(scope, exclusively, terms)
@@ -69,7 +69,7 @@ async function takeAll(
   for (const scope of wanted) refuseUnsupported(client, scope, exclusively)
   const since = client.environment.now()
   const until = since + waitMs
-  const { retry, queueMs } = terms.patience
+  const { retry, queueMs } = terms.waitPolicy
   let queuedMs = 0
   const held: LeaseHandle[] = []
   for (;;) {
@@ -92,8 +92,11 @@ async function takeAll(
     const leftMs = Math.max(0, until - now)
     const mayWait = leftMs > 0 && retry?.attempts !== 1 && worthWaiting(miss)
     // One queue after the other, and all of them within what `retry` allows for one.
-    const patience = { ...terms.patience, queueMs: queueMs === undefined ? undefined : Math.max(1, queueMs - queuedMs) }
-    const acquired = mayWait ? await attempt(client, scope, exclusively, { ...terms, patience }, leftMs) : miss
+    const waitPolicy = {
+      ...terms.waitPolicy,
+      queueMs: queueMs === undefined ? undefined : Math.max(1, queueMs - queuedMs),
+    }
+    const acquired = mayWait ? await attempt(client, scope, exclusively, { ...terms, waitPolicy }, leftMs) : miss
     queuedMs += client.environment.now() - now
     if (!('lease' in acquired)) {
       await Promise.all(held.map((lease) => lease.release()))

@@ -6,8 +6,8 @@ import type { Client } from './client.ts'
 import type { LeaseHandle } from './lease-handle.ts'
 import type { Lock, RunArguments } from './lock.ts'
 import { checkAcquireOptions, resolveOptions, type AcquireOptions, type Terms, acquireOptions } from './options.ts'
-import { enterAgain, ownDeadlock, partyTerms } from './parties/own-party.ts'
-import { asParty, bodyParty, claimingParty } from './parties/party.ts'
+import { enterAgain, ownDeadlock, ownerTerms } from './owners/own-owner.ts'
+import { asOwner, bodyOwner, claimingOwner } from './owners/owner.ts'
 import { refusal } from './refusal.ts'
 
 /** The ways of taking a lock, however it is shared, by one client and its defaults. */
@@ -25,11 +25,11 @@ export class Acquirer {
   }
 
   /** The options of one acquisition, checked, for whoever is asking. */
-  terms(options?: AcquireOptions, party = claimingParty(options?.party ?? this.#defaults.party)): Terms {
+  terms(options?: AcquireOptions, owner = claimingOwner(options?.owner ?? this.#defaults.owner)): Terms {
     const { client } = this
     client.refuseIfClosed()
     const terms = options === undefined ? this.#defaultTerms : this.#termsOf(options)
-    return party === undefined ? terms : partyTerms(client, terms, party)
+    return owner === undefined ? terms : ownerTerms(client, terms, owner)
   }
 
   /** A program asks with the same few options again and again: those it asked with last are checked once. */
@@ -43,12 +43,12 @@ export class Acquirer {
     return terms
   }
 
-  acquire(of: ScopeLike, sharing: Sharing, options: AcquireOptions | undefined, party?: string): Promise<LeaseHandle> {
+  acquire(of: ScopeLike, sharing: Sharing, options: AcquireOptions | undefined, owner?: string): Promise<LeaseHandle> {
     // One promise from here to the lease: this is the call that is made most. What throws in here rejects it.
     return new Promise((resolve, reject) => {
       const { client } = this
       const scope = toScope(of)
-      const terms = this.terms(options, party)
+      const terms = this.terms(options, owner)
       const again = enterAgain(client, scope, sharing, terms)
       if (again !== undefined) return resolve(again)
       const waitMs = terms.failOnConflict ? 0 : (terms.waitMs ?? Infinity)
@@ -79,12 +79,12 @@ export class Acquirer {
     const scope = toScope(of)
     const [options, body] = rest.length === 1 ? [undefined, rest[0]] : rest
     if (typeof body !== 'function') throw new LeaseholdError('INVALID', 'run needs a function to run.')
-    const party = this.newParty(options)
-    const lease = await this.acquire(scope, sharing, options, party)
+    const owner = this.newOwner(options)
+    const lease = await this.acquire(scope, sharing, options, owner)
     // Closed in the same turn, by another body say, it has let this lock go.
     this.client.refuseIfClosed()
     try {
-      const result = await asParty(party, () => body(lease))
+      const result = await asOwner(owner, () => body(lease))
       // Look at the clock before letting go: a body that finished too late has done unprotected work.
       const { held, loss } = lease.latest
       if (!held && loss !== undefined) throw loss
@@ -109,17 +109,17 @@ export class Acquirer {
     }
   }
 
-  /** The party of a new body. */
-  newParty(options: AcquireOptions | undefined): string {
-    return bodyParty(options?.party ?? this.#defaults.party, () => this.client.environment.id())
+  /** The owner of a new body. */
+  newOwner(options: AcquireOptions | undefined): string {
+    return bodyOwner(options?.owner ?? this.#defaults.owner, () => this.client.environment.id())
   }
 
-  /** Throws DEADLOCK if a party is about to wait for what it holds itself. */
+  /** Throws DEADLOCK if an owner is about to wait for what it holds itself. */
   refuseOwnDeadlock(scope: Scope, sharing: Sharing, terms: Terms): void {
     const error = ownDeadlock(this.client, scope, sharing, terms)
     if (error === undefined) return
     const { key = '', code } = error
-    this.client.emit('failed', scope, { key, code, waitMs: 0, attempts: 0 })
+    this.client.emitForLock('failed', scope, { key, code, waitMs: 0, attempts: 0 })
     throw error
   }
 }

@@ -1,6 +1,6 @@
 import { adaptivePolling } from '../core/time/backoff.ts'
 import type { AbsentReason, Claim, Mode, Runner } from '../core/driver.ts'
-import { spreadOf, type RenewalPolicy } from '../core/life.ts'
+import { jitterOf, type RenewalPolicy } from '../core/claim-state.ts'
 import { claimant } from '../core/runner.ts'
 import { storeKey, type Scope } from '../core/scope.ts'
 import type { ClaimRuntime } from '../core/claim-runtime.ts'
@@ -87,23 +87,23 @@ class Acquisition extends Waiter {
     acquired: (lease: LeaseHandle) => void,
     missed: (missed: Missed) => void,
   ) {
-    super(client.office, waitMs === terms.patience.waitMs ? terms.patience : { ...terms.patience, waitMs })
+    super(client.runtime, waitMs === terms.waitPolicy.waitMs ? terms.waitPolicy : { ...terms.waitPolicy, waitMs })
     const { driver, environment } = client
     this.#client = client
     this.#scope = scope
     this.#sharing = sharing
     this.#terms = terms
     // The only attempt that `retry` allows asks once and goes.
-    this.#mayQueue = waitMs > 0 && driver.supports.queue && terms.patience.queueMs !== 0
+    this.#mayQueue = waitMs > 0 && driver.supports.queue && terms.waitPolicy.queueMs !== 0
     this.#acquired = acquired
     this.#missed = missed
     this.#key = storeKey(client.namespace, scope.key)
     // Here, where it may throw: nobody waits yet.
-    this.#runner = claimant(client.runner, terms.party, terms.metadata)
+    this.#runner = claimant(client.runner, terms.owner, terms.metadata)
     this.terms = {
       heartbeatMs: client.ownHeartbeatMs(terms.heartbeatMs, terms.ttlMs),
       polling: driver.supports.push ? undefined : (driver.supports.pollingDefault ?? adaptivePolling),
-      spread: spreadOf(environment.random()),
+      jitter: jitterOf(environment.random()),
       hold: terms.holdUntil === undefined ? undefined : { until: terms.holdUntil, ttlMinMs: driver.supports.ttlMinMs },
     }
   }
@@ -142,8 +142,8 @@ class Acquisition extends Waiter {
   }
 
   /** For whom it waits. */
-  get party(): string | undefined {
-    return this.#terms.party
+  get owner(): string | undefined {
+    return this.#terms.owner
   }
 
   get key(): string {
@@ -153,7 +153,7 @@ class Acquisition extends Waiter {
   protected queued(ahead: number): void {
     this.#contend()
     this.#client.deadlocks?.watch(this)
-    this.#client.emit('waiting', this.#scope, { key: this.#key, ahead })
+    this.#client.emitForLock('waiting', this.#scope, { key: this.#key, ahead })
   }
 
   protected granted(claimRuntime: ClaimRuntime, { fence, after, at }: Grant): void {
@@ -164,11 +164,12 @@ class Acquisition extends Waiter {
     const lease = new LeaseHandle(client, claimRuntime, this.#terms, fence, at)
     client.order?.taken(lease)
     const waitMs = Math.round(at - this.since)
-    if (client.isHeard('acquired')) client.emit('acquired', scope, { key, fence, waitMs, attempts: this.attempts })
+    if (client.hasListener('acquired'))
+      client.emitForLock('acquired', scope, { key, fence, waitMs, attempts: this.attempts })
     else client.counters.countAcquisition(waitMs)
     if (after !== undefined) {
-      client.emit('takeover', scope, { key, fence, after })
-      if (after.how !== 'max-hold') client.emit('stale', scope, { key, after })
+      client.emitForLock('takeover', scope, { key, fence, after })
+      if (after.how !== 'max-hold') client.emitForLock('stale', scope, { key, after })
     }
     this.#acquired(lease)
   }
@@ -181,7 +182,7 @@ class Acquisition extends Waiter {
 
   /** Counted once an acquisition, however often it had to ask. */
   #contend(): void {
-    if (!this.#contended) this.#client.emit('contention', this.#scope, { key: this.#key })
+    if (!this.#contended) this.#client.emitForLock('contention', this.#scope, { key: this.#key })
     this.#contended = true
   }
 }

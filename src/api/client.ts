@@ -8,17 +8,17 @@ import { Events, type EventName, type LockEvents } from '../core/events.ts'
 import { IdTable } from '../core/id-table.ts'
 import { SlotSet } from '../core/slot-set.ts'
 import { describeScope, type Scope } from '../core/scope.ts'
-import { checkedNews } from '../core/status-check.ts'
+import { checkedNotification } from '../core/status-check.ts'
 import { runtimeProcess } from '../core/machine/builtin.ts'
 import type { HeldName } from '../core/machine/runner-name.ts'
 import type { HeartbeatThread, ClientRuntime } from '../core/claim-runtime.ts'
 import type { Report } from './heartbeat/heartbeats.ts'
 import type { LeaseHandle } from './lease-handle.ts'
-import type { LockOrder } from './parties/lock-order.ts'
+import type { LockOrder } from './owners/lock-order.ts'
 import { quietLogger, type Logger } from './logger.ts'
-import type { DeadlockWatch } from './parties/deadlock-watch.ts'
+import type { DeadlockWatch } from './owners/deadlock-watch.ts'
 import type { WaitOptions } from './options.ts'
-import { PartyBook } from './parties/party-book.ts'
+import { OwnerBook } from './owners/owner-book.ts'
 import type { LeaseProof } from './proof.ts'
 import { Counters } from './counters.ts'
 
@@ -45,21 +45,21 @@ export class Client {
   readonly namespace: string
   readonly allowForce: boolean
   readonly leases = new SlotSet<LeaseHandle>()
-  readonly parties = new PartyBook()
+  readonly owners = new OwnerBook()
   /** The ids of claims that are being taken over from other processes. */
   readonly resuming = new Set<string>()
   /** The shortest ttl of the tries to take a claim over that were never answered, by its id. Few: each is a store out of reach. */
   readonly unansweredResumes = new Map<string, number>()
   readonly ways: LeaseWays
-  /** Whether to remember where a party acquired what it holds. */
-  tracesParties = false
+  /** Whether to remember where an owner acquired what it holds. */
+  tracesOwners = false
   /** Absent: switched off, or the store keeps no queue to look at. */
   deadlocks: DeadlockWatch | undefined
   /** Absent unless asked for. */
   order: LockOrder | undefined
   readonly counters = new Counters()
   readonly events: Events
-  readonly office: ClientRuntime & { thread: HeartbeatThread | undefined }
+  readonly runtime: ClientRuntime & { thread: HeartbeatThread | undefined }
   readonly #logger: Logger | undefined
   readonly #runnerName: HeldName | undefined
   readonly #listening: Disposable | undefined
@@ -86,7 +86,7 @@ export class Client {
     this.#logger = setup.logger && quietLogger(setup.logger)
     this.#runnerName = setup.runnerName
     this.events = new Events((message) => this.log('warn', message))
-    this.office = {
+    this.runtime = {
       environment,
       batcher: new Batcher(driver, environment),
       timers: new TimerQueue(environment),
@@ -94,27 +94,28 @@ export class Client {
       waiters: new SlotSet(),
       thread: undefined,
     }
-    this.#listening = driver.listen?.((_key, id, news) => this.#hear(id, news))
+    this.#listening = driver.listen?.((_key, id, notification) => this.#onNotification(id, notification))
   }
 
   /** Notifications come from outside: a bad one must neither throw at the driver nor harm a claim. */
-  #hear(id: unknown, news: unknown): void {
-    const claimRuntime = typeof id === 'string' ? this.office.claimRuntimes.get(id) : undefined
+  #onNotification(id: unknown, notification: unknown): void {
+    const claimRuntime = typeof id === 'string' ? this.runtime.claimRuntimes.get(id) : undefined
     if (claimRuntime === undefined) return
-    const checked = checkedNews(news)
+    const checked = checkedNotification(notification)
     // A claim that had to wait is granted after those that need not, though the news overtake the answers to both.
-    const isGrant = checked !== 'ask' && checked.state === 'held'
-    if (isGrant && claimRuntime.life.phase === 'asking') this.environment.defer(() => claimRuntime.hear(checked))
-    else claimRuntime.hear(checked)
+    const isGrant = checked !== 'poll' && checked.state === 'held'
+    if (isGrant && claimRuntime.state.phase === 'asking')
+      this.environment.defer(() => claimRuntime.onNotification(checked))
+    else claimRuntime.onNotification(checked)
   }
 
   /** Renews from another thread from now on. */
   async startThread(start: StartThread): Promise<void> {
-    this.office.thread = await start((report) => {
-      const claimRuntime = this.office.claimRuntimes.get(report.id)
+    this.runtime.thread = await start((report) => {
+      const claimRuntime = this.runtime.claimRuntimes.get(report.id)
       if ('settledMs' in report) return claimRuntime?.settledElsewhere(report.settledMs)
       const { sent, status, since } = report
-      if (sent === undefined) claimRuntime?.hear(checkedNews(status))
+      if (sent === undefined) claimRuntime?.onNotification(checkedNotification(status))
       else claimRuntime?.renewedElsewhere(status, sent.at, sent.ttlMs, since)
     })
   }
@@ -124,7 +125,7 @@ export class Client {
    * there puts this one off.
    */
   ownHeartbeatMs(heartbeatMs: number, ttlMs: number): number {
-    if (this.office.thread === undefined || heartbeatMs === Infinity) return heartbeatMs
+    if (this.runtime.thread === undefined || heartbeatMs === Infinity) return heartbeatMs
     return Math.max(heartbeatMs, ttlMs / 2)
   }
 
@@ -137,31 +138,31 @@ export class Client {
   }
 
   /** Counts, logs and emits what happened to a lease. */
-  tell<Name extends EventName>(
+  emit<Name extends EventName>(
     name: Name,
     lease: LeaseHandle,
     details: Omit<LockEvents[Name], 'scope' | 'key' | 'fence'>,
   ): void {
     const { key, fence } = lease
     this.counters.count(name, key, details)
-    if (this.isHeard(name))
+    if (this.hasListener(name))
       this.#announce(name, lease.scope, { key, fence, ...details } as Omit<LockEvents[Name], 'scope'>)
   }
 
   /** The same for what happens to most leases: no event is made that nobody hears. */
-  tellReleased(lease: LeaseHandle, heldMs: number): void {
-    if (this.isHeard('released')) this.tell('released', lease, { heldMs })
+  emitReleased(lease: LeaseHandle, heldMs: number): void {
+    if (this.hasListener('released')) this.emit('released', lease, { heldMs })
     else this.counters.countRelease(lease.key, heldMs)
   }
 
   /** Counts, logs and emits what happened to a lock. */
-  emit<Name extends EventName>(name: Name, scope: Scope, details: Omit<LockEvents[Name], 'scope'>): void {
+  emitForLock<Name extends EventName>(name: Name, scope: Scope, details: Omit<LockEvents[Name], 'scope'>): void {
     this.counters.count(name, details.key, details as Omit<LockEvents[Name], 'scope' | 'key' | 'fence'>)
-    if (this.isHeard(name)) this.#announce(name, scope, details)
+    if (this.hasListener(name)) this.#announce(name, scope, details)
   }
 
   /** Whether it is worth making an event of. */
-  isHeard(name: EventName): boolean {
+  hasListener(name: EventName): boolean {
     return this.#logger !== undefined || this.events.wants(name)
   }
 
@@ -203,23 +204,23 @@ export class Client {
   }
 
   async #close(): Promise<void> {
-    for (const waiter of this.office.waiters) waiter.close()
+    for (const waiter of this.runtime.waiters) waiter.close()
     // What is meant to outlive this process goes on without us.
     for (const lease of this.leases) if (lease.terms.detached === true) lease.passOn('handed-off')
     const released = [...this.leases].map((lease) => {
-      // However often its party has entered it.
+      // However often its owner has entered it.
       lease.entries = 1
       return lease.release()
     })
     // Not for ever: what is left ends by its ttl.
-    const settled = Promise.all(released).then(() => this.office.batcher.settled())
+    const settled = Promise.all(released).then(() => this.runtime.batcher.settled())
     await within(this.environment, closeMs, settled)
     this.#listening?.[Symbol.dispose]()
     // What is answered from now on wakes nobody and asks for nothing.
-    this.office.batcher.close()
-    this.office.timers.close()
-    this.office.claimRuntimes.clear()
-    await this.office.thread?.close()
+    this.runtime.batcher.close()
+    this.runtime.timers.close()
+    this.runtime.claimRuntimes.clear()
+    await this.runtime.thread?.close()
     await this.driver.close()
     this.#runnerName?.release()
   }

@@ -44,7 +44,7 @@ export function replaceLease(
     holdUntil,
     evict: undefined,
     // How often the lease itself was asked for does not bound what comes of it: `wait` alone does.
-    patience: { ...lease.terms.patience, queueMs: undefined, signal },
+    waitPolicy: { ...lease.terms.waitPolicy, queueMs: undefined, signal },
     ...changed,
   }
   return new Promise((resolve, reject) => {

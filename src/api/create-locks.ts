@@ -5,9 +5,9 @@ import { environmentVariable } from '../core/machine/builtin.ts'
 import type { HeldName } from '../core/machine/runner-name.ts'
 import type { StartThread } from './client.ts'
 import { convert } from './conversion.ts'
-import { DeadlockWatch } from './parties/deadlock-watch.ts'
+import { DeadlockWatch } from './owners/deadlock-watch.ts'
 import { handOff } from './hand-off.ts'
-import { LockOrder } from './parties/lock-order.ts'
+import { LockOrder } from './owners/lock-order.ts'
 import type { Locks } from './locks.ts'
 import { LocksClient } from './locks-client.ts'
 import type { Logger } from './logger.ts'
@@ -43,21 +43,21 @@ export interface LocksOptions {
    */
   readonly allowForce?: boolean | undefined
   /**
-   * Looks for parties that wait for each other, in any process, and gives one of them DEADLOCK. Concerns claims made in a
-   * `run` body or with the `party` option.
+   * Looks for owners that wait for each other, in any process, and gives one of them DEADLOCK. Concerns claims made in a
+   * `run` body or with the `owner` option.
    *
    * @default true, where the store keeps a queue
    */
   readonly deadlockDetection?: boolean | undefined
   /**
-   * Remembers where a party acquired each lock, for the error it gets should it wait for itself. Costs some ten
+   * Remembers where an owner acquired each lock, for the error it gets should it wait for itself. Costs some ten
    * microseconds an acquisition.
    *
    * @default true, but where NODE_ENV is `production`
    */
-  readonly traceParties?: boolean | undefined
+  readonly traceOwners?: boolean | undefined
   /**
-   * For development: warns when a party takes locks in an order that another took the other way round.
+   * For development: warns when an owner takes locks in an order that another took the other way round.
    *
    * @default false
    */
@@ -84,7 +84,7 @@ export const locksNames: OptionNames<LocksOptions> = {
   defaults: true,
   allowForce: true,
   deadlockDetection: true,
-  traceParties: true,
+  traceOwners: true,
   warnLockOrder: true,
 }
 const createNames: OptionNames<CreateLocksOptions> = { driver: true, environment: true, ...locksNames }
@@ -118,10 +118,10 @@ export interface OpenLocksOptions extends CreateLocksOptions {
 export async function openLocks(options: OpenLocksOptions): Promise<Locks> {
   const { driver, defaults = {} } = options
   const client = await openClient({ ...options, ways: { convert, handOff } })
-  const { queue, parties = true } = driver.supports
-  if (queue && parties && options.deadlockDetection !== false) client.deadlocks = new DeadlockWatch(client)
-  client.tracesParties = options.traceParties ?? environmentVariable('NODE_ENV') !== 'production'
-  if (options.warnLockOrder === true) client.order = new LockOrder(client.parties, (message) => client.warn(message))
+  const { queue, owners = true } = driver.supports
+  if (queue && owners && options.deadlockDetection !== false) client.deadlocks = new DeadlockWatch(client)
+  client.tracesOwners = options.traceOwners ?? environmentVariable('NODE_ENV') !== 'production'
+  if (options.warnLockOrder === true) client.order = new LockOrder(client.owners, (message) => client.warn(message))
   // Checks the defaults against what the store can do: before there is a thread to end.
   const locks = new LocksClient(client, defaults)
   if (options.startThread !== undefined) await client.startThread(options.startThread)

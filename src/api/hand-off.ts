@@ -1,6 +1,6 @@
 import type { Claim, ClaimStatus } from '../core/driver.ts'
 import { clientClosed, LeaseholdError, plainMessageOf } from '../core/errors.ts'
-import { spreadOf } from '../core/life.ts'
+import { jitterOf } from '../core/claim-state.ts'
 import { claimant } from '../core/runner.ts'
 import { splitStoreKey } from '../core/scope.ts'
 import { ClaimRuntime } from '../core/claim-runtime.ts'
@@ -31,7 +31,7 @@ export function handOff(client: Client, lease: LeaseHandle, ttlMs: number): Prom
     renewDetached(client, lease.key, lease.claim.id, ttlMs, (status, sentAt) => {
       lease.passing = undefined
       if (status.state === 'held' && status.leaving === undefined && lease.held) {
-        const { inFlight } = lease.claimRuntime.life
+        const { inFlight } = lease.claimRuntime.state
         lease.passOn('handed-off')
         if (isTrusted) lease.claimRuntime.settledElsewhere(ttlMs)
         return resolve(proofAfter(lease, ttlMs, inFlight))
@@ -55,7 +55,7 @@ export function handOff(client: Client, lease: LeaseHandle, ttlMs: number): Prom
 /** A renewal that was sent since may arrive after one of whoever resumes the lease: what it asks for is not answered yet. */
 function proofAfter(lease: LeaseHandle, ttlMs: number, isRenewing: boolean): LeaseProof {
   const proof = { ...lease.toJSON(), ttlMs }
-  return isRenewing ? { ...proof, doubtMs: Math.min(proof.doubtMs ?? Infinity, lease.claimRuntime.life.ttlMs) } : proof
+  return isRenewing ? { ...proof, doubtMs: Math.min(proof.doubtMs ?? Infinity, lease.claimRuntime.state.ttlMs) } : proof
 }
 
 function refuseWhereClaimsEndWithUs({ driver }: Client): void {
@@ -92,10 +92,10 @@ export function resume(client: Client, proof: LeaseProof, terms: Terms): Promise
       const renewalPolicy = {
         heartbeatMs: client.ownHeartbeatMs(terms.heartbeatMs, terms.ttlMs),
         polling: undefined,
-        spread: spreadOf(client.environment.random()),
+        jitter: jitterOf(client.environment.random()),
         doubtMs: doubtMs === Infinity ? undefined : doubtMs,
       }
-      const claimRuntime = ClaimRuntime.resume(client.office, claim, renewalPolicy, status, sentAt, at)
+      const claimRuntime = ClaimRuntime.resume(client.runtime, claim, renewalPolicy, status, sentAt, at)
       if (claimRuntime === undefined) return reject(notHeld(proof))
       const lease = new LeaseHandle(
         client,
@@ -104,17 +104,17 @@ export function resume(client: Client, proof: LeaseProof, terms: Terms): Promise
         status.fence,
         at,
       )
-      client.tell('acquired', lease, { waitMs: Math.round(at - sentAt), attempts: 1 })
+      client.emit('acquired', lease, { waitMs: Math.round(at - sentAt), attempts: 1 })
       const { leaving } = status
-      if (leaving !== undefined) client.tell('leaving', lease, { reason: leaving, remainingMs: lease.remainingMs })
+      if (leaving !== undefined) client.emit('leaving', lease, { reason: leaving, remainingMs: lease.remainingMs })
       resolve(lease)
     })
   })
 }
 
 /** A client can tell when it has the lease, or is about to. Two clients cannot. */
-function refuseSecondUse({ office, resuming }: Client, proof: LeaseProof): void {
-  const phase = office.claimRuntimes.get(proof.id)?.life.phase
+function refuseSecondUse({ runtime, resuming }: Client, proof: LeaseProof): void {
+  const phase = runtime.claimRuntimes.get(proof.id)?.state.phase
   if (phase === undefined && !resuming.has(proof.id)) return
   if (phase === 'releasing') throw notHeld(proof)
   const message = `This client has the lease with fence ${proof.fence} already. A proof is for one who resumes it.`
@@ -125,7 +125,7 @@ type Answered = (status: ClaimStatus, sentAt: number, at: number) => void
 
 /** Every renewal of a lease that changes hands says so: no process's end may be taken for the lease's. */
 function renewDetached(client: Client, key: string, id: string, ttlMs: number, answered: Answered): void {
-  client.office.batcher.submit(
+  client.runtime.batcher.submit(
     { op: 'renew', key, id, ttlMs, detached: true },
     { answered: (_request, status, sentAt, at) => answered(status, sentAt, at) },
   )
@@ -145,7 +145,7 @@ function claimOf(client: Client, proof: LeaseProof, terms: Terms): Claim {
     ttlMs: terms.ttlMs,
     graceMs: graceOf(proof, terms),
     detached: true,
-    runner: claimant(client.runner, terms.party, terms.metadata),
+    runner: claimant(client.runner, terms.owner, terms.metadata),
   }
 }
 

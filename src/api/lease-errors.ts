@@ -2,7 +2,7 @@ import { LeaseholdError } from '../core/errors.ts'
 import { describeScope, type Scope } from '../core/scope.ts'
 
 /** The part of a lease that its errors tell. */
-interface Told {
+interface LeaseFacts {
   readonly scope: Scope
   readonly key: string
   readonly fence: number
@@ -19,7 +19,7 @@ const endings: Readonly<Record<Ending, string>> = {
 }
 
 /** For what can only be done with a lease that is held. */
-export function notHeld(lease: Told, ending: Ending, loss: LeaseholdError | undefined): LeaseholdError {
+export function notHeld(lease: LeaseFacts, ending: Ending, loss: LeaseholdError | undefined): LeaseholdError {
   return new LeaseholdError('NOT_HELD', `${nameOf(lease)} ${endings[ending]}`, {
     ...detailsOf(lease),
     ...(loss !== undefined && { cause: loss }),
@@ -27,19 +27,19 @@ export function notHeld(lease: Told, ending: Ending, loss: LeaseholdError | unde
 }
 
 /** For a lease that was asked to leave: it is not extended any more. */
-export function askedToLeave(lease: Told, reason: string): LeaseholdError {
+export function askedToLeave(lease: LeaseFacts, reason: string): LeaseholdError {
   return new LeaseholdError('NOT_HELD', `${nameOf(lease)} was asked to leave: ${reason}.`, detailsOf(lease))
 }
 
 /** For what cannot be done with a lease that is about to be another's. */
-export function beingPassedOn(lease: Told, how: 'converted' | 'handed-off'): LeaseholdError {
+export function beingPassedOn(lease: LeaseFacts, how: 'converted' | 'handed-off'): LeaseholdError {
   const what =
     how === 'converted' ? 'converted already. Await that, or abort it by its signal' : 'handed off. Await that'
   return new LeaseholdError('INVALID', `${nameOf(lease)} is being ${what}.`)
 }
 
 /** For a renewal whose answer says nothing of it. */
-export function notRenewed(lease: Told): LeaseholdError {
+export function notRenewed(lease: LeaseFacts): LeaseholdError {
   return new LeaseholdError('UNAVAILABLE', `${nameOf(lease)} may not have been renewed. Renew it again.`, {
     ...detailsOf(lease),
     reason: 'no-answer',
@@ -47,7 +47,7 @@ export function notRenewed(lease: Told): LeaseholdError {
 }
 
 /** What a lease is lost with. */
-export function lost(lease: Told, reason: string, detail: string | undefined, ttlMs: number): LeaseholdError {
+export function lost(lease: LeaseFacts, reason: string, detail: string | undefined, ttlMs: number): LeaseholdError {
   const why = detail === undefined ? reason : `${reason}: ${detail}`
   const whats: Readonly<Record<string, string>> = {
     expired: `${nameOf(lease)} was not renewed for ${Math.round(ttlMs)} ms`,
@@ -61,10 +61,10 @@ export function lost(lease: Told, reason: string, detail: string | undefined, tt
   })
 }
 
-function detailsOf({ scope, key, fence }: Told) {
+function detailsOf({ scope, key, fence }: LeaseFacts) {
   return { scope: describeScope(scope), key, fence }
 }
 
-function nameOf({ scope }: Told): string {
+function nameOf({ scope }: LeaseFacts): string {
   return JSON.stringify(describeScope(scope))
 }

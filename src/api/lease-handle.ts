@@ -1,7 +1,7 @@
 import type { Claim, Runner, ClaimStatus } from '../core/driver.ts'
 import { positiveMs, type Duration } from '../core/time/duration.ts'
 import { LeaseholdError } from '../core/errors.ts'
-import type { Effect } from '../core/life.ts'
+import type { Effect } from '../core/claim-state.ts'
 import type { SlotMember } from '../core/slot-set.ts'
 import { scopeOf, type Scope } from '../core/scope.ts'
 import type { Observer, ClaimRuntime } from '../core/claim-runtime.ts'
@@ -37,7 +37,7 @@ export class LeaseHandle implements Lease, Observer, SlotMember {
   #successor: LeaseHandle | undefined
   /** What is under way that ends this lease and not its lock: a claim that is to take its place, or a hand-off. */
   passing: 'converted' | 'handed-off' | undefined
-  #tellReleased: ((result: ReleaseResult) => void) | undefined
+  #emitReleased: ((result: ReleaseResult) => void) | undefined
   #renewing: AwaitedRenewals | undefined
 
   constructor(client: Client, claimRuntime: ClaimRuntime, terms: Terms, fence: number, heldSince: number) {
@@ -51,20 +51,20 @@ export class LeaseHandle implements Lease, Observer, SlotMember {
     this.#heartbeatMs = terms.heartbeatMs
     claimRuntime.observer = this
     client.leases.add(this)
-    client.parties.add(this)
+    client.owners.add(this)
     if (terms.heartbeatMs !== Infinity) claimRuntime.renewElsewhere(terms.heartbeatMs)
   }
 
   get scope(): Scope {
-    return scopeOf(this.claimRuntime.life.claim)
+    return scopeOf(this.claimRuntime.state.claim)
   }
 
   get key(): string {
-    return this.claimRuntime.life.claim.key
+    return this.claimRuntime.state.claim.key
   }
 
   get runner(): Runner {
-    return this.claimRuntime.life.claim.runner
+    return this.claimRuntime.state.claim.runner
   }
 
   get acquiredAt(): Date {
@@ -98,7 +98,7 @@ export class LeaseHandle implements Lease, Observer, SlotMember {
   }
 
   get heartbeating(): boolean {
-    const { phase, heartbeatMs } = this.claimRuntime.life
+    const { phase, heartbeatMs } = this.claimRuntime.state
     return phase === 'held' && heartbeatMs !== Infinity
   }
 
@@ -107,22 +107,22 @@ export class LeaseHandle implements Lease, Observer, SlotMember {
   }
 
   async renew(ttl?: Duration): Promise<void> {
-    const ttlMs = renewalMs(ttl, this.claimRuntime.life, this.#client.driver.supports)
+    const ttlMs = renewalMs(ttl, this.claimRuntime.state, this.#client.driver.supports)
     this.refuseUnlessHeld()
-    const { leaving, inFlight } = this.claimRuntime.life
+    const { leaving, inFlight } = this.claimRuntime.state
     if (leaving !== undefined) throw askedToLeave(this, leaving)
     // Whoever resumes the lease must not be shortened by a renewal that arrives after its own.
     if (this.passing === 'handed-off') throw beingPassedOn(this, this.passing)
     this.#renewing ??= new AwaitedRenewals()
     const renewed = this.#renewing.next(inFlight)
-    const changed = ttlMs !== this.claimRuntime.life.ttlMs
+    const changed = ttlMs !== this.claimRuntime.state.ttlMs
     this.claimRuntime.renew(ttlMs)
     if (changed && this.heartbeating) this.claimRuntime.renewElsewhere(this.#heartbeatMs)
     await renewed
   }
 
   startHeartbeat(every?: Duration): void {
-    const { ttlMs } = this.claimRuntime.life
+    const { ttlMs } = this.claimRuntime.state
     if (every !== undefined) this.#heartbeatMs = checkHeartbeat(positiveMs(every, 'heartbeat'), ttlMs)
     else if (this.#heartbeatMs === Infinity) this.#heartbeatMs = ttlMs / 3
     this.refuseUnlessHeld()
@@ -142,7 +142,7 @@ export class LeaseHandle implements Lease, Observer, SlotMember {
     if (this.#progress?.stalled === true && this.held) this.startHeartbeat()
   }
 
-  /** Takes the lock once more for the same party. It is let go with the last of as many releases. */
+  /** Takes the lock once more for the same owner. It is let go with the last of as many releases. */
   enter(): this {
     this.entries += 1
     return this
@@ -155,12 +155,12 @@ export class LeaseHandle implements Lease, Observer, SlotMember {
     if (this.entries > 0) return Promise.resolve(stillEntered)
     const now = this.claimRuntime.check()
     this.#released = new Promise((resolve) => {
-      this.#tellReleased = resolve
+      this.#emitReleased = resolve
     })
     this.#leaveClient()
     this.claimRuntime.release(now)
     // A lost lease is only tidied up after: there is nothing to wait for.
-    if (this.#loss !== undefined) this.#tellReleased?.({ released: false, reason: 'lost' })
+    if (this.#loss !== undefined) this.#emitReleased?.({ released: false, reason: 'lost' })
     return this.#released
   }
 
@@ -177,22 +177,22 @@ export class LeaseHandle implements Lease, Observer, SlotMember {
   }
 
   handOff(): Promise<LeaseProof> {
-    return this.#client.ways.handOff(this.#client, this, this.claimRuntime.life.ttlMs)
+    return this.#client.ways.handOff(this.#client, this, this.claimRuntime.state.ttlMs)
   }
 
   toJSON(): LeaseProof {
-    return proofOf(this.claimRuntime.life, this.fence)
+    return proofOf(this.claimRuntime.state, this.fence)
   }
 
   /** The claim as it was asked for. */
   get claim(): Claim {
-    return this.claimRuntime.life.claim
+    return this.claimRuntime.state.claim
   }
 
   /** How it is renewed now, whatever was asked for at first. */
   get renewal(): { readonly ttlMs: number; readonly heartbeatMs: number } {
     const beats = this.heartbeating || this.#progress?.stalled === true
-    return { ttlMs: this.claimRuntime.life.ttlMs, heartbeatMs: beats ? this.#heartbeatMs : Infinity }
+    return { ttlMs: this.claimRuntime.state.ttlMs, heartbeatMs: beats ? this.#heartbeatMs : Infinity }
   }
 
   /** The lease that came of this one by conversion, or this one. */
@@ -224,14 +224,14 @@ export class LeaseHandle implements Lease, Observer, SlotMember {
     this.#passedOn = how
     this.#successor = successor
     this.#leaveClient()
-    if (this.claimRuntime.life.phase === 'held') this.#client.tell('passed-on', this, { how, heldMs: this.heldMs })
+    if (this.claimRuntime.state.phase === 'held') this.#client.emit('passed-on', this, { how, heldMs: this.heldMs })
     this.claimRuntime.passOn()
     this.#renewing?.failed(() => this.#notHeld())
   }
 
   #leaveClient(): void {
     this.#client.leases.delete(this)
-    this.#client.parties.delete(this)
+    this.#client.owners.delete(this)
     this.claimRuntime.stopElsewhere()
   }
 
@@ -250,12 +250,12 @@ export class LeaseHandle implements Lease, Observer, SlotMember {
         return this.#renewing?.answered(notRenewed(this))
       case 'renewal-failed':
         if (effect.own) this.#renewing?.answered(effect.error ?? notRenewed(this))
-        return this.#client.tell('renewal-failed', this, { error: effect.error, remainingMs: this.#trustedMs() })
+        return this.#client.emit('renewal-failed', this, { error: effect.error, remainingMs: this.#trustedMs() })
       case 'jeopardy':
-        return this.#client.tell('jeopardy', this, { reason: this.#why(effect.reason), remainingMs: effect.leftMs })
+        return this.#client.emit('jeopardy', this, { reason: this.#why(effect.reason), remainingMs: effect.leftMs })
       case 'leaving':
         this.#renewing?.failed(() => askedToLeave(this, effect.reason))
-        return this.#client.tell('leaving', this, { reason: effect.reason, remainingMs: effect.leftMs })
+        return this.#client.emit('leaving', this, { reason: effect.reason, remainingMs: effect.leftMs })
       case 'lost':
         return this.#onLost(this.#why(effect.reason), effect.detail)
       case 'released':
@@ -273,8 +273,8 @@ export class LeaseHandle implements Lease, Observer, SlotMember {
       this.stopHeartbeat()
       progress.stalled = true
     }
-    if (!client.isHeard('renewed')) return client.counters.countRenewal()
-    client.tell('renewed', this, { renewals: this.#renewals, remainingMs: this.#trustedMs() })
+    if (!client.hasListener('renewed')) return client.counters.countRenewal()
+    client.emit('renewed', this, { renewals: this.#renewals, remainingMs: this.#trustedMs() })
   }
 
   #why(reason: string): string {
@@ -282,22 +282,22 @@ export class LeaseHandle implements Lease, Observer, SlotMember {
   }
 
   #onLost(reason: string, detail: string | undefined): void {
-    this.#loss = lost(this, reason, detail, this.claimRuntime.life.ttlMs)
+    this.#loss = lost(this, reason, detail, this.claimRuntime.state.ttlMs)
     this.#leaveClient()
     this.#renewing?.failed(() => this.#notHeld())
-    this.#tellReleased?.({ released: false, reason: 'lost' })
-    this.#client.tell('lost', this, { reason: this.#loss.reason ?? reason, heldMs: this.heldMs })
+    this.#emitReleased?.({ released: false, reason: 'lost' })
+    this.#client.emit('lost', this, { reason: this.#loss.reason ?? reason, heldMs: this.heldMs })
     this.#abort?.abort(this.#loss)
   }
 
   #onReleased(status: ClaimStatus, at: number): void {
     this.#renewing?.failed(() => this.#notHeld())
-    this.#tellReleased?.(releaseResult(status))
-    if (this.#loss === undefined) this.#client.tellReleased(this, Math.max(0, Math.floor(at) - this.#heldSince))
+    this.#emitReleased?.(releaseResult(status))
+    if (this.#loss === undefined) this.#client.emitReleased(this, Math.max(0, Math.floor(at) - this.#heldSince))
   }
 
   #trustedMs(): number {
-    return Math.max(0, Math.floor(this.claimRuntime.life.deadline - this.#client.environment.now()))
+    return Math.max(0, Math.floor(this.claimRuntime.state.deadline - this.#client.environment.now()))
   }
 
   #notHeld(): LeaseholdError {

@@ -1,7 +1,7 @@
 /** What a store takes, as callers know it: by the names of their options. Every entry with a ttl asks here first. */
 import type { Supports } from '../core/driver.ts'
 import { LeaseholdError } from '../core/errors.ts'
-import type { Life } from '../core/life.ts'
+import type { ClaimState } from '../core/claim-state.ts'
 import { blockingFault, durationMaxOf, ttlFault, ttlMaxOf } from '../core/limits.ts'
 import { positiveMs, type Duration } from '../core/time/duration.ts'
 
@@ -17,8 +17,12 @@ export function checkTtl(ttlMs: number, graceMs: number, supports: Supports, opt
 }
 
 /** The ttl of a renewal: the one in force, where the caller names none. */
-export function renewalMs(ttl: Duration | undefined, life: Pick<Life, 'claim' | 'ttlMs'>, supports: Supports): number {
-  return ttl === undefined ? life.ttlMs : checkTtl(positiveMs(ttl, 'ttl'), life.claim.graceMs, supports)
+export function renewalMs(
+  ttl: Duration | undefined,
+  state: Pick<ClaimState, 'claim' | 'ttlMs'>,
+  supports: Supports,
+): number {
+  return ttl === undefined ? state.ttlMs : checkTtl(positiveMs(ttl, 'ttl'), state.claim.graceMs, supports)
 }
 
 /** Refuses a ttl that the caller did not name: of a preset, or the default. */

@@ -6,7 +6,7 @@ import { durationMaxOf } from '../core/limits.ts'
 import { requestBounds } from '../core/limits/bounds.ts'
 import { textFault } from '../core/limits/texts.ts'
 import { checkOptions, type OptionNames, withDefaults } from '../core/option-names.ts'
-import type { Patience } from '../core/waiter.ts'
+import type { WaitPolicy } from '../core/waiter.ts'
 import { checkLongest, checkTtl, checkUnnamedTtl } from './lease-limits.ts'
 import type { Origin } from './origin.ts'
 
@@ -136,7 +136,7 @@ export interface AcquireOptions {
    */
   readonly retry?: keyof typeof retryPresets | RetryOptions | undefined
   /**
-   * The same party may take a lock that it holds once more: counted, same fence.
+   * The same owner may take a lock that it holds once more: counted, same fence.
    *
    * @default false
    */
@@ -148,7 +148,7 @@ export interface AcquireOptions {
    *
    * @default the `run` body in which the lock is asked for, if any
    */
-  readonly party?: string | undefined
+  readonly owner?: string | undefined
 }
 
 /** For how long to wait, and when to give up. */
@@ -160,7 +160,7 @@ export interface Terms {
   /** Infinity: by hand. */
   readonly heartbeatMs: number
   readonly waitMs: number | undefined
-  readonly patience: Patience
+  readonly waitPolicy: WaitPolicy
   readonly priority: number
   readonly maxHoldMs: number | undefined
   /** Of a conversion: when the longest hold of the lease it came of is over, by the client's clock. */
@@ -173,9 +173,9 @@ export interface Terms {
   readonly staleMs: number | undefined
   readonly reentrant: boolean
   readonly metadata: Readonly<Record<string, unknown>> | undefined
-  /** Whom the claim is for, as `core/parties/party-name.ts` writes it. */
-  readonly party: string | undefined
-  /** Where the caller asked, if a party did: told to it should it wait for itself. */
+  /** Whom the claim is for, as `core/owners/owner-name.ts` writes it. */
+  readonly owner: string | undefined
+  /** Where the caller asked, if an owner did: told to it should it wait for itself. */
   readonly origin?: Origin
   /** A claim that is evicted before its owner hears of its grant is not made again. */
   readonly endsWhenEvicted?: boolean
@@ -207,7 +207,7 @@ const acquireNames: OptionNames<AcquireOptions> = {
   retry: true,
   reentrant: true,
   metadata: true,
-  party: true,
+  owner: true,
 }
 const waitNames: OptionNames<WaitOptions> = { wait: true, signal: true }
 const retryNames: OptionNames<RetryOptions> = { attempts: true, min: true, max: true, factor: true, jitter: true }
@@ -269,14 +269,14 @@ export function resolveOptions(options: AcquireOptions, supports: Supports, allo
   if (graceMs > 0 && !supports.grace) throw unsupported('grace')
   if (priority !== 0 && !supports.priority) throw unsupported('priority')
   checkTtl(ttlMs, graceMs, supports)
-  const partyFault = options.party === undefined ? undefined : textFault(options.party, requestBounds.partyBytesMax)
-  if (partyFault !== undefined) throw invalid(`party ${partyFault}.`)
+  const ownerFault = options.owner === undefined ? undefined : textFault(options.owner, requestBounds.ownerBytesMax)
+  if (ownerFault !== undefined) throw invalid(`owner ${ownerFault}.`)
   const retry = options.retry === undefined ? undefined : resolveRetry(options.retry)
   return {
     ttlMs,
     heartbeatMs,
     waitMs: options.wait === undefined ? undefined : waitMsOf(options.wait),
-    patience: {
+    waitPolicy: {
       waitMs: Infinity,
       signal: options.signal,
       retry,
@@ -292,7 +292,7 @@ export function resolveOptions(options: AcquireOptions, supports: Supports, allo
     staleMs: evict === 'stale' ? staleMs(options, supports, ttlMs, heartbeatMs) : undefined,
     reentrant: options.reentrant ?? false,
     metadata: options.metadata,
-    party: options.party,
+    owner: options.owner,
   }
 }
 

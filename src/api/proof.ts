@@ -1,6 +1,6 @@
 import type { Mode, Range } from '../core/driver.ts'
 import { LeaseholdError } from '../core/errors.ts'
-import { boundOf, type Life } from '../core/life.ts'
+import { boundOf, type ClaimState } from '../core/claim-state.ts'
 import { rangeFault } from '../core/limits.ts'
 import { isWithin, requestBounds, yearMs } from '../core/limits/bounds.ts'
 import { textFault } from '../core/limits/texts.ts'
@@ -24,7 +24,7 @@ export interface LeaseProof {
 
 /** What proves that a claim was granted with this fence. @internal */
 export function proofOf(
-  { claim, ttlMs, ...bounds }: Pick<Life, 'claim' | 'ttlMs' | 'doubtMs' | 'elsewhereMs'>,
+  { claim, ttlMs, ...bounds }: Pick<ClaimState, 'claim' | 'ttlMs' | 'doubtMs' | 'elsewhereMs'>,
   fence: number,
 ): LeaseProof {
   const { key, id, range, mode, limit, graceMs } = claim

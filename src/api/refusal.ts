@@ -1,7 +1,7 @@
 import {
   LeaseholdError,
   plainMessageOf,
-  type DeadlockedParty,
+  type DeadlockedOwner,
   type ErrorCode,
   type ErrorDetails,
 } from '../core/errors.ts'
@@ -16,7 +16,7 @@ export async function refusal(client: Client, scope: Scope, missed: Missed, term
   const error = await describeRefusal(client, scope, missed, terms)
   const { attempts, waitedMs } = missed
   const key = storeKey(client.namespace, scope.key)
-  client.emit('failed', scope, { key, code: error.code, waitMs: waitedMs, attempts })
+  client.emitForLock('failed', scope, { key, code: error.code, waitMs: waitedMs, attempts })
   return error
 }
 
@@ -34,7 +34,7 @@ async function describeRefusal(client: Client, scope: Scope, missed: Missed, ter
   switch (miss.type) {
     case 'aborted':
       return fail('ABORTED', `Waiting for ${name} was aborted after ${waited}.`, {
-        cause: terms.patience.signal?.reason,
+        cause: terms.waitPolicy.signal?.reason,
       })
     case 'deadlocked':
       return fail('DEADLOCK', `${describeCycle(miss.cycle)} This one gives way: let go of what it holds and retry.`, {
@@ -81,8 +81,8 @@ export function couldNotBeAsked(client: Client, scope: Scope, error: unknown, at
 }
 
 /** Each of the cycle in a sentence. */
-function describeCycle(cycle: readonly DeadlockedParty[]): string {
-  const names = cycle.map(({ runner }) => `${runner.id} (${runner.party ?? 'no party'})`)
+function describeCycle(cycle: readonly DeadlockedOwner[]): string {
+  const names = cycle.map(({ runner }) => `${runner.id} (${runner.owner ?? 'no owner'})`)
   const waits = cycle.map(
     ({ waitsFor }, index) =>
       `${names[index]} waits for ${JSON.stringify(waitsFor)} because of ${names[(index + 1) % names.length]}.`,

@@ -6,10 +6,10 @@ const forwarded = ['SIGINT', 'SIGTERM', 'SIGHUP', 'SIGQUIT'] as const
 /** A signal by which somebody wants this process to end. */
 export type EndingSignal = (typeof forwarded)[number]
 
-const telling = ['SIGUSR1', 'SIGUSR2'] as const
+const forwardedSignals = ['SIGUSR1', 'SIGUSR2'] as const
 
 /** A signal by which somebody tells a command something: to read its configuration again, say. */
-export type TellingSignal = (typeof telling)[number]
+export type ForwardedSignal = (typeof forwardedSignals)[number]
 
 /**
  * What people and supervisors tell this process by signals. Until a command runs, a signal aborts `signal`; then it is
@@ -22,12 +22,12 @@ export class Interruption implements Disposable {
   isWanted = false
   receiver: ((signal: EndingSignal) => void) | undefined
   /** Passes on what is for a command alone. Where none runs it is for nobody; Node would start a debugger, or end. */
-  teller: ((signal: TellingSignal) => void) | undefined
+  forwarder: ((signal: ForwardedSignal) => void) | undefined
   readonly #controller = new AbortController()
 
   constructor() {
-    for (const name of forwarded) process.on(name, this.#hear)
-    for (const name of telling) process.on(name, this.#tell)
+    for (const name of forwarded) process.on(name, this.#onNotification)
+    for (const name of forwardedSignals) process.on(name, this.#passSignal)
   }
 
   get signal(): AbortSignal {
@@ -46,13 +46,13 @@ export class Interruption implements Disposable {
   }
 
   [Symbol.dispose](): void {
-    for (const name of forwarded) process.off(name, this.#hear)
-    for (const name of telling) process.off(name, this.#tell)
+    for (const name of forwarded) process.off(name, this.#onNotification)
+    for (const name of forwardedSignals) process.off(name, this.#passSignal)
   }
 
-  readonly #tell = (name: NodeJS.Signals): void => this.teller?.(name as TellingSignal)
+  readonly #passSignal = (name: NodeJS.Signals): void => this.forwarder?.(name as ForwardedSignal)
 
-  readonly #hear = (name: NodeJS.Signals): void => {
+  readonly #onNotification = (name: NodeJS.Signals): void => {
     this.isWanted = true
     if (this.receiver !== undefined) return this.receiver(name as EndingSignal)
     this.by ??= name as EndingSignal

@@ -18,14 +18,20 @@ import { capByMaxHold, howEnded } from './admission/lease-time.ts'
 import { grant, promote } from './admission/promotion.ts'
 import type { KeyView, Verdict } from './admission/view.ts'
 
-export type { Change, KeyView, News, Verdict } from './admission/view.ts'
+export type { Change, KeyView, NotifiedClaim, Verdict } from './admission/view.ts'
 
 /** Carries out one request on a key at the store's time `now`, in whole milliseconds. */
 export function admit(view: KeyView, request: Request, now: number): Verdict {
   const draft = new Draft(view, now)
   draft.settleHolders(request.op === 'renew' ? request.id : undefined)
   const status = carryOut(draft, request)
-  return { status, changes: draft.changes, news: draft.news, lastFence: draft.lastFence, ended: draft.ended }
+  return {
+    status,
+    changes: draft.changes,
+    notifications: draft.notifications,
+    lastFence: draft.lastFence,
+    ended: draft.ended,
+  }
 }
 
 function carryOut(draft: Draft, request: Request): ClaimStatus {

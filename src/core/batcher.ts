@@ -1,6 +1,6 @@
 import type { LockDriver, Request, ClaimStatus } from './driver.ts'
 import type { Environment, Timer } from './time/environment.ts'
-import { urgencyOf } from './time/patience.ts'
+import { urgencyOf } from './time/send-timeout.ts'
 import { byKey, byNumber, byUrgency, requestsPerBatchMax, split, type Pending } from './batches.ts'
 import { clientClosed, type LeaseholdError } from './errors.ts'
 import { errorOf, faultOf, type Fault } from './limits.ts'
@@ -149,15 +149,15 @@ export class Batcher {
     for (const { request, requester, fault } of this.#refused.splice(0)) {
       requester.answered(request, { state: 'unknown', error: errorOf(fault) }, Math.floor(at), at)
     }
-    this.#tellIfIdle()
+    this.#notifyIfIdle()
   }
 
   #refuse(gathered: readonly Pending[]): void {
     const at = this.#environment.now()
     const status: ClaimStatus = { state: 'unknown', error: clientClosed() }
     for (const { request, requester } of gathered) requester.answered(request, status, Math.floor(at), at)
-    for (const tell of this.#awaitingAnswers.splice(0)) tell()
-    this.#tellIfIdle()
+    for (const notify of this.#awaitingAnswers.splice(0)) notify()
+    this.#notifyIfIdle()
   }
 
   /** Those whose key has nothing under way; the others wait for that. */
@@ -279,16 +279,16 @@ export class Batcher {
     for (const { request, requester, status } of batch.asked) {
       requester.answered(request, status as ClaimStatus, sentAt, at)
     }
-    if (this.#awaitingAnswers.length > 0) for (const tell of this.#awaitingAnswers.splice(0)) tell()
-    this.#tellIfIdle()
+    if (this.#awaitingAnswers.length > 0) for (const notify of this.#awaitingAnswers.splice(0)) notify()
+    this.#notifyIfIdle()
   }
 
   get #isIdle(): boolean {
     return this.#underWay === 0 && this.#gathered.length === 0 && this.#refused.length === 0
   }
 
-  #tellIfIdle(): void {
-    if (this.#isIdle && this.#awaitingIdle.length > 0) for (const tell of this.#awaitingIdle.splice(0)) tell()
+  #notifyIfIdle(): void {
+    if (this.#isIdle && this.#awaitingIdle.length > 0) for (const notify of this.#awaitingIdle.splice(0)) notify()
   }
 
   /** A batch of this key has been answered. */

@@ -1,7 +1,7 @@
 /** How the requests of one turn are divided into batches: in which order, and which of them together. */
 import type { Request, ClaimStatus } from './driver.ts'
 import type { Requester } from './batcher.ts'
-import { urgencyOf } from './time/patience.ts'
+import { urgencyOf } from './time/send-timeout.ts'
 
 /** The most requests of one `send`: larger ones would hold up those of others in the store. */
 export const requestsPerBatchMax = 500

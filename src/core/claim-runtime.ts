@@ -1,19 +1,19 @@
 import type { TimerQueue, TimerTask } from './time/timer-queue.ts'
 import type { Batcher, Requester } from './batcher.ts'
-import type { Claim, Request, ClaimStatus } from './driver.ts'
+import type { Claim, Request, ClaimStatus, Notification } from './driver.ts'
 import type { Environment } from './time/environment.ts'
 import type { IdTable } from './id-table.ts'
 import {
   begin,
-  paceOf,
+  heartbeatWithin,
   step,
   wakeAt,
   type Effect,
   type Event,
-  type Life,
+  type ClaimState,
   type RenewalPolicy,
   type Stepped,
-} from './life.ts'
+} from './claim-state.ts'
 import type { TimerBucket } from './time/timer-buckets.ts'
 import type { SlotSet, SlotMember } from './slot-set.ts'
 
@@ -58,21 +58,21 @@ export interface Observer {
 /** For the moment between a claim's being resumed and its having a lease. */
 const unobserved: Observer = { observe: () => {} }
 
-/** The thin runtime of one claim: turns the effects of `life.ts` into sends and timers, and their answers into events. */
+/** The thin runtime of one claim: turns the effects of `state.ts` into sends and timers, and their answers into events. */
 export class ClaimRuntime implements TimerTask, Requester {
   timerSlot = -1
   timerBucket: TimerBucket | undefined
   readonly #client: ClientRuntime
-  #life: Life
+  #state: ClaimState
   /** Every ttl that the other thread was told to renew for, until it has said that it no longer does. */
   #elsewhere: number[] | undefined
   /** Whoever waits for the claim, then whoever holds it. */
   observer: Observer
 
-  private constructor(client: ClientRuntime, observer: Observer, life: Life) {
+  private constructor(client: ClientRuntime, observer: Observer, state: ClaimState) {
     this.#client = client
     this.observer = observer
-    this.#life = life
+    this.#state = state
   }
 
   /** Sends a claim and follows it to its end. */
@@ -97,30 +97,30 @@ export class ClaimRuntime implements TimerTask, Requester {
   static resume(
     client: ClientRuntime,
     claim: Claim,
-    terms: RenewalPolicy & Pick<Life, 'doubtMs'>,
+    terms: RenewalPolicy & Pick<ClaimState, 'doubtMs'>,
     status: ClaimStatus,
     sentAt: number,
     at: number,
   ): ClaimRuntime | undefined {
     const [asked] = begin(claim, terms, sentAt)
-    const [life] = step(
+    const [state] = step(
       { ...asked, doubtMs: terms.doubtMs },
-      { type: 'answer', at, sentAt, askedMs: claim.ttlMs, status, roll: 0 },
+      { type: 'answer', at, sentAt, askedMs: claim.ttlMs, status, random: 0 },
     )
-    if (life.phase !== 'held') return undefined
-    const claimRuntime = new ClaimRuntime(client, unobserved, life)
+    if (state.phase !== 'held') return undefined
+    const claimRuntime = new ClaimRuntime(client, unobserved, state)
     client.claimRuntimes.set(claim.id, claimRuntime)
-    claimRuntime.#carryOut([life, []])
+    claimRuntime.#carryOut([state, []])
     return claimRuntime
   }
 
-  get life(): Life {
-    return this.#life
+  get state(): ClaimState {
+    return this.#state
   }
 
   /** It may still be granted. */
   get undecided(): boolean {
-    return this.#life.phase === 'asking' || this.#life.phase === 'waiting'
+    return this.#state.phase === 'asking' || this.#state.phase === 'waiting'
   }
 
   release(at = this.#client.environment.now()): void {
@@ -153,16 +153,16 @@ export class ClaimRuntime implements TimerTask, Requester {
     this.#dispatch({ type: 'pass-on', at: this.#client.environment.now() })
   }
 
-  hear(news: ClaimStatus | 'ask'): void {
-    this.#dispatch({ type: 'heard', at: this.#client.environment.now(), news })
+  onNotification(notification: Notification): void {
+    this.#dispatch({ type: 'notified', at: this.#client.environment.now(), notification })
   }
 
   /** An answer to one of the claim's requests, from wherever it was sent. */
   answered(request: Request, status: ClaimStatus, sentAt: number, at: number): void {
-    const roll = status.state === 'held' ? 0 : this.#client.environment.random()
-    const isLast = request.op === 'release' || (request.op === 'withdraw' && this.#life.phase === 'releasing')
-    if (isLast) this.#dispatch({ type: 'release-answer', at, status, roll })
-    else this.#dispatch({ type: 'answer', at, sentAt, askedMs: askedMsOf(request), status, roll })
+    const random = status.state === 'held' ? 0 : this.#client.environment.random()
+    const isLast = request.op === 'release' || (request.op === 'withdraw' && this.#state.phase === 'releasing')
+    if (isLast) this.#dispatch({ type: 'release-answer', at, status, random })
+    else this.#dispatch({ type: 'answer', at, sentAt, askedMs: askedMsOf(request), status, random })
   }
 
   /**
@@ -172,18 +172,18 @@ export class ClaimRuntime implements TimerTask, Requester {
    * back in between, from nodes that heard of the claim late.
    */
   renewedElsewhere(status: ClaimStatus, sentAt: number, askedMs: number, since = -Infinity): void {
-    if (since > this.#life.deadline) return
+    if (since > this.#state.deadline) return
     const at = this.#client.environment.now()
-    const trusted = status.state === 'held' ? { ...status, ttlMs: Math.min(status.ttlMs, this.#life.ttlMs) } : status
-    this.#dispatch({ type: 'answer', at, sentAt, askedMs, status: trusted, roll: 0, elsewhere: true })
+    const trusted = status.state === 'held' ? { ...status, ttlMs: Math.min(status.ttlMs, this.#state.ttlMs) } : status
+    this.#dispatch({ type: 'answer', at, sentAt, askedMs, status: trusted, random: 0, elsewhere: true })
   }
 
   /** Has the other thread, if there is one, renew this claim, with the ttl that is in force. */
   renewElsewhere(heartbeatMs: number): void {
     const { thread } = this.#client
     if (thread === undefined) return
-    const { claim, ttlMs, sentAt } = this.#life
-    thread.watch({ key: claim.key, id: claim.id, ttlMs, heartbeatMs: paceOf(heartbeatMs, ttlMs), sentAt })
+    const { claim, ttlMs, sentAt } = this.#state
+    thread.watch({ key: claim.key, id: claim.id, ttlMs, heartbeatMs: heartbeatWithin(heartbeatMs, ttlMs), sentAt })
     this.askElsewhere(ttlMs)
   }
 
@@ -195,7 +195,7 @@ export class ClaimRuntime implements TimerTask, Requester {
   }
 
   stopElsewhere(): void {
-    this.#client.thread?.unwatch(this.#life.claim.id)
+    this.#client.thread?.unwatch(this.#state.claim.id)
   }
 
   /** Nobody else asks for this ttl any more, and nothing of what was asked for is unanswered. */
@@ -209,34 +209,34 @@ export class ClaimRuntime implements TimerTask, Requester {
 
   #boundBy(told: readonly number[]): void {
     const ttlMs = told.length === 0 ? undefined : Math.min(...told)
-    if (ttlMs === this.#life.elsewhereMs) return
+    if (ttlMs === this.#state.elsewhereMs) return
     this.#dispatch({ type: 'elsewhere', at: this.#client.environment.now(), ttlMs })
   }
 
   /** Judges the deadline by the clock, without waiting for the alarm. Gives the time it read. */
   check(): number {
     const now = this.#client.environment.now()
-    if (now >= this.#life.deadline) this.wake(now)
+    if (now >= this.#state.deadline) this.wake(now)
     return now
   }
 
   wake(now: number): void {
     // Renewals may have gone through elsewhere while this thread was blocked.
-    if (now >= this.#life.deadline) this.#client.thread?.drain()
+    if (now >= this.#state.deadline) this.#client.thread?.drain()
     this.#dispatch({ type: 'tick', at: now })
   }
 
   #dispatch(event: Event): void {
-    this.#carryOut(step(this.#life, event))
+    this.#carryOut(step(this.#state, event))
   }
 
   #carryOut(stepped: Stepped): void {
     // By number: taking a pair apart by its iterator is slow until it is compiled.
-    const life = stepped[0]
-    this.#life = life
+    const state = stepped[0]
+    this.#state = state
     const { timers, claimRuntimes } = this.#client
-    timers.set(this, wakeAt(life))
-    if (life.phase === 'over' || life.phase === 'lost') claimRuntimes.delete(life.claim.id)
+    timers.set(this, wakeAt(state))
+    if (state.phase === 'over' || state.phase === 'lost') claimRuntimes.delete(state.claim.id)
     for (const effect of stepped[1]) this.#perform(effect)
   }
 

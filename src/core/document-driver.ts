@@ -7,7 +7,7 @@
  */
 import type { ClaimRecord } from './claim-record.ts'
 import { sendBySwapping, type DocumentSwapper } from './document-swaps.ts'
-import type { Heard, KeyPage, ListQuery, LockDriver, Request, ClaimStatus, Supports } from './driver.ts'
+import type { OnNotification, KeyPage, ListQuery, LockDriver, Request, ClaimStatus, Supports } from './driver.ts'
 import { systemEnvironment, type Environment } from './time/environment.ts'
 import { LeaseholdError } from './errors.ts'
 import { listedKey, type KeyDocument } from './key-document.ts'
@@ -28,7 +28,7 @@ export interface DocumentStore<Revision> extends DocumentSwapper<Revision> {
     readonly documents: readonly { readonly key: string; readonly document: KeyDocument }[]
     readonly next?: string
   }>
-  listen?(heard: Heard): Disposable
+  listen?(onNotification: OnNotification): Disposable
   /** As of {@link LockDriver.dataAgeMs}. */
   dataAgeMs?(): Promise<number>
 }
@@ -57,7 +57,7 @@ export function documentDriver<Revision>(
 class DocumentDriver<Revision> implements LockDriver {
   readonly name: string
   readonly supports: Supports
-  readonly listen?: (heard: Heard) => Disposable
+  readonly listen?: (onNotification: OnNotification) => Disposable
   readonly dataAgeMs?: () => Promise<number>
   readonly #store: DocumentStore<Revision>
   readonly #swapper: DocumentSwapper<Revision>
@@ -70,7 +70,7 @@ class DocumentDriver<Revision> implements LockDriver {
     this.#environment = environment
     this.name = store.name
     this.supports = store.supports
-    if (store.listen !== undefined) this.listen = (heard) => store.listen?.(heard) ?? nothingToDispose
+    if (store.listen !== undefined) this.listen = (onNotification) => store.listen?.(onNotification) ?? nothingToDispose
     if (store.dataAgeMs !== undefined) this.dataAgeMs = store.dataAgeMs.bind(store)
   }
 
@@ -122,7 +122,7 @@ function swapperFor<Revision>(store: DocumentStore<Revision>, environment: Envir
       store.swap(swaps.map((swap) => ({ ...swap, document: { ...swap.document, nonce: environment.id() } }))),
     ...(store.takesNote !== undefined && { takesNote: store.takesNote.bind(store) }),
     ...(store.fast !== undefined && { fast: store.fast.bind(store) }),
-    ...(store.tell !== undefined && { tell: store.tell.bind(store) }),
+    ...(store.notify !== undefined && { notify: store.notify.bind(store) }),
   }
 }
 

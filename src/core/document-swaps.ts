@@ -3,7 +3,7 @@
  * written back if nobody else wrote meanwhile.
  */
 import { admit } from './admission.ts'
-import type { Change, News } from './admission/view.ts'
+import type { Change, NotifiedClaim } from './admission/view.ts'
 import { pauseMs, type Backoff } from './time/backoff.ts'
 import { keyOf } from './batcher.ts'
 import type { Request, ClaimStatus } from './driver.ts'
@@ -29,7 +29,7 @@ export interface Swap<Revision> {
   /** Nobody holds or waits: the store may drop the document once `mayForget` its last fence. */
   readonly idle: boolean
   /** Whom the change concerns besides those who asked: for stores that tell others by the document itself. */
-  readonly news: readonly News[]
+  readonly notifications: readonly NotifiedClaim[]
 }
 
 /** The part of a store that one `send` needs. */
@@ -53,7 +53,7 @@ export interface DocumentSwapper<Revision> {
   /** Answers in one round trip what it can, such as a claim on an idle key; undefined where the rule must decide. */
   fast?(requests: readonly Request[]): Promise<readonly (ClaimStatus | undefined)[]>
   /** Tells other clients. A hint: may fail, may be lost. */
-  tell?(news: readonly (News & { readonly key: string })[]): void
+  notify?(notifications: readonly (NotifiedClaim & { readonly key: string })[]): void
 }
 
 /** How long to go on after lost races before giving up on a key. */
@@ -103,9 +103,17 @@ async function race<Revision>(
   for (const [index, one] of work.entries()) {
     const { document, revision, isGuess = false } = loaded[index] as Loaded<Revision>
     try {
-      const { state, statuses, news, changed } = judge(store, one, document, now, wall)
+      const { state, statuses, notifications, changed } = judge(store, one, document, now, wall)
       if (changed) {
-        swaps.push({ key: one.key, document: encodeKey(state), revision, idle: state.idle, work: one, statuses, news })
+        swaps.push({
+          key: one.key,
+          document: encodeKey(state),
+          revision,
+          idle: state.idle,
+          work: one,
+          statuses,
+          notifications,
+        })
       } else if (isGuess) {
         again.push(one)
       } else {
@@ -123,7 +131,7 @@ async function race<Revision>(
     const result = results[index]
     if (result === 'swapped') {
       answer(swap.work, swap.statuses, answers)
-      if (swap.news.length > 0) store.tell?.(swap.news.map((one) => ({ ...one, key: swap.key })))
+      if (swap.notifications.length > 0) store.notify?.(swap.notifications.map((one) => ({ ...one, key: swap.key })))
     } else if (result === 'conflict') {
       again.push(swap.work)
     } else {
@@ -140,11 +148,16 @@ function judge<Revision>(
   document: KeyDocument | undefined,
   now: number,
   wall: number,
-): { readonly state: KeyState; readonly statuses: ClaimStatus[]; readonly news: News[]; readonly changed: boolean } {
+): {
+  readonly state: KeyState
+  readonly statuses: ClaimStatus[]
+  readonly notifications: NotifiedClaim[]
+  readonly changed: boolean
+} {
   const state = decodeKey(work.key, document)
   state.fenceFloor = fenceFloor(wall)
   const statuses: ClaimStatus[] = []
-  const news: News[] = []
+  const notifications: NotifiedClaim[] = []
   let changed = false
   for (const { request } of work.requests) {
     const verdict = admit(state, request, now)
@@ -152,9 +165,9 @@ function judge<Revision>(
     changed ||= verdict.lastFence !== state.lastFence || verdict.ended !== state.ended
     state.apply(verdict)
     statuses.push(verdict.status)
-    news.push(...verdict.news)
+    notifications.push(...verdict.notifications)
   }
-  return { state, statuses, news, changed }
+  return { state, statuses, notifications, changed }
 }
 
 function pause(environment: Environment, milliseconds: number): Promise<void> {

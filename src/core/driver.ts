@@ -26,8 +26,8 @@ export interface Runner {
   readonly pid: number
   /** The client (one `connect`) inside the process. */
   readonly client: string
-  /** Claims of one party never wait for each other on purpose; see deadlock detection. */
-  readonly party?: string | undefined
+  /** Claims of one owner never wait for each other on purpose; see deadlock detection. */
+  readonly owner?: string | undefined
   /** What the caller and the runner say about themselves. JSON only. */
   readonly metadata?: Readonly<Record<string, unknown>> | undefined
 }
@@ -185,7 +185,7 @@ export interface Supports {
   /** How to ask again when the caller does not say, for a store where asking is expensive. */
   readonly pollingDefault?: Backoff
   /** False: `list` does not show on whose behalf claims wait, so nobody can look for deadlocks. */
-  readonly parties?: boolean
+  readonly owners?: boolean
   /** False: renewals are not written down, so `renewalCount` counts only those that changed something else. */
   readonly renewals?: boolean
   /**
@@ -251,8 +251,11 @@ export interface KeyPage {
   readonly next?: string
 }
 
-/** News of a claim that this driver's own client made: its status, or a nudge to ask. Always a hint. */
-export type Heard = (key: string, id: string, news: ClaimStatus | 'ask') => void
+/** A pushed status of a claim that this driver's own client made, or `poll`: ask again. Always a hint: one that is lost costs time only. */
+export type Notification = ClaimStatus | 'poll'
+
+/** Receives the notifications of a driver. */
+export type OnNotification = (key: string, id: string, notification: Notification) => void
 
 /** One store, seen by one client. */
 export interface LockDriver {
@@ -273,10 +276,10 @@ export interface LockDriver {
   /** What the store holds, a page at a time, in the store's order. Ended claims the store has not noticed may show. */
   list(query: ListQuery): Promise<KeyPage>
   /**
-   * Calls `heard` when the status of a claim sent by this driver changes without its asking, but not while `send` is being
+   * Calls `onNotification` when the status of a claim sent by this driver changes without its asking, but not while `send` is being
    * called. Dispose to stop.
    */
-  listen?(heard: Heard): Disposable
+  listen?(onNotification: OnNotification): Disposable
   /**
    * For how many milliseconds the store has kept every claim that it answered: since its schema, prefix or collection was
    * created, and since the server started wherever a start may lose claims or bring back an older copy. The time of

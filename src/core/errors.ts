@@ -34,7 +34,7 @@ export interface HolderSummary {
 }
 
 /** One of those who wait for each other. Each waits for the next, and the last for the first. */
-export interface DeadlockedParty {
+export interface DeadlockedOwner {
   readonly runner: Runner
   /** The scope it waits for, as people write it. */
   readonly waitsFor: string
@@ -51,7 +51,7 @@ export interface ErrorDetails {
   /** How many waited in front, or would have: holders do not count. Absent where the store keeps no queue. */
   readonly queuePosition?: number
   /** For DEADLOCK: who waits for whom, beginning with the one that was told to give way. */
-  readonly cycle?: readonly DeadlockedParty[]
+  readonly cycle?: readonly DeadlockedOwner[]
   readonly attempts?: number
   /** For UNAVAILABLE: `network`, `busy`, `read-only`, `full`, `corrupt`, `no-answer`, `rate-limit` … For LOST: why. */
   readonly reason?: string
@@ -70,7 +70,7 @@ export class LeaseholdError extends Error {
   declare readonly fence?: number
   declare readonly holders?: readonly HolderSummary[]
   declare readonly queuePosition?: number
-  declare readonly cycle?: readonly DeadlockedParty[]
+  declare readonly cycle?: readonly DeadlockedOwner[]
   declare readonly attempts?: number
   declare readonly reason?: string
   declare readonly retryAfterMs?: number

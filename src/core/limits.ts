@@ -14,7 +14,7 @@ export type Fault =
   | { readonly code: 'INVALID'; readonly field: string; readonly what: string }
   | { readonly code: 'UNSUPPORTED'; readonly what: string }
 
-const { keyBytesMax, idBytesMax, runnerTextBytesMax, partyBytesMax, reasonBytesMax } = requestBounds
+const { keyBytesMax, idBytesMax, runnerTextBytesMax, ownerBytesMax, reasonBytesMax } = requestBounds
 
 /** What is wrong with a request for a store that supports this; undefined if nothing is. */
 export function faultOf(request: Request, supports: Supports): Fault | undefined {
@@ -173,7 +173,7 @@ function newRunnerFault(runner: Runner): Fault | undefined {
     invalidIf('runner.host', textFault(runner.host, runnerTextBytesMax, 0)) ??
     numberFault('runner.pid', runner.pid, requestBounds.natural) ??
     invalidIf('runner.client', textFault(runner.client, runnerTextBytesMax)) ??
-    (runner.party === undefined ? undefined : invalidIf('runner.party', textFault(runner.party, partyBytesMax, 0))) ??
+    (runner.owner === undefined ? undefined : invalidIf('runner.owner', textFault(runner.owner, ownerBytesMax, 0))) ??
     (runner.metadata === undefined ? undefined : invalidIf('runner.metadata', metadataFault(runner.metadata)))
   )
 }

@@ -1,20 +1,20 @@
-import type { Heard, ClaimStatus } from './driver.ts'
+import type { OnNotification, Notification } from './driver.ts'
 
 /** Those who hear a driver's news. */
 export class Listeners {
-  readonly #heard = new Set<Heard>()
+  readonly #onNotification = new Set<OnNotification>()
 
   /** Hears whatever is told from now on, until disposed of. */
-  listen(heard: Heard): Disposable {
-    this.#heard.add(heard)
-    return { [Symbol.dispose]: () => void this.#heard.delete(heard) }
+  listen(onNotification: OnNotification): Disposable {
+    this.#onNotification.add(onNotification)
+    return { [Symbol.dispose]: () => void this.#onNotification.delete(onNotification) }
   }
 
-  tell(key: string, id: string, news: ClaimStatus | 'ask'): void {
-    for (const heard of this.#heard) heard(key, id, news)
+  notify(key: string, id: string, notification: Notification): void {
+    for (const onNotification of this.#onNotification) onNotification(key, id, notification)
   }
 
   clear(): void {
-    this.#heard.clear()
+    this.#onNotification.clear()
   }
 }

@@ -37,16 +37,16 @@ export function describeRunner(
   }
 }
 
-/** The runner as it claims for one party, or with more to say. */
+/** The runner as it claims for one owner, or with more to say. */
 export function claimant(
   runner: Runner,
-  party: string | undefined,
+  owner: string | undefined,
   metadata: Readonly<Record<string, unknown>> | undefined,
 ): Runner {
-  if (party === undefined && metadata === undefined) return runner
+  if (owner === undefined && metadata === undefined) return runner
   return {
     ...runner,
-    ...(party !== undefined && { party }),
+    ...(owner !== undefined && { owner }),
     ...(metadata !== undefined && { metadata: { ...runner.metadata, ...checkMetadata(metadata) } }),
   }
 }

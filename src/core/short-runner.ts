@@ -13,7 +13,7 @@ type ShortRunner = readonly [
   client: string,
   /** As it is where it has not the usual form; 0: none. */
   metadata: ShortMetadata | Readonly<Record<string, unknown>> | 0,
-  party?: string,
+  owner?: string,
 ]
 
 /** A client claims for the same runner again and again. */
@@ -30,7 +30,7 @@ export function shortRunner(runner: Runner): string {
 }
 
 function shorten(runner: Runner): string {
-  const { id, incarnation, host, pid, client, party, metadata } = runner
+  const { id, incarnation, host, pid, client, owner, metadata } = runner
   const short: ShortRunner = [
     id,
     incarnation === id ? 0 : incarnation,
@@ -39,7 +39,7 @@ function shorten(runner: Runner): string {
     client,
     metadata === undefined ? 0 : (shortMetadata(runner, metadata) ?? metadata),
   ]
-  return JSON.stringify(party === undefined ? short : [...short, party])
+  return JSON.stringify(owner === undefined ? short : [...short, owner])
 }
 
 /** Out of what {@link shortRunner} wrote, parsed. */
@@ -47,14 +47,14 @@ export function wholeRunner(short: unknown): Runner {
   if (!Array.isArray(short)) {
     throw new LeaseholdError('INVALID', `The store has a claim whose runner is ${JSON.stringify(short)}.`)
   }
-  const [id, incarnation, host, pid, client, metadata, party] = short as unknown as ShortRunner
+  const [id, incarnation, host, pid, client, metadata, owner] = short as unknown as ShortRunner
   return {
     id,
     incarnation: incarnation === 0 ? id : incarnation,
     host,
     pid,
     client,
-    ...(party !== undefined && { party }),
+    ...(owner !== undefined && { owner }),
     ...(metadata !== 0 && { metadata: isShort(metadata) ? wholeMetadata(metadata, host, pid) : metadata }),
   }
 }

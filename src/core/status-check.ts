@@ -1,4 +1,4 @@
-import type { AbsentReason, Runner, ClaimStatus, Succession } from './driver.ts'
+import type { AbsentReason, Runner, ClaimStatus, Succession, Notification } from './driver.ts'
 
 /**
  * Whether what a driver, or somebody behind it, gave is a claim status. Drivers are other people's code: what enters the
@@ -35,8 +35,8 @@ export function isClaimStatus(value: unknown): value is ClaimStatus {
 }
 
 /** A notification: a status, or a nudge to ask. What is neither says at least that something has happened. */
-export function checkedNews(news: unknown): ClaimStatus | 'ask' {
-  return isClaimStatus(news) ? news : 'ask'
+export function checkedNotification(notification: unknown): Notification {
+  return isClaimStatus(notification) ? notification : 'poll'
 }
 
 function isHeld({ fence, ttlMs, leaving, after }: Readonly<Record<string, unknown>>): boolean {
@@ -64,8 +64,8 @@ export function isSuccession(value: unknown): value is Succession {
 /** Whether a value that came from outside can pass for a runner. */
 export function isRunner(value: unknown): value is Runner {
   if (typeof value !== 'object' || value === null) return false
-  const { id, incarnation, host, pid, client, party, metadata } = value as Partial<Record<keyof Runner, unknown>>
-  const texts = [id, incarnation, host, client, party ?? '']
+  const { id, incarnation, host, pid, client, owner, metadata } = value as Partial<Record<keyof Runner, unknown>>
+  const texts = [id, incarnation, host, client, owner ?? '']
   return texts.every((text) => typeof text === 'string') && typeof pid === 'number' && isRecordOrAbsent(metadata)
 }
 

@@ -3,14 +3,14 @@ import type { TimerTask } from './time/timer-queue.ts'
 import { afterReading } from './time/bounded.ts'
 import { adaptivePolling, pauseMs, retryPresets, type Backoff } from './time/backoff.ts'
 import type { AbsentReason, Claim, ClaimStatus } from './driver.ts'
-import { LeaseholdError, worthRetrying, type DeadlockedParty } from './errors.ts'
-import type { Effect, RenewalPolicy } from './life.ts'
+import { LeaseholdError, worthRetrying, type DeadlockedOwner } from './errors.ts'
+import type { Effect, RenewalPolicy } from './claim-state.ts'
 import type { TimerBucket } from './time/timer-buckets.ts'
 import type { SlotMember } from './slot-set.ts'
 import { ClaimRuntime, type ClientRuntime } from './claim-runtime.ts'
 
 /** For how long to try, and how. */
-export interface Patience {
+export interface WaitPolicy {
   /** 0: do not wait. Infinity: as long as it takes. */
   readonly waitMs: number
   readonly signal: AbortSignal | undefined
@@ -33,7 +33,7 @@ export type Miss =
   | { readonly type: 'aborted' }
   | { readonly type: 'closed' }
   /** Everybody in a cycle waits for the next, and this one was chosen to give way. */
-  | { readonly type: 'deadlocked'; readonly cycle: readonly DeadlockedParty[] }
+  | { readonly type: 'deadlocked'; readonly cycle: readonly DeadlockedOwner[] }
   | { readonly type: 'failed'; readonly error: unknown }
 
 /** Claims of a call that does not wait, if the store loses each before it can say who holds the lock. */
@@ -56,7 +56,7 @@ export abstract class Waiter implements TimerTask, SlotMember {
   /** Claims sent so far. */
   attempts = 0
   readonly #client: ClientRuntime
-  readonly #patience: Patience
+  readonly #waitPolicy: WaitPolicy
   readonly #since: number
   readonly #until: number
   #claimRuntime: ClaimRuntime | undefined
@@ -72,12 +72,12 @@ export abstract class Waiter implements TimerTask, SlotMember {
   #withdrawal: Miss | undefined
   #abort: (() => void) | undefined
 
-  constructor(client: ClientRuntime, patience: Patience) {
+  constructor(client: ClientRuntime, waitPolicy: WaitPolicy) {
     this.#client = client
-    this.#patience = patience
+    this.#waitPolicy = waitPolicy
     this.#since = client.environment.now()
     // A call that does not wait is bounded by the life of its one claim.
-    this.#until = patience.waitMs === 0 ? Infinity : this.#since + patience.waitMs
+    this.#until = waitPolicy.waitMs === 0 ? Infinity : this.#since + waitPolicy.waitMs
   }
 
   /** A claim with a fresh id: an id that was answered absent is never claimed again. Must not throw: timers call it. */
@@ -100,7 +100,7 @@ export abstract class Waiter implements TimerTask, SlotMember {
 
   /** The id of the claim that is under way. */
   get claimId(): string | undefined {
-    return this.#claimRuntime?.life.claim.id
+    return this.#claimRuntime?.state.claim.id
   }
 
   /** When it began. */
@@ -109,7 +109,7 @@ export abstract class Waiter implements TimerTask, SlotMember {
   }
 
   start(): void {
-    const { signal } = this.#patience
+    const { signal } = this.#waitPolicy
     // First what may throw: somebody else's signal.
     if (signal !== undefined && !signal.aborted) {
       this.#abort = (): void => this.#giveUp({ type: 'aborted' })
@@ -122,7 +122,7 @@ export abstract class Waiter implements TimerTask, SlotMember {
   }
 
   /** Gives up because waiting would never end. */
-  giveUpDeadlocked(cycle: readonly DeadlockedParty[]): void {
+  giveUpDeadlocked(cycle: readonly DeadlockedOwner[]): void {
     this.#giveUp({ type: 'deadlocked', cycle })
   }
 
@@ -175,7 +175,7 @@ export abstract class Waiter implements TimerTask, SlotMember {
 
   #refused(status: Extract<ClaimStatus, { state: 'absent' }>): void {
     if (this.#withdrawal !== undefined) return this.#miss(this.#withdrawal)
-    const { waitMs, retry, polling } = this.#patience
+    const { waitMs, retry, polling } = this.#waitPolicy
     const isRefused = status.reason === 'refused'
     // A claim that the store has lost says nothing about who holds the lock: also a call that does not wait asks again.
     const claimsMax = isRefused ? 1 : Math.min(claimsWithoutWaiting, retry?.attempts ?? Infinity)
@@ -188,7 +188,7 @@ export abstract class Waiter implements TimerTask, SlotMember {
   #failed(error: unknown): void {
     if (this.#withdrawal !== undefined) return this.#miss(this.#withdrawal)
     this.#error = error
-    const { waitMs, retry, polling } = this.#patience
+    const { waitMs, retry, polling } = this.#waitPolicy
     const attemptsMax = (retry ?? retryPresets.standard).attempts
     if (waitMs === 0 || !worthRetrying(error) || this.attempts >= attemptsMax) {
       return this.#miss({ type: 'failed', error })
@@ -212,7 +212,7 @@ export abstract class Waiter implements TimerTask, SlotMember {
 
   /** Counts from the first place in a queue: until then attempts are counted themselves. */
   #boundQueue(): void {
-    const { queueMs } = this.#patience
+    const { queueMs } = this.#waitPolicy
     if (queueMs === undefined || this.#queueUntil !== Infinity) return
     this.#queueUntil = this.#client.environment.now() + queueMs
     this.#setTimer()
@@ -220,7 +220,7 @@ export abstract class Waiter implements TimerTask, SlotMember {
 
   /** A store that has said nothing at all is the reason, not whoever may hold the lock. */
   #noAnswer(): LeaseholdError | undefined {
-    if (this.#claimRuntime?.life.phase !== 'asking') return undefined
+    if (this.#claimRuntime?.state.phase !== 'asking') return undefined
     return new LeaseholdError('UNAVAILABLE', 'The store has not answered.', { reason: 'no-answer' })
   }
 
@@ -252,7 +252,7 @@ export abstract class Waiter implements TimerTask, SlotMember {
     const { timers, waiters } = this.#client
     timers.set(this, Infinity)
     if (waiters.delete(this)) timers.unhold()
-    const { signal } = this.#patience
+    const { signal } = this.#waitPolicy
     if (this.#abort !== undefined && signal !== undefined) stopListeningForAbort(signal, this.#abort)
   }
 }

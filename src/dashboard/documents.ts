@@ -49,16 +49,16 @@ export interface OperatorsLockPage {
   readonly next: string | undefined
 }
 
-/** Somebody who holds or waits: a party, or a client whose claims name none. */
-export interface PartyDocument {
+/** Somebody who holds or waits: an owner, or a client whose claims name none. */
+export interface OwnerDocument {
   /** Its name in this document, and in no other. */
   readonly id: string
   /** Absent: it has none, or one that nobody gave it. */
-  readonly party: string | undefined
+  readonly owner: string | undefined
   readonly runner: RunnerDocument
 }
 
-/** One party waits for another. */
+/** One owner waits for another. */
 export interface WaitDocument {
   readonly from: string
   readonly to: string
@@ -73,10 +73,10 @@ export interface WaitDocument {
 }
 
 export interface CyclesDocument {
-  readonly parties: readonly PartyDocument[]
+  readonly owners: readonly OwnerDocument[]
   readonly waits: readonly WaitDocument[]
   /** Each waits for the next, and the last for the first. */
-  readonly cycles: readonly (readonly { readonly party: string; readonly key: string; readonly scope: string }[])[]
+  readonly cycles: readonly (readonly { readonly owner: string; readonly key: string; readonly scope: string }[])[]
   /** There was more than is shown. */
   readonly truncated: boolean
 }

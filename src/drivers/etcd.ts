@@ -8,7 +8,7 @@
 import { randomBytes } from 'node:crypto'
 import { keyOf } from '../core/batcher.ts'
 import { sendBySwapping } from '../core/document-swaps.ts'
-import type { Heard, KeyPage, ListQuery, LockDriver, Request, ClaimStatus, Supports } from '../core/driver.ts'
+import type { OnNotification, KeyPage, ListQuery, LockDriver, Request, ClaimStatus, Supports } from '../core/driver.ts'
 import { LeaseholdError } from '../core/errors.ts'
 import { fullSupport } from '../core/full-support.ts'
 import { leaseDefaults } from '../core/lease-defaults.ts'
@@ -16,7 +16,7 @@ import { withinLimits } from '../core/limits.ts'
 import { Listeners } from '../core/listeners.ts'
 import { timerMs } from '../core/time/duration.ts'
 import { systemEnvironment } from '../core/time/environment.ts'
-import { patienceFor } from '../core/time/patience.ts'
+import { sendTimeoutFor } from '../core/time/send-timeout.ts'
 import { parseAddress } from './etcd/address.ts'
 import { BatchedTransactions } from './etcd/batched-transactions.ts'
 import { DataAge } from './etcd/data-age.ts'
@@ -27,10 +27,10 @@ import { testLeaseSeconds, type LeasesForTests } from './etcd/leases-for-tests.t
 import { Leases } from './etcd/leases.ts'
 import { Line } from './etcd/line.ts'
 import { listPage } from './etcd/listing.ts'
-import { NewsWatch } from './etcd/news-watch.ts'
+import { NotificationWatch } from './etcd/notification-watch.ts'
 import { calls, readVersion } from './etcd/messages.ts'
 import { checkEtcdOptions, defaults, type EtcdOptions } from './etcd/options.ts'
-import { endOverdue } from './etcd/overdue.ts'
+import { endUnrenewed } from './etcd/unrenewed.ts'
 import { OwnClaims, type EndClaims } from './etcd/own-claims.ts'
 import { RecentKeys } from './etcd/recent-keys.ts'
 import { sendInSlices } from './etcd/requests.ts'
@@ -73,7 +73,7 @@ class EtcdDriver implements LockDriver {
   readonly #garbage: GarbageLease
   readonly #dataAge: DataAge
   readonly #claims: OwnClaims
-  readonly #news: NewsWatch
+  readonly #notifications: NotificationWatch
   readonly #signs: SignsOfLife
   readonly #sending: SendingSetup
   #sweeping: Promise<void> | undefined
@@ -105,14 +105,14 @@ class EtcdDriver implements LockDriver {
     this.#transactions = new BatchedTransactions(this.#line, this.#leases)
     this.#garbage = new GarbageLease(this.#line, ownTime, wall)
     this.#dataAge = new DataAge({ line: this.#line, keyspace, timeoutMs: this.#timeoutMs })
-    const overdue = {
+    const unrenewed = {
       transactions: this.#transactions,
       keyspace,
       leases: this.#leases,
       garbage: this.#garbage,
       timeoutMs: this.#timeoutMs,
     }
-    const end: EndClaims | undefined = this.#forTests ? undefined : (claims) => endOverdue(overdue, claims)
+    const end: EndClaims | undefined = this.#forTests ? undefined : (claims) => endUnrenewed(unrenewed, claims)
     this.#claims = new OwnClaims(this.#environment, end)
     this.#signs = new SignsOfLife({
       transactions: this.#transactions,
@@ -123,13 +123,13 @@ class EtcdDriver implements LockDriver {
       term: () => this.#line.term,
       timeoutMs: this.#timeoutMs,
     })
-    this.#news = new NewsWatch({
+    this.#notifications = new NotificationWatch({
       line: this.#line,
       keyspace,
       channel,
       claims: this.#claims,
-      heard: (key, id, status) => this.#hear(key, id, status),
-      ask: (key, id) => this.#listeners.tell(key, id, 'ask'),
+      onNotification: (key, id, status) => this.#onNotification(key, id, status),
+      ask: (key, id) => this.#listeners.notify(key, id, 'poll'),
     })
     this.#sending = {
       transactions: this.#transactions,
@@ -142,7 +142,7 @@ class EtcdDriver implements LockDriver {
       channel,
       wall,
       ownTime,
-      hasMail: (key) => this.#news.takeMail(key),
+      hasNotification: (key) => this.#notifications.takeNotification(key),
       forTests: this.#forTests,
     }
   }
@@ -190,8 +190,8 @@ class EtcdDriver implements LockDriver {
     }
   }
 
-  listen(heard: Heard): Disposable {
-    return this.#listeners.listen(heard)
+  listen(onNotification: OnNotification): Disposable {
+    return this.#listeners.listen(onNotification)
   }
 
   async dataAgeMs(): Promise<number> {
@@ -207,7 +207,7 @@ class EtcdDriver implements LockDriver {
     this.#closed = true
     this.#listeners.clear()
     this.#claims.clear()
-    this.#news.close()
+    this.#notifications.close()
     this.#signs.close()
     await this.#line.close()
     await this.#sweeping
@@ -228,7 +228,7 @@ class EtcdDriver implements LockDriver {
     const sending = new Sending(
       this.#sending,
       requests,
-      this.#environment.now() + patienceFor(requests, this.#timeoutMs),
+      this.#environment.now() + sendTimeoutFor(requests, this.#timeoutMs),
     )
     let statuses: readonly ClaimStatus[] | undefined
     const sentAt = this.#environment.now()
@@ -242,13 +242,13 @@ class EtcdDriver implements LockDriver {
       if (!this.#closed) this.#claims.note(requests, statuses, (request) => sending.leaseOf(request), sentAt)
     }
     this.#follow(requests, statuses, sending)
-    const { news } = sending
+    const { notifications } = sending
     // Afterwards: one that was let in and turned out again by the same send must know of the first to understand the second.
-    if (news.length > 0) {
+    if (notifications.length > 0) {
       this.#environment.defer(() => {
-        for (const { key, record, status } of news) {
+        for (const { key, record, status } of notifications) {
           const { id } = record.claim
-          if (sending.isAbout(id) || this.#claims.find(id) !== undefined) this.#hear(key, id, status)
+          if (sending.isAbout(id) || this.#claims.find(id) !== undefined) this.#onNotification(key, id, status)
         }
       })
     }
@@ -261,37 +261,37 @@ class EtcdDriver implements LockDriver {
     if (this.#closed) return
     for (const [index, request] of requests.entries()) {
       const { state } = statuses[index] as ClaimStatus
-      if (state === 'held' || state === 'waiting') this.#news.start(this.#line.revision)
+      if (state === 'held' || state === 'waiting') this.#notifications.start(this.#line.revision)
       const key = keyOf(request)
       const waiting = this.#claims.waitingFor(key)
       if (waiting.length > 0) {
-        this.#news.follow(key, sending.seenAt(key))
+        this.#notifications.follow(key, sending.seenAt(key))
         this.#signs.look(key, sending.readingFor(key), waiting)
       } else {
-        this.#news.unfollow(key)
+        this.#notifications.unfollow(key)
         this.#signs.forget(key)
       }
     }
   }
 
   /** Tells what became of a claim of ours, with no more time than is sure. */
-  #hear(key: string, id: string, status: ClaimStatus): void {
+  #onNotification(key: string, id: string, status: ClaimStatus): void {
     if (this.#closed) return
     const own = this.#claims.find(id)
-    this.#claims.heard(id, status)
+    this.#claims.onNotification(id, status)
     if (status.state !== 'held' || (own !== undefined && this.#forTests !== undefined)) {
-      this.#listeners.tell(key, id, status)
+      this.#listeners.notify(key, id, status)
       return
     }
     if (own === undefined) {
-      this.#listeners.tell(key, id, 'ask')
+      this.#listeners.notify(key, id, 'poll')
       return
     }
     const replaced = own.replaces === undefined ? undefined : this.#claims.find(own.replaces)
     const leases = [own.lease, ...(replaced === undefined ? [] : [replaced.lease])]
     const leftMs = Math.min(...leases.map((lease) => this.#leases.leftMs(lease) ?? 0))
     const ttlMs = Math.floor(Math.min(status.ttlMs, own.trustedUntil - this.#environment.now(), leftMs))
-    this.#listeners.tell(key, id, ttlMs > 0 ? { ...status, ttlMs } : 'ask')
+    this.#listeners.notify(key, id, ttlMs > 0 ? { ...status, ttlMs } : 'poll')
   }
 
   #refuseIfClosed(): void {

@@ -26,9 +26,9 @@ import { LockIssues } from './github/lock-issues.ts'
 import { MirrorKeeper } from './github/mirror.ts'
 import { makeOctokit, type OctokitLike } from './github/octokit.ts'
 import { checkGithubOptions, type GithubOptions } from './github/options.ts'
-import { Pace } from './github/pace.ts'
-import { Seats } from './github/seats.ts'
-import { Signs } from './github/signs.ts'
+import { RateBudget } from './github/rate-budget.ts'
+import { LocalClaims } from './github/local-claims.ts'
+import { IssueMarkers } from './github/issue-markers.ts'
 import { statusOf, type IssueStatus } from './github/status.ts'
 import { ThreadReader } from './github/thread-reader.ts'
 import { findToken } from './github/token.ts'
@@ -141,7 +141,7 @@ class IssuesDriver implements GithubDriver {
         factor: 2,
         jitter: 0.1,
       },
-      parties: options.publish?.includes('party') ?? false,
+      owners: options.publish?.includes('owner') ?? false,
     }
   }
 
@@ -205,7 +205,7 @@ class IssuesDriver implements GithubDriver {
   async close(): Promise<void> {
     this.#closed = true
     const opened = await this.#opening?.catch(() => undefined)
-    await opened?.context.signs.close(closeWithinMs)
+    await opened?.context.markers.close(closeWithinMs)
     this.#deadlines.giveUpAll()
   }
 
@@ -224,19 +224,19 @@ class IssuesDriver implements GithubDriver {
     const { publish = [], trusted = [], mirror, assign = true, heldLabel = 'leasehold: held', workerId } = this.#options
     const environment = this.#environment
     const settleMs = this.#settleMs
-    const pace = new Pace(heartbeatDefaultMs)
-    const api = new GithubApi(await this.#octokit(), this.#repository, environment, pace)
+    const rateBudget = new RateBudget(heartbeatDefaultMs)
+    const api = new GithubApi(await this.#octokit(), this.#repository, environment, rateBudget)
     await this.#checkRights(api)
     const trustedAuthors = new TrustedAuthors(api, environment, trusted)
     const context: GithubContext = {
       environment,
       api,
-      pace,
+      rateBudget,
       trustedAuthors,
       // Of a claim that nobody can read any more its owner may have been told anything up to the longest lease.
       reader: new ThreadReader(api, trustedAuthors, environment, ttlMaxMs),
-      seats: new Seats(),
-      signs: new Signs(api, environment, this.#deadlines, pace, {
+      localClaims: new LocalClaims(),
+      markers: new IssueMarkers(api, environment, this.#deadlines, rateBudget, {
         assign,
         label: heldLabel === false ? undefined : heldLabel,
       }),

@@ -4,7 +4,7 @@
  * A `send` is one call, and the server carries it out together with what others ask for at the same time. News comes as
  * server-sent events, over a connection of its own.
  */
-import type { Heard, KeyPage, ListQuery, LockDriver, Request, ClaimStatus, Supports } from '../core/driver.ts'
+import type { OnNotification, KeyPage, ListQuery, LockDriver, Request, ClaimStatus, Supports } from '../core/driver.ts'
 import { LeaseholdError } from '../core/errors.ts'
 import { fullSupport } from '../core/full-support.ts'
 import { requireLeaseLifetime } from '../core/lifetime.ts'
@@ -16,7 +16,7 @@ import { checkOptions, type OptionNames } from '../core/option-names.ts'
 import { pageLimit } from '../core/paging.ts'
 import { randomIds } from '../core/random-id.ts'
 import { timerMs } from '../core/time/duration.ts'
-import { patienceFor } from '../core/time/patience.ts'
+import { sendTimeoutFor } from '../core/time/send-timeout.ts'
 import { WaitingClaims } from '../core/waiting-claims.ts'
 import { knownHeader, protocolVersion, sessionHeader } from '../core/wire/wire-protocol.ts'
 import { parseAddress } from './http/address.ts'
@@ -24,7 +24,7 @@ import type { Fetch } from './http/fetch-transport.ts'
 import { bodiesOf, type Body } from './http/bodies.ts'
 import { closed, refusalIn, senseless, Unsent } from './http/faults.ts'
 import { Line, type CallOptions } from './http/line.ts'
-import { NewsStream } from './http/news-stream.ts'
+import { NotificationStream } from './http/notification-stream.ts'
 import { pageIn, statusesIn, storeIn, type StoreDescription } from './http/replies.ts'
 
 /** The options of `http`. */
@@ -91,7 +91,7 @@ class HttpDriver implements LockDriver {
   /** Of the store, once it has been asked; until then the most there can be. */
   supports: Supports = fullSupport
   /** There is one if the store pushes. */
-  listen?: (heard: Heard) => Disposable
+  listen?: (onNotification: OnNotification) => Disposable
   readonly #line: Line
   readonly #answerWithinMs: number | undefined
   readonly #session = randomIds(1)()
@@ -99,7 +99,7 @@ class HttpDriver implements LockDriver {
   readonly #waiting = new WaitingClaims()
   readonly #opening = new SingleFlight(() => this.#open())
   #store: DescribedStore | undefined
-  #news: NewsStream | undefined
+  #notifications: NotificationStream | undefined
   #closed = false
 
   constructor({ url, token, ca, fetch, answerWithinMs }: HttpOptions) {
@@ -122,7 +122,7 @@ class HttpDriver implements LockDriver {
     const store = this.#store ?? (await this.#opened())
     this.#refuseIfClosed()
     if (requests.length === 0) return []
-    const withinMs = patienceFor(requests, this.#patienceMs)
+    const withinMs = sendTimeoutFor(requests, this.#sendTimeoutMs)
     const statuses: ClaimStatus[] = []
     for (const body of bodiesOf(requests, store.requestsPerCallMax, store.bodyBytesMax)) {
       try {
@@ -163,7 +163,7 @@ class HttpDriver implements LockDriver {
     this.#closed = true
     this.#listeners.clear()
     this.#waiting.clear()
-    this.#news?.close()
+    this.#notifications?.close()
     this.#line.close()
     // Whoever was opening meanwhile finds the driver closed.
     await this.#opening.settled()
@@ -180,8 +180,8 @@ class HttpDriver implements LockDriver {
     const store = this.#accepted(await this.#ask('/v1/store', storeIn))
     this.#refuseIfClosed()
     if (store.supports.push) {
-      this.listen = (heard) => this.#listeners.listen(heard)
-      await this.#startNews()
+      this.listen = (onNotification) => this.#listeners.listen(onNotification)
+      await this.#startNotifications()
     }
     this.#refuseIfClosed()
     this.#store = store
@@ -203,18 +203,18 @@ class HttpDriver implements LockDriver {
   }
 
   /** Before the first claim, so that no news of it is lost. */
-  async #startNews(): Promise<void> {
-    if (this.#news !== undefined) return
-    this.#news = new NewsStream(this.#line, this.#session, {
-      heard: (key, id, news) => {
-        if (news !== 'ask') this.#waiting.delete(id)
-        this.#listeners.tell(key, id, news)
+  async #startNotifications(): Promise<void> {
+    if (this.#notifications !== undefined) return
+    this.#notifications = new NotificationStream(this.#line, this.#session, {
+      onNotification: (key, id, notifications) => {
+        if (notifications !== 'poll') this.#waiting.delete(id)
+        this.#listeners.notify(key, id, notifications)
       },
-      missed: () => {
-        for (const [id, key] of this.#waiting) this.#listeners.tell(key, id, 'ask')
+      onGap: () => {
+        for (const [id, key] of this.#waiting) this.#listeners.notify(key, id, 'poll')
       },
     })
-    await this.#news.start()
+    await this.#notifications.start()
   }
 
   // ---- calls
@@ -243,7 +243,7 @@ class HttpDriver implements LockDriver {
     options: Omit<CallOptions, 'withinMs'> = {},
   ): Promise<[Found, string | undefined]> {
     try {
-      const reply = await this.#line.call('GET', path, { ...options, withinMs: this.#patienceMs })
+      const reply = await this.#line.call('GET', path, { ...options, withinMs: this.#sendTimeoutMs })
       if (reply.status !== 200) throw refusalIn(reply, this.#line.where)
       const found = read(reply.value)
       if (found === undefined) throw senseless(this.#line.where, 'something else than was asked for')
@@ -255,7 +255,7 @@ class HttpDriver implements LockDriver {
   }
 
   /** A store with a long lease of its own is one that takes long to answer. */
-  get #patienceMs(): number {
+  get #sendTimeoutMs(): number {
     const slowMs = Math.min(answerWithinMostMs, (this.supports.ttlDefaultMs ?? 0) / 10)
     return this.#answerWithinMs ?? Math.max(answerWithinDefaultMs, slowMs)
   }

@@ -7,7 +7,7 @@
 import { admit } from '../core/admission.ts'
 import { keyOf } from '../core/batcher.ts'
 import { listed, type ClaimRecord } from '../core/claim-record.ts'
-import type { Heard, KeyPage, ListQuery, LockDriver, Request, ClaimStatus } from '../core/driver.ts'
+import type { OnNotification, KeyPage, ListQuery, LockDriver, Request, ClaimStatus } from '../core/driver.ts'
 import { monotonicMs } from '../core/time/environment.ts'
 import { LeaseholdError } from '../core/errors.ts'
 import { fenceFloor } from '../core/fence.ts'
@@ -123,7 +123,7 @@ class MemoryStore {
     if (this.#remembered.size > 0) this.#forgetSome(now)
     if (this.#keys.size > keysKeptAnyway) this.#forgetAbandoned(now)
     else this.#round = undefined
-    for (const { record, status } of verdict.news) this.#push(key, record.claim.id, status)
+    for (const { record, status } of verdict.notifications) this.#push(key, record.claim.id, status)
     return verdict.status
   }
 
@@ -160,7 +160,7 @@ class MemoryStore {
   }
 
   #push(key: string, id: string, status: ClaimStatus): void {
-    queueMicrotask(() => this.listeners.tell(key, id, status))
+    queueMicrotask(() => this.listeners.notify(key, id, status))
   }
 }
 
@@ -199,8 +199,8 @@ class MemoryDriver implements LockDriver {
     return this.#store.list(query)
   }
 
-  listen(heard: Heard): Disposable {
-    const listening = this.#store.listeners.listen(heard)
+  listen(onNotification: OnNotification): Disposable {
+    const listening = this.#store.listeners.listen(onNotification)
     this.#listening.push(listening)
     return listening
   }

@@ -8,7 +8,7 @@
 import { randomBytes } from 'node:crypto'
 import { sendBySwapping } from '../core/document-swaps.ts'
 import { timerMs, type Duration } from '../core/time/duration.ts'
-import type { Heard, KeyPage, ListQuery, LockDriver, Request, ClaimStatus, Supports } from '../core/driver.ts'
+import type { OnNotification, KeyPage, ListQuery, LockDriver, Request, ClaimStatus, Supports } from '../core/driver.ts'
 import { systemEnvironment } from '../core/time/environment.ts'
 import { LeaseholdError } from '../core/errors.ts'
 import { fullSupport } from '../core/full-support.ts'
@@ -17,7 +17,7 @@ import { withinLimits } from '../core/limits.ts'
 import { Listeners } from '../core/listeners.ts'
 import { SingleFlight } from '../core/single-flight.ts'
 import { checkOptions, type OptionNames, withDefaults } from '../core/option-names.ts'
-import { patienceFor } from '../core/time/patience.ts'
+import { sendTimeoutFor } from '../core/time/send-timeout.ts'
 import type { MongoSource } from './mongodb/client.ts'
 import type { ReadConcern } from './mongodb/concerns.ts'
 import { dataAgeMs } from './mongodb/data-age.ts'
@@ -25,7 +25,7 @@ import { faultOf } from './mongodb/faults.ts'
 import { collectGarbage } from './mongodb/garbage.ts'
 import { listPage } from './mongodb/listing.ts'
 import { QueuePoller, type Pace } from './mongodb/queue-poller.ts'
-import { NewsStream } from './mongodb/news-stream.ts'
+import { NotificationStream } from './mongodb/notification-stream.ts'
 import { OwnClaims } from './mongodb/own-claims.ts'
 import type { Expression } from './mongodb/quick.ts'
 import { Sending, type SendingSetup } from './mongodb/sending.ts'
@@ -156,7 +156,7 @@ class MongodbDriver implements LockDriver {
   readonly #setup: SendingSetup
   #store: Store | undefined
   #lookout: QueuePoller | undefined
-  #stream: NewsStream | undefined
+  #stream: NotificationStream | undefined
   #tidying: Promise<void> | undefined
   #closed = false
 
@@ -172,7 +172,7 @@ class MongodbDriver implements LockDriver {
       channel: this.#channel,
       clock: () => this.#clock(),
       newRevision: () => `${this.#channel}${(revisions += 1)}`,
-      tell: (key, id, status) => this.#listeners.tell(key, id, status),
+      notify: (key, id, status) => this.#listeners.notify(key, id, status),
       isOwn: (key, id) => this.#claims.has(key, id),
       isContended: (key) => this.#claims.waitsFor(key),
       mayWithdraw: (key, id) => this.#claims.isSafe(key, id, this.#ownTime()),
@@ -195,7 +195,7 @@ class MongodbDriver implements LockDriver {
       this.#setup,
       store,
       requests,
-      performance.now() + patienceFor(requests, this.#timeoutMs),
+      performance.now() + sendTimeoutFor(requests, this.#timeoutMs),
     )
     const statuses = await sendBySwapping(sending, requests, this.#environment)
     this.#keepTrack(requests, statuses, sentAt)
@@ -211,8 +211,8 @@ class MongodbDriver implements LockDriver {
     }
   }
 
-  listen(heard: Heard): Disposable {
-    return this.#listeners.listen(heard)
+  listen(onNotification: OnNotification): Disposable {
+    return this.#listeners.listen(onNotification)
   }
 
   async dataAgeMs(): Promise<number> {
@@ -259,14 +259,14 @@ class MongodbDriver implements LockDriver {
       claims: this.#claims,
       pace: this.#pace,
       isDeaf: () => this.#isDeaf,
-      ask: (key, id) => this.#listeners.tell(key, id, 'ask'),
+      ask: (key, id) => this.#listeners.notify(key, id, 'poll'),
     })
     this.#lookout = lookout
     if (store.watchable && changeStream !== false) {
-      this.#stream = new NewsStream({
+      this.#stream = new NotificationStream({
         store,
         channel: this.#channel,
-        heard: (key, id, status) => this.#listeners.tell(key, id, status),
+        onNotification: (key, id, status) => this.#listeners.notify(key, id, status),
         began: () => lookout.lookAround(),
       })
     }
@@ -293,7 +293,7 @@ class MongodbDriver implements LockDriver {
     const { keys, found } = this.#claims.note(requests, statuses, sentAt)
     // Who found out by asking may not have heard all: news is for hearing, and a nudge costs little.
     if (found.length > 0 && this.#isDeaf) {
-      queueMicrotask(() => found.forEach(({ key, id }) => this.#listeners.tell(key, id, 'ask')))
+      queueMicrotask(() => found.forEach(({ key, id }) => this.#listeners.notify(key, id, 'poll')))
     }
     if (keys.length === 0) return
     this.#stream?.start()

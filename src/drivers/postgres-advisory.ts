@@ -7,7 +7,7 @@
  * longer than `ttlMs`, so no lease may be longer.
  */
 import { keyOf } from '../core/batcher.ts'
-import type { Heard, KeyPage, ListQuery, LockDriver, Request, ClaimStatus, Supports } from '../core/driver.ts'
+import type { OnNotification, KeyPage, ListQuery, LockDriver, Request, ClaimStatus, Supports } from '../core/driver.ts'
 import { timerMs, type Duration } from '../core/time/duration.ts'
 import { LeaseholdError } from '../core/errors.ts'
 import { withinLimits } from '../core/limits.ts'
@@ -49,14 +49,14 @@ export interface PostgresAdvisoryOptions {
    *
    * @default 5000
    */
-  readonly patienceMs?: number | undefined
+  readonly sendTimeoutMs?: number | undefined
 }
 
-const advisoryNames: OptionNames<PostgresAdvisoryOptions> = { schema: true, ttlMs: true, patienceMs: true }
+const advisoryNames: OptionNames<PostgresAdvisoryOptions> = { schema: true, ttlMs: true, sendTimeoutMs: true }
 const advisoryHints = { ttl: "It is 'ttlMs' here, in milliseconds." }
 
 const ttlDefaultMs = 30_000
-const patienceDefaultMs = 5000
+const sendTimeoutDefaultMs = 5000
 
 /**
  * Session advisory locks of a PostgreSQL database: a URL, a Pool of `pg`, or an instance of `postgres`.
@@ -80,7 +80,7 @@ class PostgresAdvisoryDriver implements LockDriver {
   readonly #source: PostgresSource
   readonly #schema: string
   readonly #ttlMs: number
-  readonly #patienceMs: number
+  readonly #sendTimeoutMs: number
   readonly #holdings = new Holdings()
   readonly #listeners = new Listeners()
   #names: NotedNames
@@ -99,7 +99,7 @@ class PostgresAdvisoryDriver implements LockDriver {
     this.#names = new NotedNames(this.#schema)
     const ttl = options.ttlMs ?? (fromUrl?.options.get('ttl') as Duration | undefined)
     this.#ttlMs = timerMs(ttl ?? ttlDefaultMs, options.ttlMs === undefined ? 'ttl' : 'ttlMs')
-    this.#patienceMs = timerMs(options.patienceMs ?? patienceDefaultMs, 'patienceMs')
+    this.#sendTimeoutMs = timerMs(options.sendTimeoutMs ?? sendTimeoutDefaultMs, 'sendTimeoutMs')
     this.supports = {
       shared: true,
       limit: false,
@@ -140,7 +140,7 @@ class PostgresAdvisoryDriver implements LockDriver {
       const { processId } = await this.#inTurn(() => this.#begun())
       const values = [query.key ?? null, query.after ?? '', query.prefix ?? '', pageLimit(query) + 1]
       const sql = inSchema(holdersSql, this.#schema)
-      const rows = (await this.#connections?.query(sql, values, this.#patienceMs)) ?? []
+      const rows = (await this.#connections?.query(sql, values, this.#sendTimeoutMs)) ?? []
       return advisoryPage(rows, query, this.#holdings, processId, this.#ttlMs)
     } catch (error) {
       throw faultOf(error)
@@ -152,15 +152,15 @@ class PostgresAdvisoryDriver implements LockDriver {
     try {
       await this.#inTurn(() => this.#begun())
       const sql = inSchema('select leasehold.advisory_kept_for_ms() as "keptForMs"', this.#schema)
-      const [row] = (await this.#connections?.query(sql, [], this.#patienceMs)) ?? []
+      const [row] = (await this.#connections?.query(sql, [], this.#sendTimeoutMs)) ?? []
       return Number(row?.['keptForMs'] ?? 0)
     } catch (error) {
       throw faultOf(error)
     }
   }
 
-  listen(heard: Heard): Disposable {
-    return this.#listeners.listen(heard)
+  listen(onPayload: OnNotification): Disposable {
+    return this.#listeners.listen(onPayload)
   }
 
   /** Ends the session, and so every lock in it. */
@@ -196,7 +196,7 @@ class PostgresAdvisoryDriver implements LockDriver {
     try {
       this.#connections ??= await connectionsTo(this.#source, 1)
       await this.#makeSchema(this.#connections)
-      const options = { schema: this.#schema, ttlMs: this.#ttlMs, withinMs: this.#patienceMs }
+      const options = { schema: this.#schema, ttlMs: this.#ttlMs, withinMs: this.#sendTimeoutMs }
       const session: AdvisorySession = await AdvisorySession.begin(this.#connections, options, () => {
         if (this.#session === session) this.#lose()
       })
@@ -208,7 +208,7 @@ class PostgresAdvisoryDriver implements LockDriver {
   }
 
   async #makeSchema(connections: Connections): Promise<void> {
-    await makeAdvisorySchema(connections, this.#schema, this.#patienceMs)
+    await makeAdvisorySchema(connections, this.#schema, this.#sendTimeoutMs)
     // The server may have crashed, or somebody dropped the tables: what was noted there is forgotten.
     this.#introduced = false
     this.#names = new NotedNames(this.#schema)
@@ -219,7 +219,7 @@ class PostgresAdvisoryDriver implements LockDriver {
     const session = this.#session
     this.#session = undefined
     void session?.close().catch(() => {})
-    for (const { claim } of this.#holdings.clear()) this.#listeners.tell(claim.key, claim.id, connectionLost)
+    for (const { claim } of this.#holdings.clear()) this.#listeners.notify(claim.key, claim.id, connectionLost)
   }
 
   // ---- requests
@@ -290,14 +290,14 @@ class PostgresAdvisoryDriver implements LockDriver {
       const isHolder = request.op === 'renew' && this.#holdings.find(request.key, request.id) !== undefined
       if (isHolder) floor = Math.max(floor, request.fenceFloor ?? 0)
     }
-    if (floor > 0) await retrying(this.#patienceMs, (leftMs) => session.lift(floor, leftMs))
+    if (floor > 0) await retrying(this.#sendTimeoutMs, (leftMs) => session.lift(floor, leftMs))
     const first = this.#introduced ? undefined : requests.find((request) => request.op === 'claim')
     if (first !== undefined) {
       const runner = JSON.stringify(first.claim.runner)
-      await retrying(this.#patienceMs, (leftMs) => session.introduce(runner, leftMs))
+      await retrying(this.#sendTimeoutMs, (leftMs) => session.introduce(runner, leftMs))
       this.#introduced = true
     }
-    await retrying(this.#patienceMs, (leftMs) => this.#names.note(session, requests, statuses, leftMs))
+    await retrying(this.#sendTimeoutMs, (leftMs) => this.#names.note(session, requests, statuses, leftMs))
   }
 
   /** Carries out, in one round trip, all that hangs on nothing undecided. Tells whether something is left. */
@@ -308,7 +308,7 @@ class PostgresAdvisoryDriver implements LockDriver {
   ): Promise<boolean> {
     const plan = new StepPlan(this.#holdings)
     let postponed = false
-    for (const holding of this.#holdings.overdue(performance.now())) plan.giveBack(holding, undefined)
+    for (const holding of this.#holdings.expired(performance.now())) plan.giveBack(holding, undefined)
     for (let place = 0; place < requests.length; place += 1) {
       const request = requests[place]
       if (request === undefined || statuses[place] !== undefined) continue
@@ -322,13 +322,13 @@ class PostgresAdvisoryDriver implements LockDriver {
 
   async #carryOut(session: AdvisorySession, plan: StepPlan): Promise<readonly number[]> {
     try {
-      return await session.carryOut(plan.steps, this.#patienceMs)
+      return await session.carryOut(plan.steps, this.#sendTimeoutMs)
     } catch (error) {
       // Refused by the server, half done perhaps: nothing of it may be left behind. Otherwise the session is over.
       if (changedNothing(error)) {
         // Without its functions the server would refuse that, too.
         if (isSchemaMissing(error) && this.#connections) await this.#makeSchema(this.#connections).catch(() => {})
-        await session.undo(plan.steps, this.#patienceMs).catch(() => this.#lose())
+        await session.undo(plan.steps, this.#sendTimeoutMs).catch(() => this.#lose())
         plan.forgetGivenBack()
       }
       throw error
@@ -347,11 +347,11 @@ class PostgresAdvisoryDriver implements LockDriver {
     const inMs = Math.min(Math.max(0, Math.ceil(next - performance.now())), 2 ** 31 - 1)
     this.#endTimer = setTimeout(() => {
       this.#endTimerAt = Infinity
-      void this.#giveBackOverdue()
+      void this.#giveBackExpired()
     }, inMs).unref()
   }
 
-  async #giveBackOverdue(): Promise<void> {
+  async #giveBackExpired(): Promise<void> {
     try {
       await this.#inTurn(async () => {
         if (this.#session !== undefined) await this.#sendOn(this.#session, [])

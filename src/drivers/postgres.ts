@@ -7,7 +7,7 @@
  */
 import { randomBytes } from 'node:crypto'
 import { keyOf } from '../core/batcher.ts'
-import type { Heard, KeyPage, ListQuery, LockDriver, Request, ClaimStatus } from '../core/driver.ts'
+import type { OnNotification, KeyPage, ListQuery, LockDriver, Request, ClaimStatus } from '../core/driver.ts'
 import { LeaseholdError } from '../core/errors.ts'
 import { fullSupport } from '../core/full-support.ts'
 import { withinLimits } from '../core/limits.ts'
@@ -16,8 +16,8 @@ import { SingleFlight } from '../core/single-flight.ts'
 import { checkOptions, withDefaults } from '../core/option-names.ts'
 import { timerMs } from '../core/time/duration.ts'
 import { pageLimit } from '../core/paging.ts'
-import { patienceFor } from '../core/time/patience.ts'
-import { readAnswer, readNotice, readPage, type Notice } from './postgres/answer.ts'
+import { sendTimeoutFor } from '../core/time/send-timeout.ts'
+import { readAnswer, readNotification, readPage, type PgNotification } from './postgres/answer.ts'
 import { connectionsTo, type Connections, type PostgresSource, type Value } from './postgres/connections.ts'
 import {
   changedNothing,
@@ -32,7 +32,7 @@ import { batchOf, withoutNotifications, type Batch } from './postgres/batch.ts'
 import { optionsInUrl, postgresNames, type PostgresOptions } from './postgres/options.ts'
 import { retrying } from './postgres/retries.ts'
 import { inSchema, makeSchema } from './postgres/schema.ts'
-import { ToldNews } from './postgres/told-news.ts'
+import { DeliveredNotifications } from './postgres/delivered-notifications.ts'
 import { WaiterPolling } from './postgres/waiter-polling.ts'
 
 export { postgresSchema, type SchemaOptions } from './postgres/schema.ts'
@@ -44,7 +44,7 @@ export type { PostgresJs } from './postgres/postgres-js-connections.ts'
 const poolSizeDefault = 4
 /** No PostgreSQL takes more connections. */
 const poolSizeMax = 262_143
-const patienceDefaultMs = 5000
+const sendTimeoutDefaultMs = 5000
 /** How often a driver that is in use forgets keys that are not, and how many at once. */
 const tidyEveryMs = 600_000
 const keysPerTidying = 10_000
@@ -74,7 +74,7 @@ class PostgresDriver implements LockDriver {
   readonly supports = fullSupport
   readonly #source: PostgresSource
   readonly #options: PostgresOptions
-  readonly #patienceMs: number
+  readonly #sendTimeoutMs: number
   /** Where this driver listens. Also its name on every claim it makes. */
   readonly #channel = `leasehold_${randomBytes(12).toString('hex')}`
   /** Calls of functions as they read for this schema. */
@@ -82,7 +82,7 @@ class PostgresDriver implements LockDriver {
   readonly #listeners = new Listeners()
   readonly #opening = new SingleFlight(() => this.#open())
   readonly #waiting: WaiterPolling
-  readonly #told = new ToldNews()
+  readonly #told = new DeliveredNotifications()
   #connections: Connections | undefined
   #listener: Listener | undefined
   #opened = false
@@ -99,10 +99,10 @@ class PostgresDriver implements LockDriver {
     if (!Number.isInteger(poolSize) || poolSize < 1 || poolSize > poolSizeMax) {
       throw new LeaseholdError('INVALID', `poolSize is ${poolSize}. Use a whole number from 1 to ${poolSizeMax}.`)
     }
-    this.#patienceMs = timerMs(options.patienceMs ?? patienceDefaultMs, 'patienceMs')
+    this.#sendTimeoutMs = timerMs(options.sendTimeoutMs ?? sendTimeoutDefaultMs, 'sendTimeoutMs')
     this.#waiting = new WaiterPolling(
       () => this.#listener?.hears !== true,
-      (key, id) => this.#tell({ key, id }),
+      (key, id) => this.#notify({ key, id }),
     )
   }
 
@@ -118,7 +118,7 @@ class PostgresDriver implements LockDriver {
   async #sendValid(requests: readonly Request[]): Promise<readonly ClaimStatus[]> {
     this.#refuseIfClosed()
     if (requests.length === 0) return []
-    return this.#sendBatch(requests, patienceFor(requests, this.#patienceMs))
+    return this.#sendBatch(requests, sendTimeoutFor(requests, this.#sendTimeoutMs))
   }
 
   async list(query: ListQuery): Promise<KeyPage> {
@@ -143,8 +143,8 @@ class PostgresDriver implements LockDriver {
     }
   }
 
-  listen(heard: Heard): Disposable {
-    return this.#listeners.listen(heard)
+  listen(onPayload: OnNotification): Disposable {
+    return this.#listeners.listen(onPayload)
   }
 
   async close(): Promise<void> {
@@ -175,9 +175,10 @@ class PostgresDriver implements LockDriver {
       if (error instanceof LeaseholdError || changedNothing(error)) throw fault
       return requests.map(() => ({ state: 'unknown', error: fault }))
     }
-    const { statuses, news } = readAnswer(text, batch)
+    const { statuses, notifications } = readAnswer(text, batch)
     this.#keepTrack(requests, statuses)
-    if (news.length > 0) queueMicrotask(() => news.forEach((notice) => this.#tell(notice)))
+    if (notifications.length > 0)
+      queueMicrotask(() => notifications.forEach((notification) => this.#notify(notification)))
     this.#tidyNowAndThen()
     return statuses
   }
@@ -224,7 +225,7 @@ class PostgresDriver implements LockDriver {
     const poolSize = this.#options.poolSize ?? poolSizeDefault
     const connections = (this.#connections ??= await connectionsTo(this.#source, poolSize))
     try {
-      await makeSchema(connections, this.#options, this.#patienceMs)
+      await makeSchema(connections, this.#options, this.#sendTimeoutMs)
     } catch (error) {
       throw faultOf(error)
     }
@@ -233,8 +234,8 @@ class PostgresDriver implements LockDriver {
       this.#listener = new Listener({
         connections,
         channel: this.#channel,
-        heard: (payload) => this.#hear(payload),
-        regained: () => this.#waiting.askAll(),
+        onPayload: (payload) => this.#onNotification(payload),
+        onGap: () => this.#waiting.askAll(),
       })
       await this.#listener.start()
     }
@@ -243,7 +244,7 @@ class PostgresDriver implements LockDriver {
   }
 
   /** Calls a function of ours and gives its answer, again if the database says it was only busy. */
-  #persist(call: string, values: readonly Value[], withinMs = this.#patienceMs): Promise<string> {
+  #persist(call: string, values: readonly Value[], withinMs = this.#sendTimeoutMs): Promise<string> {
     const sql = this.#inSchema(call)
     let remade = false
     const attempt = async (leftMs: number): Promise<string> => {
@@ -266,7 +267,7 @@ class PostgresDriver implements LockDriver {
     if (now - this.#tidiedAt < tidyEveryMs) return
     this.#tidiedAt = now
     const sql = this.#inSchema('select leasehold.tidy($1::integer)')
-    void this.#connections?.query(sql, [keysPerTidying], this.#patienceMs).catch(() => {})
+    void this.#connections?.query(sql, [keysPerTidying], this.#sendTimeoutMs).catch(() => {})
   }
 
   #inSchema(sql: string): string {
@@ -293,20 +294,20 @@ class PostgresDriver implements LockDriver {
     this.#told.forget(id)
   }
 
-  #hear(payload: string): void {
+  #onNotification(payload: string): void {
     // The claim that is meant has a name too long for a notification.
     if (payload === 'poll') return this.#waiting.askAll()
     try {
-      this.#tell(readNotice(JSON.parse(payload) as Notice))
+      this.#notify(readNotification(JSON.parse(payload) as PgNotification))
     } catch {
       // Not from us: anybody may send to a channel.
     }
   }
 
-  #tell({ key, id, status }: Notice): void {
+  #notify({ key, id, status }: PgNotification): void {
     if (status !== undefined && !this.#told.isNew(id, status)) return
     if (status !== undefined) this.#waiting.delete(id)
-    this.#listeners.tell(key, id, status ?? 'ask')
+    this.#listeners.notify(key, id, status ?? 'poll')
   }
 
   #refuseIfClosed(): void {

@@ -11,7 +11,7 @@ import { systemEnvironment, type Environment } from '../core/time/environment.ts
 import { LeaseholdError, plainMessageOf } from '../core/errors.ts'
 import { blockingFault, errorOf, withinLimits } from '../core/limits.ts'
 import { checkOptions, type OptionNames } from '../core/option-names.ts'
-import { Assembly } from './quorum/assembly.ts'
+import { Quorum } from './quorum/quorum.ts'
 import { claimOn } from './quorum/claiming.ts'
 import { evictOn } from './quorum/evicting.ts'
 import { mayBeLifted, mergedPage } from './quorum/listing.ts'
@@ -79,7 +79,7 @@ export function quorum(drivers: readonly LockDriver[], options: QuorumOptions = 
 
 class QuorumDriver implements LockDriver {
   readonly name = 'quorum'
-  readonly #assembly: Assembly
+  readonly #quorum: Quorum
   readonly #votesAfterMs: number
   readonly #drivers: readonly LockDriver[]
   /** What the nodes supported when `supports` was last asked for, and what followed from that. */
@@ -102,7 +102,7 @@ class QuorumDriver implements LockDriver {
     const votesAfterMs = durationMs(votesAfter, 'votesAfter')
     this.#votesAfterMs = votesAfterMs
     this.#drivers = drivers
-    this.#assembly = new Assembly(
+    this.#quorum = new Quorum(
       drivers.map((driver, place) => new Node(driver, place + 1, environment, votesAfterMs)),
       environment,
       {
@@ -154,13 +154,13 @@ class QuorumDriver implements LockDriver {
   /** Every page reads all that the nodes list: no two stores page alike. */
   async list(query: ListQuery): Promise<KeyPage> {
     this.#refuseIfClosed()
-    const { environment, majority, nodes } = this.#assembly
+    const { environment, majority, nodes } = this.#quorum
     const { key, prefix, known } = query
     const wanted = { ...(key !== undefined && { key }), ...(prefix !== undefined && { prefix }), known }
-    let pages = await this.#assembly.read(wanted, listWithinMs)
+    let pages = await this.#quorum.read(wanted, listWithinMs)
     // A write-back under way has arrived by the next look or the one after; what a late node gave stays.
     for (let looks = 1; looks < looksMax && mayBeLifted(pages, query, majority); looks += 1) {
-      pages = await this.#assembly.read(wanted, listWithinMs)
+      pages = await this.#quorum.read(wanted, listWithinMs)
     }
     return mergedPage(pages, query, Math.floor(environment.now()), nodes.length)
   }
@@ -171,28 +171,28 @@ class QuorumDriver implements LockDriver {
   }
 
   #carryOut(request: Request): Promise<ClaimStatus> {
-    const assembly = this.#assembly
+    const quorum = this.#quorum
     switch (request.op) {
       case 'claim':
-        return claimOn(assembly, request.claim)
+        return claimOn(quorum, request.claim)
       case 'renew': {
         // The grace of a claim that another process was granted is not known here: whoever resumed it has its proof.
-        const graceMs = assembly.grants.get(request)?.claim.graceMs ?? 0
+        const graceMs = quorum.grants.get(request)?.claim.graceMs ?? 0
         const fault = blockingFault(request.ttlMs, graceMs, this.supports)
         if (fault !== undefined) return Promise.resolve({ state: 'unknown', error: errorOf(fault) })
-        return renewOn(assembly, request)
+        return renewOn(quorum, request)
       }
       case 'release':
-        return releaseOn(assembly, request)
+        return releaseOn(quorum, request)
       case 'withdraw':
         return Promise.resolve({ state: 'unknown', error: unsupported('conversions') })
       case 'evict':
-        return evictOn(assembly, request)
+        return evictOn(quorum, request)
     }
   }
 
   async #openMajority(): Promise<void> {
-    const { nodes, majority } = this.#assembly
+    const { nodes, majority } = this.#quorum
     try {
       // What is known without opening is told before anything is connected.
       for (const node of nodes) node.requireLeases()
@@ -218,7 +218,7 @@ class QuorumDriver implements LockDriver {
   }
 
   async #close(): Promise<void> {
-    const { clearing, nodes, polls } = this.#assembly
+    const { clearing, nodes, polls } = this.#quorum
     await clearing.stop(closeWithinMs)
     polls.close()
     await Promise.allSettled(nodes.map((node) => node.close()))

@@ -7,7 +7,7 @@
 import { randomBytes } from 'node:crypto'
 import { keyOf } from '../core/batcher.ts'
 import { inTime } from '../core/time/bounded.ts'
-import type { Heard, KeyPage, ListQuery, LockDriver, Request, ClaimStatus } from '../core/driver.ts'
+import type { OnNotification, KeyPage, ListQuery, LockDriver, Request, ClaimStatus } from '../core/driver.ts'
 import { LeaseholdError } from '../core/errors.ts'
 import { fullSupport } from '../core/full-support.ts'
 import { withinLimits } from '../core/limits.ts'
@@ -15,21 +15,26 @@ import { Listeners } from '../core/listeners.ts'
 import { SingleFlight } from '../core/single-flight.ts'
 import { checkOptions, type OptionNames } from '../core/option-names.ts'
 import { timerMs } from '../core/time/duration.ts'
-import { patienceFor } from '../core/time/patience.ts'
+import { sendTimeoutFor } from '../core/time/send-timeout.ts'
 import { parseAddress } from './redis/address.ts'
 import { callsOf, isOneCall, type Call } from './redis/calls.ts'
 import { readDataAge } from './redis/data-age.ts'
-import { decodeNews, decodeReply, decodeSolo, openReply } from './redis/decoding.ts'
+import { decodeNotification, decodeReply, decodeSolo, openReply } from './redis/decoding.ts'
 import { dial } from './redis/dial.ts'
 import { encodeBatch, encodeSolo, type Sender } from './redis/encoding.ts'
-import { faultOf, isHalfMoved, isOverdue, isReadOnly, isUnknownScript, isUnsent, overdue } from './redis/faults.ts'
+import { faultOf, isHalfMoved, isTimedOut, isReadOnly, isUnknownScript, isUnsent, timedOut } from './redis/faults.ts'
 import { MigratingSlots } from './redis/migrating-slots.ts'
 import { hashTagOf } from './redis/hash-tags.ts'
-import { IoredisLink, type IoredisClient } from './redis/ioredis.ts'
+import { IoredisTransport, type IoredisClient } from './redis/ioredis.ts'
 import { Keyspace } from './redis/keyspace.ts'
-import type { Link } from './redis/link.ts'
+import type { RedisTransport } from './redis/transport.ts'
 import { listPage } from './redis/listing.ts'
-import { NodeRedisClusterLink, NodeRedisLink, type NodeRedisClient, type NodeRedisCluster } from './redis/node-redis.ts'
+import {
+  NodeRedisClusterTransport,
+  NodeRedisTransport,
+  type NodeRedisClient,
+  type NodeRedisCluster,
+} from './redis/node-redis.ts'
 import { scriptsFor } from './redis/script.ts'
 import { WaitingClaims } from '../core/waiting-claims.ts'
 
@@ -105,9 +110,9 @@ class RedisDriver implements LockDriver {
   readonly #opening = new SingleFlight(() => this.#connect())
   readonly #waiting = new WaitingClaims()
   readonly #halfMoved = new MigratingSlots()
-  #link: Link | undefined
+  #transport: RedisTransport | undefined
   /** The link that is being opened. */
-  #dialled: Link | undefined
+  #dialled: RedisTransport | undefined
   /** Whether somebody wants to know how old the data is: then each call of claims is followed by that question. */
   #asksAge = false
   /** The answer to the question that followed the last call. */
@@ -133,33 +138,33 @@ class RedisDriver implements LockDriver {
   }
 
   #sendValid(requests: readonly Request[]): Promise<readonly ClaimStatus[]> {
-    const link = this.#link
-    return link === undefined ? this.#sendOnceConnected(requests) : this.#sendOver(link, requests)
+    const transport = this.#transport
+    return transport === undefined ? this.#sendOnceConnected(requests) : this.#sendOver(transport, requests)
   }
 
   async list(query: ListQuery): Promise<KeyPage> {
-    const link = await this.#connected()
+    const transport = await this.#connected()
     const { keyspace, clock } = this.#sender
     // Each step in time, not the page: a walk takes as long as there are keys of any kind.
     const stepMs = this.#commandTimeoutMs
     try {
-      return await listPage({ link, keyspace, clock, stepMs }, query)
+      return await listPage({ transport, keyspace, clock, stepMs }, query)
     } catch (error) {
       throw faultOf(error)
     }
   }
 
-  listen(heard: Heard): Disposable {
-    return this.#listeners.listen(heard)
+  listen(onMessage: OnNotification): Disposable {
+    return this.#listeners.listen(onMessage)
   }
 
   async dataAgeMs(): Promise<number> {
-    const link = await this.#connected()
+    const transport = await this.#connected()
     this.#asksAge = true
     const asked = this.#dataAge
     this.#dataAge = undefined
     try {
-      return await (asked ?? readDataAge(link, this.#sender.keyspace, this.#commandTimeoutMs))
+      return await (asked ?? readDataAge(transport, this.#sender.keyspace, this.#commandTimeoutMs))
     } catch (error) {
       throw faultOf(error)
     }
@@ -169,108 +174,111 @@ class RedisDriver implements LockDriver {
     this.#closed = true
     this.#listeners.clear()
     this.#waiting.clear()
-    const link = this.#link
-    this.#link = undefined
+    const transport = this.#transport
+    this.#transport = undefined
     await this.#dialled?.close()
-    await link?.close()
+    await transport?.close()
     // Whoever was opening meanwhile finds the driver closed, and lets go of what it opened.
     await this.#opening.settled()
   }
 
   // ---- the connection
 
-  async #connected(): Promise<Link> {
+  async #connected(): Promise<RedisTransport> {
     this.#refuseIfClosed()
-    if (this.#link !== undefined) return this.#link
+    if (this.#transport !== undefined) return this.#transport
     return this.#opening.opened()
   }
 
-  async #connect(): Promise<Link> {
+  async #connect(): Promise<RedisTransport> {
     const { client, url } = this.#options
-    const link = client === undefined ? await dial(parseAddress(url ?? 'redis://127.0.0.1')) : linkOver(client)
-    this.#dialled = link
+    const transport =
+      client === undefined ? await dial(parseAddress(url ?? 'redis://127.0.0.1')) : transportOver(client)
+    this.#dialled = transport
     try {
-      await inTime(this.#commandTimeoutMs, this.#prepare(link), overdue)
+      await inTime(this.#commandTimeoutMs, this.#prepare(transport), timedOut)
       this.#refuseIfClosed()
     } catch (error) {
-      await link.close()
+      await transport.close()
       this.#refuseIfClosed()
       throw faultOf(error)
     } finally {
       this.#dialled = undefined
     }
-    this.#link = link
-    return link
+    this.#transport = transport
+    return transport
   }
 
-  async #prepare(link: Link): Promise<void> {
+  async #prepare(transport: RedisTransport): Promise<void> {
     const withinMs = this.#commandTimeoutMs
     this.#refuseIfClosed()
-    await link.open(withinMs)
-    const heard = (message: string): void => this.#hear(message)
-    const missed = (): void => {
-      for (const [id, key] of this.#waiting) this.#listeners.tell(key, id, 'ask')
+    await transport.open(withinMs)
+    const onMessage = (message: string): void => this.#onNotification(message)
+    const onGap = (): void => {
+      for (const [id, key] of this.#waiting) this.#listeners.notify(key, id, 'poll')
     }
-    await link.subscribe(this.#sender.channel, { heard, missed }, withinMs)
+    await transport.subscribe(this.#sender.channel, { onMessage, onGap }, withinMs)
   }
 
   // ---- requests
 
   async #sendOnceConnected(requests: readonly Request[]): Promise<readonly ClaimStatus[]> {
-    const link = await this.#connected()
+    const transport = await this.#connected()
     this.#refuseIfClosed()
-    return this.#sendOver(link, requests)
+    return this.#sendOver(transport, requests)
   }
 
-  #sendOver(link: Link, requests: readonly Request[]): Promise<readonly ClaimStatus[]> {
-    return isOneCall(requests, link.cluster) ? this.#sendCall(link, requests) : this.#sendCalls(link, requests)
+  #sendOver(transport: RedisTransport, requests: readonly Request[]): Promise<readonly ClaimStatus[]> {
+    return isOneCall(requests, transport.cluster)
+      ? this.#sendCall(transport, requests)
+      : this.#sendCalls(transport, requests)
   }
 
   /** One call. Few promises from here to the connection: for one lock by itself they take longer than the rest. */
-  #sendCall(link: Link, requests: readonly Request[]): Promise<readonly ClaimStatus[]> {
-    const scripts = scriptsFor(link)
+  #sendCall(transport: RedisTransport, requests: readonly Request[]): Promise<readonly ClaimStatus[]> {
+    const scripts = scriptsFor(transport)
     const solo = requests.length === 1 ? encodeSolo(requests[0] as Request, this.#sender) : undefined
     const script = solo === undefined ? scripts.batch : scripts.solo
     const { keys, values } = solo ?? encodeBatch(requests, this.#sender)
     const args = [script.sha, String(keys.length), ...keys, ...values]
-    const timeoutMs = patienceFor(requests, this.#commandTimeoutMs)
-    const answered = (reply: unknown): Answers => this.#answers(link, requests, reply, solo !== undefined)
-    const failed = (error: unknown): Answers => this.#failed(link, requests, error)
-    const called = link.call('EVALSHA', args, keys[0], timeoutMs).then(answered, (error: unknown) => {
+    const timeoutMs = sendTimeoutFor(requests, this.#commandTimeoutMs)
+    const answered = (reply: unknown): Answers => this.#answers(transport, requests, reply, solo !== undefined)
+    const failed = (error: unknown): Answers => this.#failed(transport, requests, error)
+    const called = transport.call('EVALSHA', args, keys[0], timeoutMs).then(answered, (error: unknown) => {
       if (!isUnknownScript(error)) return failed(error)
       // Asked too early: nothing has been carried out yet.
       this.#dataAge = undefined
-      return link.call('EVAL', args.with(0, script.text), keys[0], timeoutMs).then(answered, failed)
+      return transport.call('EVAL', args.with(0, script.text), keys[0], timeoutMs).then(answered, failed)
     })
-    if (this.#asksAge) this.#askAge(link, requests)
+    if (this.#asksAge) this.#askAge(transport, requests)
     return called
   }
 
   /** Asks for the age of the data right behind a call, over the same connection: the answer is no older than the call's. */
-  #askAge(link: Link, requests: readonly Request[]): void {
+  #askAge(transport: RedisTransport, requests: readonly Request[]): void {
     this.#dataAge = undefined
-    if (link.cluster || requests.every(({ op }) => op !== 'claim')) return
-    this.#dataAge = readDataAge(link, this.#sender.keyspace, this.#commandTimeoutMs)
+    if (transport.cluster || requests.every(({ op }) => op !== 'claim')) return
+    this.#dataAge = readDataAge(transport, this.#sender.keyspace, this.#commandTimeoutMs)
     // Whoever asks hears of it.
     this.#dataAge.catch(() => {})
   }
 
-  #answers(link: Link, requests: readonly Request[], reply: unknown, solo: boolean): Answers {
+  #answers(transport: RedisTransport, requests: readonly Request[], reply: unknown, solo: boolean): Answers {
     try {
-      const { text, news } = openReply(reply)
+      const { text, notifications } = openReply(reply)
       const statuses = solo ? [decodeSolo(text, requests[0] as Request)] : decodeReply(text, requests)
       this.#waiting.note(requests, statuses)
-      for (const message of news) this.#hear(message)
-      if (!solo && statuses.some((status) => isUnknown(status) && isReadOnly(status.error))) link.renew()
+      for (const message of notifications) this.#onNotification(message)
+      if (!solo && statuses.some((status) => isUnknown(status) && isReadOnly(status.error))) transport.renew()
       return statuses
     } catch (error) {
-      return this.#failed(link, requests, error)
+      return this.#failed(transport, requests, error)
     }
   }
 
-  #failed(link: Link, requests: readonly Request[], error: unknown): Answers {
-    if (link.cluster && this.#mayBeHalfMoved(requests, error)) return this.#sendCalls(link, requests)
-    if (isReadOnly(error)) link.renew()
+  #failed(transport: RedisTransport, requests: readonly Request[], error: unknown): Answers {
+    if (transport.cluster && this.#mayBeHalfMoved(requests, error)) return this.#sendCalls(transport, requests)
+    if (isReadOnly(error)) transport.renew()
     const fault = faultOf(error)
     if (isUnsent(error)) throw fault
     return this.#unknown(requests, fault)
@@ -283,24 +291,25 @@ class RedisDriver implements LockDriver {
   }
 
   /** Several calls. What could not be sent is unknown: others were. */
-  async #sendCalls(link: Link, requests: readonly Request[]): Promise<readonly ClaimStatus[]> {
+  async #sendCalls(transport: RedisTransport, requests: readonly Request[]): Promise<readonly ClaimStatus[]> {
     const answers: ClaimStatus[] = []
     const sendInTurn = async (calls: readonly Call[]): Promise<void> => {
       let failure: unknown
       for (const places of calls) {
         const batch = places.map((place) => requests[place] as Request)
         // After one that failed the next would only wait as long again.
-        const statuses = failure === undefined ? await this.#sendOrUnknown(link, batch) : this.#unknown(batch, failure)
+        const statuses =
+          failure === undefined ? await this.#sendOrUnknown(transport, batch) : this.#unknown(batch, failure)
         for (const [index, place] of places.entries()) answers[place] = statuses[index] as ClaimStatus
         if (statuses.every(isUnknown)) failure = statuses[0]?.error
       }
     }
-    await Promise.all(callsOf(requests, link.cluster, this.#halfMoved).map(sendInTurn))
+    await Promise.all(callsOf(requests, transport.cluster, this.#halfMoved).map(sendInTurn))
     return answers
   }
 
-  #sendOrUnknown(link: Link, requests: readonly Request[]): Promise<readonly ClaimStatus[]> {
-    return this.#sendCall(link, requests).catch((error: unknown) => this.#unknown(requests, error))
+  #sendOrUnknown(transport: RedisTransport, requests: readonly Request[]): Promise<readonly ClaimStatus[]> {
+    return this.#sendCall(transport, requests).catch((error: unknown) => this.#unknown(requests, error))
   }
 
   /**
@@ -311,17 +320,17 @@ class RedisDriver implements LockDriver {
     const [first] = requests.map((request) => keyOf(request))
     if (first === undefined || requests.every((request) => keyOf(request) === first)) return false
     const refused = isHalfMoved(error)
-    if (refused || isOverdue(error)) this.#halfMoved.note(hashTagOf(first))
+    if (refused || isTimedOut(error)) this.#halfMoved.note(hashTagOf(first))
     return refused
   }
 
   // ---- news
 
-  #hear(message: string): void {
-    const news = decodeNews(message)
-    if (news === undefined) return
-    this.#waiting.delete(news.id)
-    this.#listeners.tell(news.key, news.id, news.status)
+  #onNotification(message: string): void {
+    const notifications = decodeNotification(message)
+    if (notifications === undefined) return
+    this.#waiting.delete(notifications.id)
+    this.#listeners.notify(notifications.key, notifications.id, notifications.status)
   }
 
   #refuseIfClosed(): void {
@@ -337,7 +346,7 @@ function isUnknown(status: ClaimStatus): status is Unknown {
 }
 
 /** Clients are told apart by what they have: nothing of theirs is imported. */
-function linkOver(client: RedisClient): Link {
-  if ('call' in client) return new IoredisLink(client, false)
-  return 'masters' in client ? new NodeRedisClusterLink(client, false) : new NodeRedisLink(client)
+function transportOver(client: RedisClient): RedisTransport {
+  if ('call' in client) return new IoredisTransport(client, false)
+  return 'masters' in client ? new NodeRedisClusterTransport(client, false) : new NodeRedisTransport(client)
 }

@@ -8,7 +8,15 @@ import { uptime } from 'node:os'
 import path from 'node:path'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { keyOf } from '../core/batcher.ts'
-import type { Heard, KeyPage, ListQuery, LockDriver, Request, ClaimStatus } from '../core/driver.ts'
+import type {
+  OnNotification,
+  KeyPage,
+  ListQuery,
+  LockDriver,
+  Request,
+  ClaimStatus,
+  Notification,
+} from '../core/driver.ts'
 import { LeaseholdError } from '../core/errors.ts'
 import { fullSupport } from '../core/full-support.ts'
 import { withinLimits } from '../core/limits.ts'
@@ -23,11 +31,11 @@ import { DeathWatch } from './sqlite/death-watch.ts'
 import { faultOf, spoilsConnection } from './sqlite/faults.ts'
 import { identify, isSameFile } from './sqlite/file-identity.ts'
 import { tidy } from './sqlite/housekeeping.ts'
-import type { TransactionWriter, Notice } from './sqlite/transaction-writer.ts'
+import type { TransactionWriter, PgNotification } from './sqlite/transaction-writer.ts'
 import { listPage } from './sqlite/listing.ts'
 import { Observer } from './sqlite/observer.ts'
-import { patienceDefaultMs, sqliteNames, type SqliteOptions } from './sqlite/options.ts'
-import { persist } from './sqlite/patience.ts'
+import { busyTimeoutDefaultMs, sqliteNames, type SqliteOptions } from './sqlite/options.ts'
+import { retryWhileBusy } from './sqlite/busy-retry.ts'
 import { lostWithFile, refuseIfInUse } from './sqlite/replaced-file.ts'
 import { takeShortcut } from './sqlite/shortcut.ts'
 import { selfIdentityIn, type SelfIdentity } from './sqlite/self-identity.ts'
@@ -72,7 +80,7 @@ class SqliteDriver implements LockDriver {
   readonly #options: SqliteOptions
   readonly #surroundings: SqliteEnvironment
   readonly #self: SelfIdentity
-  readonly #patienceMs: number
+  readonly #busyTimeoutMs: number
   readonly #listeners = new Listeners()
   readonly #opening = new SingleFlight(() => this.#connect())
   readonly #deathWatch: DeathWatch
@@ -89,16 +97,16 @@ class SqliteDriver implements LockDriver {
     this.#named = path.resolve(options.file ?? defaultFile())
     this.#file = realFile(this.#named)
     this.store = this.#file
-    this.#patienceMs = timerMs(options.patienceMs ?? patienceDefaultMs, 'patienceMs')
+    this.#busyTimeoutMs = timerMs(options.busyTimeoutMs ?? busyTimeoutDefaultMs, 'busyTimeoutMs')
     const surroundings = { ...systemSqliteEnvironment(), ...options.surroundings }
     this.#surroundings = options.forOthers === true ? forOthers(surroundings) : surroundings
     this.#self = selfIdentityIn(this.#surroundings)
     this.#notifier = new InboxNotifier(inboxDirectory(this.#file))
     this.#deathWatch = new DeathWatch({
       version: () => `${this.#commits} ${String(this.#connection?.statements.dataVersion.get()?.['data_version'])}`,
-      ownersOf: (key) => this.#connection?.statements.ownersOf.all(key).map((row) => row['owner'] as string) ?? [],
-      isGone: (owner) => this.#self.isGone(owner),
-      died: (key, id) => this.#tell(key, id, 'ask'),
+      stampsOf: (key) => this.#connection?.statements.stampsOf.all(key).map((row) => row['stamp'] as string) ?? [],
+      isGone: (stamp) => this.#self.isGone(stamp),
+      died: (key, id) => this.#notify(key, id, 'poll'),
     })
   }
 
@@ -112,7 +120,7 @@ class SqliteDriver implements LockDriver {
 
   async #sendValid(requests: readonly Request[]): Promise<readonly ClaimStatus[]> {
     const connection = await this.#connected()
-    const { result, notices } = await this.#persist(() => this.#transact(connection, requests))
+    const { result, notices } = await this.#retryWhileBusy(() => this.#transact(connection, requests))
     this.#keepTrack(requests, result)
     if (notices.length > 0) await this.#pass(notices)
     if (performance.now() - this.#tidiedAt > tidyEveryMs && !this.#closed) this.#tidy(connection)
@@ -121,7 +129,7 @@ class SqliteDriver implements LockDriver {
 
   async list(query: ListQuery): Promise<KeyPage> {
     const { database, statements } = await this.#connected()
-    return this.#persist(() => {
+    return this.#retryWhileBusy(() => {
       this.#refuseIfClosed()
       // One moment for the whole page.
       statements.beginReading.run()
@@ -133,13 +141,13 @@ class SqliteDriver implements LockDriver {
     })
   }
 
-  listen(heard: Heard): Disposable {
-    return this.#listeners.listen(heard)
+  listen(onNotification: OnNotification): Disposable {
+    return this.#listeners.listen(onNotification)
   }
 
   async dataAgeMs(): Promise<number> {
     const { database } = await this.#connected('look at the file')
-    const ageMs = await this.#persist(() => this.#surroundings.clock.wall() - bornAt(database))
+    const ageMs = await this.#retryWhileBusy(() => this.#surroundings.clock.wall() - bornAt(database))
     // A power cut can undo the last moments before it.
     return Math.max(0, Math.min(uptime() * 1000, ageMs))
   }
@@ -174,7 +182,7 @@ class SqliteDriver implements LockDriver {
     // A symbolic link may lead elsewhere by now.
     this.#file = realFile(this.#named)
     this.#notifier = new InboxNotifier(inboxDirectory(this.#file))
-    const connection = await this.#persist(() => {
+    const connection = await this.#retryWhileBusy(() => {
       this.#refuseIfClosed()
       return connect(this.#file, surroundings, checkFileSystem, () => refuseIfInUse(this.#file, this.#self))
     })
@@ -185,7 +193,7 @@ class SqliteDriver implements LockDriver {
     this.#openInbox()
     this.#tidy(connection)
     // News may have come while there was no inbox.
-    this.#tellAllToAsk()
+    this.#notifyGap()
     return connection
   }
 
@@ -216,12 +224,12 @@ class SqliteDriver implements LockDriver {
     const waiting = [...this.#deathWatch.claims()]
     try {
       for (const row of this.#connection?.statements.heldBy.all(this.#self.name) ?? [])
-        this.#tell(row['key'] as string, row['id'] as string, lostWithFile)
+        this.#notify(row['key'] as string, row['id'] as string, lostWithFile)
     } catch {
       // The old file cannot be read: its holders learn of it when they renew.
     }
     this.#disconnect()
-    for (const [key, id] of waiting) this.#tell(key, id, 'ask')
+    for (const [key, id] of waiting) this.#notify(key, id, 'poll')
   }
 
   /** A hint, like all that an inbox says: without one, waiting claims ask again by themselves. */
@@ -232,8 +240,8 @@ class SqliteDriver implements LockDriver {
       this.#inbox = new Inbox({
         file: path.join(directory, this.#self.name),
         watch: this.#surroundings.watch,
-        heard: ({ key, id, status }) => this.#tell(key, id, status),
-        missed: () => this.#tellAllToAsk(),
+        onNotification: ({ key, id, status }) => this.#notify(key, id, status),
+        onGap: () => this.#notifyGap(),
         look: () => this.#leaveIfReplaced(),
         removed: () => this.#reopenInbox(),
         isAwaited: () => !this.#deathWatch.isIdle,
@@ -249,7 +257,7 @@ class SqliteDriver implements LockDriver {
     if (this.#connection === undefined) return
     this.#inbox?.close()
     this.#openInbox()
-    this.#tellAllToAsk()
+    this.#notifyGap()
   }
 
   /** Tidying can wait for a quieter moment. */
@@ -288,9 +296,9 @@ class SqliteDriver implements LockDriver {
   }
 
   /** At once if the file is not busy: a promise would take longer than many a transaction. */
-  async #persist<Result>(attempt: () => Result): Promise<Result> {
+  async #retryWhileBusy<Result>(attempt: () => Result): Promise<Result> {
     try {
-      return await persist(attempt, this.#patienceMs)
+      return await retryWhileBusy(attempt, this.#busyTimeoutMs)
     } catch (error) {
       if (spoilsConnection(error)) this.#disconnect()
       throw faultOf(error, this.#file)
@@ -313,26 +321,26 @@ class SqliteDriver implements LockDriver {
   }
 
   /** Resolves when others have been told: they get the processor before whoever asked goes on. */
-  async #pass(notices: readonly Notice[]): Promise<void> {
-    const own = notices.filter(({ owner }) => owner === this.#self.name)
+  async #pass(notices: readonly PgNotification[]): Promise<void> {
+    const own = notices.filter(({ stamp }) => stamp === this.#self.name)
     if (own.length === 0) return void (await this.#notifier.ring(notices))
     queueMicrotask(() => {
       // What others left at the inbox before is older news.
       this.#inbox?.listen()
-      for (const { key, id, status } of own) this.#tell(key, id, status)
+      for (const { key, id, status } of own) this.#notify(key, id, status)
     })
     if (own.length < notices.length) {
-      await this.#notifier.ring(notices.filter(({ owner }) => owner !== this.#self.name))
+      await this.#notifier.ring(notices.filter(({ stamp }) => stamp !== this.#self.name))
     }
   }
 
-  #tell(key: string, id: string, news: ClaimStatus | 'ask'): void {
-    if (news !== 'ask') this.#deathWatch.delete(key, id)
-    this.#listeners.tell(key, id, news)
+  #notify(key: string, id: string, notification: Notification): void {
+    if (notification !== 'poll') this.#deathWatch.delete(key, id)
+    this.#listeners.notify(key, id, notification)
   }
 
-  #tellAllToAsk(): void {
-    for (const [key, id] of this.#deathWatch.claims()) this.#tell(key, id, 'ask')
+  #notifyGap(): void {
+    for (const [key, id] of this.#deathWatch.claims()) this.#notify(key, id, 'poll')
   }
 
   #refuseIfClosed(): void {

@@ -6,7 +6,7 @@ import { checkOptions, type OptionNames } from '../core/option-names.ts'
 import { durationMs, type Duration } from '../core/time/duration.ts'
 import { openDatabase, type Database } from '../drivers/sqlite/database.ts'
 import { faultOf } from '../drivers/sqlite/faults.ts'
-import { persist } from '../drivers/sqlite/patience.ts'
+import { retryWhileBusy } from '../drivers/sqlite/busy-retry.ts'
 import { checkFence, superseded } from './superseded.ts'
 
 /** The options of `fileGuard`. */
@@ -38,17 +38,17 @@ export interface FileGuard {
 
 class FileFences implements FileGuard {
   readonly #file: string
-  readonly #patienceMs: number
+  readonly #busyTimeoutMs: number
 
   constructor(file: string, options: FileGuardOptions = {}) {
     checkOptions(options, fileNames, 'fileGuard')
     this.#file = path.resolve(file)
-    this.#patienceMs = options.patience === undefined ? 5000 : durationMs(options.patience, 'patience')
+    this.#busyTimeoutMs = options.patience === undefined ? 5000 : durationMs(options.patience, 'patience')
   }
 
   async raise(fence: number): Promise<void> {
     checkFence(fence)
-    await this.#withFences((fences) => this.#persist(() => raise(fences, this.#file, fence)))
+    await this.#withFences((fences) => this.#retryWhileBusy(() => raise(fences, this.#file, fence)))
   }
 
   async write(content: string | Uint8Array, fence: number): Promise<void> {
@@ -58,8 +58,8 @@ class FileFences implements FileGuard {
       await writeThrough(draft, content, await modeOf(this.#file))
       await this.#withFences(async (fences) => {
         // The fence is on disk before the content: a crash in between must not leave content that a lower fence may replace.
-        await this.#persist(() => raise(fences, this.#file, fence))
-        await this.#persist(() => replace(fences, this.#file, draft, fence))
+        await this.#retryWhileBusy(() => raise(fences, this.#file, fence))
+        await this.#retryWhileBusy(() => replace(fences, this.#file, draft, fence))
       })
     } finally {
       await rm(draft, { force: true })
@@ -69,7 +69,7 @@ class FileFences implements FileGuard {
   async #withFences(use: (fences: Database) => Promise<void>): Promise<void> {
     let fences: Database | undefined
     try {
-      fences = await persist(() => openFences(`${this.#file}.fence`), this.#patienceMs)
+      fences = await retryWhileBusy(() => openFences(`${this.#file}.fence`), this.#busyTimeoutMs)
       await use(fences)
     } catch (error) {
       throw faultOf(error, `${this.#file}.fence`)
@@ -78,8 +78,8 @@ class FileFences implements FileGuard {
     }
   }
 
-  async #persist(attempt: () => void): Promise<void> {
-    await persist(attempt, this.#patienceMs)
+  async #retryWhileBusy(attempt: () => void): Promise<void> {
+    await retryWhileBusy(attempt, this.#busyTimeoutMs)
   }
 }
 

@@ -28,7 +28,7 @@ export class Health {
 
   async #look(): Promise<boolean> {
     try {
-      await inTime(withinMs, this.#store.list({ key: 'leasehold/healthz', limit: 1 }), overdue)
+      await inTime(withinMs, this.#store.list({ key: 'leasehold/healthz', limit: 1 }), timedOut)
       this.#up = true
     } catch {
       this.#up = false
@@ -39,7 +39,7 @@ export class Health {
   }
 }
 
-function overdue(milliseconds: number): LeaseholdError {
+function timedOut(milliseconds: number): LeaseholdError {
   return new LeaseholdError('UNAVAILABLE', `The store has not answered for ${milliseconds} ms.`, {
     reason: 'no-answer',
   })

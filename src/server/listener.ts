@@ -54,10 +54,11 @@ export class Listener {
       connectionsCheckingInterval: Math.min(1000, headersWithinMs),
       maxHeaderSize: Math.max(headBytesMax, 2 * door.limits.urlLengthMax),
     }
-    const heard = (request: IncomingMessage, response: ServerResponse): void => void this.#hear(request, response)
+    const onRequest = (request: IncomingMessage, response: ServerResponse): void =>
+      void this.#onRequest(request, response)
     // Node gives a handshake two minutes, and asks for no head before that.
     const secured = tls && { ...options, ...tls, handshakeTimeout: headersWithinMs }
-    this.#server = secured === undefined ? createHttp(options, heard) : secureServer(secured, heard)
+    this.#server = secured === undefined ? createHttp(options, onRequest) : secureServer(secured, onRequest)
     this.#server.maxConnections = connectionsMax
     this.#server.on('clientError', (error, socket) => this.#clientFaults.answer(error, socket))
   }
@@ -110,7 +111,7 @@ export class Listener {
   }
 
   /** One request, from its head to the end of its answer. Never rejects. */
-  async #hear(request: IncomingMessage, response: ServerResponse): Promise<void> {
+  async #onRequest(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const startedAt = performance.now()
     response.on('error', () => {})
     this.#clientFaults.note(request, response)
@@ -205,7 +206,7 @@ function cannotListen(host: string, port: number, error: NodeJS.ErrnoException):
 
 function secureServer(
   options: ServerOptions & TlsOptions,
-  heard: (request: IncomingMessage, response: ServerResponse) => void,
+  onRequest: (request: IncomingMessage, response: ServerResponse) => void,
 ): Server {
   // Node takes what is empty for what is absent, and would serve without a certificate.
   if (options.cert.length === 0 || options.key.length === 0) throw unusable('one of them is empty')
@@ -213,7 +214,7 @@ function secureServer(
     // Before the server: Bun tells of what is no certificate only when it listens, and Deno not at all.
     if (!new X509Certificate(options.cert).checkPrivateKey(createPrivateKey(options.key)))
       throw new Error('they differ')
-    return createHttps(options, heard)
+    return createHttps(options, onRequest)
   } catch (error) {
     throw unusable(messageOf(error), error)
   }

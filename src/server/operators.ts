@@ -5,7 +5,7 @@ import type { AccessDocument, GrantDocument } from '../dashboard/documents.ts'
 import { events, json } from './answer.ts'
 import type { Call, Route, RouteSchema } from './call.ts'
 import { Audit } from './operators/audit.ts'
-import { ChangeWatch, dearStoreMs } from './operators/change-watch.ts'
+import { ChangeWatch, expensiveStoreMs } from './operators/change-watch.ts'
 import { readCycles } from './operators/cycles.ts'
 import { describeStatus, entryOf, evictHolder, readEviction } from './operators/evicting.ts'
 import { LockPages } from './operators/locks.ts'
@@ -81,7 +81,7 @@ function grantRoute(store: StoreAccess): Route {
   const route = look('/v1/grant', summary, schemas.grantSchema, ({ grant, query }) => {
     checkNames(query, noParameters)
     const rights = [...grant.rights].toSorted()
-    const refreshMs = Math.max(refreshDefaultMs, dearStoreMs(store))
+    const refreshMs = Math.max(refreshDefaultMs, expensiveStoreMs(store))
     return json({ name: grant.name, rights, store: store.name, refreshMs } satisfies GrantDocument)
   })
   return { ...route, right: 'token' }

@@ -31,7 +31,7 @@ const runnerFields = new Set<string>([
   'host',
   'pid',
   'client',
-  'party',
+  'owner',
   'metadata',
 ] satisfies (keyof Runner)[])
 const rangeFields = new Set<string>(['start', 'end'] satisfies (keyof Range)[])
@@ -117,14 +117,14 @@ function readRange(value: unknown, where: string): Range {
 
 function readRunner(value: unknown, where: string): Runner {
   const fields = new Fields(value, where, runnerFields)
-  const { runnerTextBytesMax, partyBytesMax, natural } = requestBounds
+  const { runnerTextBytesMax, ownerBytesMax, natural } = requestBounds
   return {
     id: fields.text('id', runnerTextBytesMax),
     incarnation: fields.text('incarnation', runnerTextBytesMax),
     host: fields.text('host', runnerTextBytesMax, 0),
     pid: fields.number('pid', natural),
     client: fields.text('client', runnerTextBytesMax),
-    ...(fields.has('party') && { party: fields.text('party', partyBytesMax, 0) }),
+    ...(fields.has('owner') && { owner: fields.text('owner', ownerBytesMax, 0) }),
     ...(fields.has('metadata') && { metadata: readMetadata(fields.raw('metadata'), fields.whereIs('metadata')) }),
   }
 }

@@ -30,7 +30,7 @@ const runner = object({
   host: text(requestBounds.runnerTextBytesMax, 0),
   pid: whole(0),
   client: runnerText,
-  'party?': text(requestBounds.partyBytesMax, 0),
+  'owner?': text(requestBounds.ownerBytesMax, 0),
   'metadata?': { type: 'object' },
 })
 

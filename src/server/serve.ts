@@ -20,7 +20,7 @@ import { healthzRoute } from './routes/healthz.ts'
 import { keysRoute } from './routes/keys.ts'
 import { livezRoute } from './routes/livez.ts'
 import { metricsRoute } from './routes/metrics.ts'
-import { newsRoute } from './routes/news.ts'
+import { notificationsRoute } from './routes/notifications.ts'
 import { openapiRoute } from './routes/openapi.ts'
 import { describeFault, requestsRoute } from './routes/requests.ts'
 import { storeRoute } from './routes/store.ts'
@@ -183,7 +183,7 @@ class OpenServer implements LeaseholdServer {
       requestsRoute(gate, limits, description, { marksClaims: book !== undefined, environment }),
       keysRoute(gate),
       storeRoute(gate, description),
-      newsRoute(sessions),
+      notificationsRoute(sessions),
       healthzRoute(health),
       livezRoute,
       metricsRoute(metrics, health),

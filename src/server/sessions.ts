@@ -1,4 +1,4 @@
-import type { Request, ClaimStatus } from '../core/driver.ts'
+import type { Request, ClaimStatus, Notification } from '../core/driver.ts'
 import type { Environment } from '../core/time/environment.ts'
 import type { EventSource } from './call.ts'
 
@@ -55,21 +55,21 @@ export class Sessions {
   }
 
   /** Passes news on to whoever sent the claim last, if it listens. */
-  tell(key: string, id: string, news: ClaimStatus | 'ask'): void {
+  notify(key: string, id: string, notification: Notification): void {
     const place = placeOf({ key, id })
     const entry = this.#entries.get(place)
     if (entry === undefined) return
     const stream = this.#streams.get(entry.session)
-    if (news === 'ask') return stream?.send('ask', { key, id })
-    if (isOver(news)) this.#entries.delete(place)
-    stream?.send('status', { key, id, status: this.#describe(news) })
+    if (notification === 'poll') return stream?.send('poll', { key, id })
+    if (isOver(notification)) this.#entries.delete(place)
+    stream?.send('status', { key, id, status: this.#describe(notification) })
   }
 
   /**
    * The news of one session. A newer stream of the same session takes the place of an older one, which ends: its caller may be
    * gone without a word, and would count as a stream for long.
    */
-  news(session: string): EventSource {
+  stream(session: string): EventSource {
     return {
       attach: (send, end) => {
         const stream: Stream = { send, end }

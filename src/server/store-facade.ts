@@ -20,7 +20,7 @@ export interface StoreAccess {
   /** Carries requests out, together with all others of this turn of the event loop. Never rejects. */
   send(requests: readonly Request[]): Promise<readonly ClaimStatus[]>
   /** Hears of evictions that clients ask for, as `leasehold evict` does, for as long as the server lives. */
-  onEviction(heard: (eviction: SeenEviction) => void): void
+  onEviction(listener: (eviction: SeenEviction) => void): void
 }
 
 /** What a client asked for, by whose token, and what came of it. */
@@ -45,7 +45,7 @@ export class StoreFacade implements StoreAccess {
   readonly #metrics: ServerMetrics
   readonly #faults: FaultLog
   readonly #listening: Disposable | undefined
-  readonly #evictionHeard: ((eviction: SeenEviction) => void)[] = []
+  readonly #evictionListeners: ((eviction: SeenEviction) => void)[] = []
 
   constructor(driver: LockDriver, environment: Environment, { sessions, metrics, faults }: StoreFacadeParts) {
     this.#driver = driver
@@ -54,7 +54,7 @@ export class StoreFacade implements StoreAccess {
     this.#sessions = sessions
     this.#metrics = metrics
     this.#faults = faults
-    this.#listening = driver.listen?.((key, id, news) => sessions.tell(key, id, news))
+    this.#listening = driver.listen?.((key, id, notification) => sessions.notify(key, id, notification))
   }
 
   get name(): string {
@@ -75,13 +75,13 @@ export class StoreFacade implements StoreAccess {
     }
   }
 
-  onEviction(heard: (eviction: SeenEviction) => void): void {
-    this.#evictionHeard.push(heard)
+  onEviction(listener: (eviction: SeenEviction) => void): void {
+    this.#evictionListeners.push(listener)
   }
 
   /** A client has asked for this. */
   evictionAsked(eviction: SeenEviction): void {
-    for (const heard of this.#evictionHeard) heard(eviction)
+    for (const listener of this.#evictionListeners) listener(eviction)
   }
 
   /** Undefined: the store does not say. */

@@ -35,7 +35,7 @@ export interface Harness {
    *
    * @default 10_000
    */
-  readonly newsWithinMs?: number | undefined
+  readonly notifiedWithinMs?: number | undefined
   /**
    * True: benches share nothing, so tests that mostly wait may run side by side.
    *
@@ -54,7 +54,7 @@ export interface Harness {
 export interface Terms {
   readonly tickMs: number
   readonly toleranceMs: number
-  readonly newsWithinMs: number
+  readonly notifiedWithinMs: number
 }
 
 /** @internal */
@@ -62,6 +62,6 @@ export function termsOf(harness: Harness): Terms {
   return {
     tickMs: harness.tickMs ?? 1000,
     toleranceMs: harness.toleranceMs ?? 0,
-    newsWithinMs: harness.newsWithinMs ?? 10_000,
+    notifiedWithinMs: harness.notifiedWithinMs ?? 10_000,
   }
 }

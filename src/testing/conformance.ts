@@ -71,9 +71,9 @@ export function conformance(name: string, harness: Harness): void {
   describe(`${name} keeps the contract`, async () => {
     const { supports, can } = await look(harness)
     const exceptions = new Set(harness.except)
-    for (const [promise, tell] of Object.entries(promises)) {
+    for (const [promise, notify] of Object.entries(promises)) {
       const facts: Parameters<Fact>[] = []
-      tell((...fact) => facts.push(fact))
+      notify((...fact) => facts.push(fact))
       const met = facts.filter(([title, needs]) => {
         const excepted = exceptions.delete(title)
         return !excepted && needs.every((need) => isMet(need, supports, can))

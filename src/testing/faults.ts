@@ -24,7 +24,7 @@ export interface FaultPlan {
    */
   readonly delayMs?: number | undefined
   /** Share of pushed news that never arrives. */
-  readonly dropNews?: number | undefined
+  readonly dropNotifications?: number | undefined
   /**
    * Which sends are at risk: those with a request for which this is true.
    *
@@ -94,9 +94,9 @@ class Faulty implements FaultyDriver {
   #listenAsDriver(): void {
     const listen = this.#driver.listen?.bind(this.#driver)
     if (listen === undefined) return
-    this.listen = (heard) =>
-      listen((key, id, news) => {
-        if (!this.#happens(this.plan.dropNews)) heard(key, id, news)
+    this.listen = (onNotification) =>
+      listen((key, id, notification) => {
+        if (!this.#happens(this.plan.dropNotifications)) onNotification(key, id, notification)
       })
   }
 

@@ -105,7 +105,7 @@ export async function compareWithModel(harness: Harness, options: ModelTestOptio
       seed: options.seed ?? 1,
       ...replayed(process.env['LEASEHOLD_REPLAY']),
     })
-    return { runs: played, commands, counterexample: details.failed ? tell(details) : undefined }
+    return { runs: played, commands, counterexample: details.failed ? notify(details) : undefined }
   } finally {
     await bench.close()
   }
@@ -113,7 +113,7 @@ export async function compareWithModel(harness: Harness, options: ModelTestOptio
 
 class Difference extends Error {}
 
-function tell(details: RunDetails<[Command[]]>): Counterexample | undefined {
+function notify(details: RunDetails<[Command[]]>): Counterexample | undefined {
   // Interrupted by the time limit before anything was found: not a failure.
   if (details.counterexample === null) return undefined
   const [script] = details.counterexample

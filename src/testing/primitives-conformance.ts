@@ -5,7 +5,7 @@ import { Company } from './client/company.ts'
 import { elections } from './primitives/elections.ts'
 import { isMet, type PrimitiveFact } from './primitives/fact.ts'
 import { jobs } from './primitives/jobs.ts'
-import { parties } from './primitives/parties.ts'
+import { owners } from './primitives/owners.ts'
 import { precedence } from './primitives/precedence.ts'
 import { readWrite } from './primitives/read-write.ts'
 import { semaphores } from './primitives/semaphores.ts'
@@ -17,7 +17,7 @@ const promises: Readonly<Record<string, (fact: PrimitiveFact) => void>> = {
   precedence,
   elections,
   'jobs, tasks and hand-off': jobs,
-  'parties and deadlocks': parties,
+  'owners and deadlocks': owners,
   'Web Locks': webLockFacts,
 }
 

@@ -45,11 +45,11 @@ export async function hold(lease: Lease, { name, mode, callback }: LockRequest):
 function whenLost(lease: Lease): Promise<never> {
   const { signal } = lease
   return new Promise((_, reject) => {
-    const tell = (): void => {
+    const notify = (): void => {
       const how = lease.loss?.reason?.startsWith('evicted') === true ? 'stolen' : 'lost'
       reject(exception('AbortError', `The lock was ${how} while it was held.`, lease.loss))
     }
-    if (signal.aborted) tell()
-    else signal.addEventListener('abort', tell, { once: true })
+    if (signal.aborted) notify()
+    else signal.addEventListener('abort', notify, { once: true })
   })
 }

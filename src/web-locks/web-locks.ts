@@ -42,7 +42,7 @@ class LeaseholdLockManager implements WebLockManager {
   constructor(locks: Locks) {
     this.#inner = internalsOf(locks, 'webLocks')
     this.#client = this.#inner.client
-    this.#unsettled = new UnsettledKeys(this.#client.office.batcher)
+    this.#unsettled = new UnsettledKeys(this.#client.runtime.batcher)
   }
 
   request<Result>(name: string, callback: LockGrantedCallback<Result>): Promise<Awaited<Result>>
@@ -100,7 +100,7 @@ class LeaseholdLockManager implements WebLockManager {
         if (how.miss.type === 'aborted') {
           void this.#unsettled.deleteOnceReleased(key)
           // At once, and with the reason itself.
-          return reject(terms.patience.signal?.reason as Error)
+          return reject(terms.waitPolicy.signal?.reason as Error)
         }
         this.#unsettled.delete(key)
         if (ifAvailable && isTaken(how)) resolve(null)
@@ -120,7 +120,7 @@ class LeaseholdLockManager implements WebLockManager {
       }),
     )
     // A request waits until it is granted or aborted, whatever the defaults say.
-    return { ...terms, endsWhenEvicted: true, patience: { ...terms.patience, queueMs: undefined } }
+    return { ...terms, endsWhenEvicted: true, waitPolicy: { ...terms.waitPolicy, queueMs: undefined } }
   }
 
   async #failure(scope: Scope, missed: Missed, terms: Terms): Promise<Error> {

@@ -1,10 +1,10 @@
 /** A process with one sqlite driver, told by its parent what to send. */
-import type { Heard, Request } from '../../src/core/driver.ts'
+import type { OnNotification, Request } from '../../src/core/driver.ts'
 import { sqlite } from '../../src/drivers/sqlite.ts'
 
 const [file = ''] = process.argv.slice(2)
 const driver = sqlite({ file })
-const heard: Heard = (key, id, news) => void process.send?.({ heard: { key, id, news } })
+const received: OnNotification = (key, id, notification) => void process.send?.({ received: { key, id, notification } })
 
 process.on('message', ({ call, requests }: { call: number; requests: readonly Request[] }) => {
   void driver.send(requests).then(
@@ -14,5 +14,5 @@ process.on('message', ({ call, requests }: { call: number; requests: readonly Re
 })
 
 await driver.open()
-driver.listen?.(heard)
+driver.listen?.(received)
 process.send?.({ ready: true })

@@ -6,7 +6,7 @@ import { claimOf } from '../support/claims.ts'
 
 const [file = '', rounds = 'Infinity', keys = '3'] = process.argv.slice(2)
 // More processes than cores: some wait long for their turn at the processor.
-const driver = sqlite({ file, patienceMs: 60_000 })
+const driver = sqlite({ file, busyTimeoutMs: 60_000 })
 await driver.open()
 writeSync(1, 'ready\n')
 

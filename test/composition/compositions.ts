@@ -10,7 +10,7 @@ import { TcpProxy } from '../support/tcp-proxy.ts'
 import type { MakeStore, MatrixStore } from './stores.ts'
 import type { MatrixTime } from './time.ts'
 
-/** By how much each party's clock is wrong. */
+/** By how much each owner's clock is wrong. */
 export interface ClocksOff {
   readonly storeMs?: number
   readonly serverMs?: number
@@ -115,7 +115,7 @@ export function quorumOf(
   return {
     name,
     async up(make, time, { storeMs, serverMs } = {}) {
-      // One party's clock is wrong, not everybody's.
+      // One owner's clock is wrong, not everybody's.
       const makes = [make, ...(others.length === 0 ? [make, make] : others)]
       const stores = await Promise.all(makes.map((each, place) => each(time, place === 0 ? storeMs : undefined)))
       const chains = served ? await Promise.all(stores.map((store) => Chain.up(store, 1, time, serverMs))) : []

@@ -66,7 +66,7 @@ const means: Readonly<Record<Promised, string>> = {
 }
 
 function titleOf({ composition, fault, promised, off = {} }: Cell): string {
-  const clocks = Object.entries(off).map(([party, ms]) => `${party.replace('Ms', '')} clock ${hours(ms)}`)
+  const clocks = Object.entries(off).map(([owner, ms]) => `${owner.replace('Ms', '')} clock ${hours(ms)}`)
   const what = fault === 'nothing' ? clocks.join(', ') : [fault, ...clocks].join(', ')
   return `${composition.name}, ${what}: ${means[promised]}`
 }

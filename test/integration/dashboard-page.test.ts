@@ -88,8 +88,8 @@ describe('the page', () => {
     const name = '<img src=x onerror=alert(1)>'
     const metadata = { command: '<script>alert(2)</script>', 'on"click': '"><svg onload=alert(3)>' }
     const [one, other] = [await client({ metadata }), await client({ metadata })]
-    await one.acquire(name, { party: '<svg onload=alert(4)>' })
-    inBackground(other.acquire(name, { party: '<svg onload=alert(5)>' }))
+    await one.acquire(name, { owner: '<svg onload=alert(4)>' })
+    inBackground(other.acquire(name, { owner: '<svg onload=alert(5)>' }))
     const { page, complaints } = await browser.open((await start()).url)
     await rowOf(page, name).click()
     await page.getByText('Metadata').click()
@@ -103,7 +103,7 @@ describe('the page', () => {
   test('shows who waits in a cycle', async () => {
     const { start, client } = stage()
     const locks = await client({ deadlockDetection: false })
-    const [ab, ba] = [{ party: 'mill' }, { party: 'baker' }]
+    const [ab, ba] = [{ owner: 'mill' }, { owner: 'baker' }]
     await locks.acquire('flour', ab)
     await locks.acquire('bread', ba)
     inBackground(locks.acquire('bread', ab))
@@ -112,7 +112,7 @@ describe('the page', () => {
     await page.getByRole('tab', { name: /Who waits for whom 1/ }).click()
     await page.getByRole('alert').getByText('Cycle:').waitFor()
     expect(await textOf(page, '#cycles')).toMatch(/mill waits for bread of baker/)
-    expect(await page.locator('svg .party.circular').count()).toBe(2)
+    expect(await page.locator('svg .owner.circular').count()).toBe(2)
     expect(await page.locator('svg .way.circular').count()).toBe(2)
     expect(complaints).toEqual([])
   })

@@ -1,14 +1,14 @@
 /** What etcd, the network and operators do to locks that are held, waited for, or just asked for. */
 import { setTimeout as pause } from 'node:timers/promises'
 import { afterAll, describe, expect, onTestFinished, test } from 'vitest'
-import type { LockDriver, ClaimStatus } from '../../src/core/driver.ts'
+import type { LockDriver, Notification } from '../../src/core/driver.ts'
 import { Child } from '../support/child.ts'
 import { claim, claimOf, release, renew } from '../support/claims.ts'
 import { EtcdServer, urlOf } from '../support/etcd-server.ts'
 import {
   addressOf,
   freshPrefix,
-  hear,
+  onNotification,
   leaseOf,
   markersIn,
   openEtcd,
@@ -36,11 +36,11 @@ async function claimLate(driver: LockDriver, proxy: TcpProxy, ttlMs: number, del
   const kept = claimOf('kept', { ttlMs })
   await claim(driver, kept)
   proxy.delayMs = delayMs
-  const late = claimOf('late', { ttlMs })
-  expect(await claim(driver, late)).toMatchObject({ state: 'unknown' })
+  const deadlineExceeded = claimOf('late', { ttlMs })
+  expect(await claim(driver, deadlineExceeded)).toMatchObject({ state: 'unknown' })
   const beating = setInterval(() => void renew(driver, kept).catch(() => {}), ttlMs / 4)
   onTestFinished(() => clearInterval(beating))
-  return late
+  return deadlineExceeded
 }
 
 describe('a claim that arrives late', () => {
@@ -48,9 +48,10 @@ describe('a claim that arrives late', () => {
     const prefix = freshPrefix()
     const proxy = await startProxy(server)
     const driver = await openThrough(proxy, prefix, 2500)
-    const late = await claimLate(driver, proxy, 12_000, 6000)
-    expect(await release(driver, late)).toEqual({ state: 'absent', reason: 'unknown' })
-    const arrived = async (): Promise<boolean> => (await markersIn(server, prefix)).some((one) => one.endsWith(late.id))
+    const deadlineExceeded = await claimLate(driver, proxy, 12_000, 6000)
+    expect(await release(driver, deadlineExceeded)).toEqual({ state: 'absent', reason: 'unknown' })
+    const arrived = async (): Promise<boolean> =>
+      (await markersIn(server, prefix)).some((one) => one.endsWith(deadlineExceeded.id))
     await eventually(arrived, 'the late claim')
     await eventually(async () => !(await arrived()), 'its end')
     const other = await openEtcd(server.url, prefix)
@@ -70,21 +71,21 @@ describe('a claim that arrives late', () => {
 
 describe('the watch', () => {
   /** A claim of a key that another driver holds; resolves to what it hears. */
-  async function waitFor(driver: LockDriver, key: string): Promise<(ClaimStatus | 'ask')[]> {
+  async function waitFor(driver: LockDriver, key: string): Promise<Notification[]> {
     const waiting = claimOf(key)
-    const heard = hear(driver, waiting.id)
+    const received = onNotification(driver, waiting.id)
     expect(await claim(driver, waiting)).toMatchObject({ state: 'waiting' })
-    return heard
+    return received
   }
 
   /** Resolves once whoever waits is told to look each time that a marker of the key goes away. */
-  async function watched(marker: string, heard: readonly unknown[]): Promise<void> {
+  async function watched(marker: string, received: readonly unknown[]): Promise<void> {
     for (let nudges = 0; nudges < 3; nudges += 1) {
-      const before = heard.length
+      const before = received.length
       await eventually(async () => {
         await server.control('put', marker, '')
         await server.control('del', marker)
-        return heard.length > before
+        return received.length > before
       }, 'a nudge')
     }
   }
@@ -93,9 +94,12 @@ describe('the watch', () => {
   async function handOver(from: LockDriver, to: LockDriver, key: string): Promise<void> {
     const held = claimOf(key)
     await claim(from, held)
-    const heard = await waitFor(to, key)
+    const received = await waitFor(to, key)
     await release(from, held)
-    await eventually(() => heard.some((news) => news !== 'ask' && news.state === 'held'), 'the grant')
+    await eventually(
+      () => received.some((notification) => notification !== 'poll' && notification.state === 'held'),
+      'the grant',
+    )
   }
 
   test.each(['all', 'some'])('goes on where etcd has compacted what %s of it missed while cut off', async (which) => {
@@ -103,17 +107,17 @@ describe('the watch', () => {
     const proxy = await startProxy(server)
     const [driver, cutOff] = [await openEtcd(server.url, prefix), await openEtcd(addressOf(proxy), prefix)]
     await claim(driver, claimOf('a'))
-    const heard = await waitFor(cutOff, 'a')
-    await watched(`${prefix}alive/a%:somebody`, heard)
+    const received = await waitFor(cutOff, 'a')
+    await watched(`${prefix}alive/a%:somebody`, received)
     // Its mail is then younger than what is compacted.
     if (which === 'some') await handOver(driver, cutOff, 'b')
     proxy.refuse()
     if (which === 'all') for (const text of ['1', '2']) await server.control('put', `${prefix}unrelated`, text)
     await server.compact()
-    const before = heard.length
+    const before = received.length
     proxy.restore()
-    await eventually(() => heard.length > before, 'the end of the silence')
-    await watched(`${prefix}alive/a%:somebody`, heard)
+    await eventually(() => received.length > before, 'the end of the silence')
+    await watched(`${prefix}alive/a%:somebody`, received)
     await handOver(driver, cutOff, 'c')
   })
 
@@ -127,16 +131,16 @@ describe('the watch', () => {
       const metrics = await (await fetch(`http://127.0.0.1:${server.port}/metrics`)).text()
       return Number(/^etcd_debugging_mvcc_watcher_total (\d+)$/m.exec(metrics)?.[1])
     }
-    const mailOnly = await eventually(async () => ((await watches()) === 2 ? 2 : undefined), 'two watches')
+    const notificationsOnly = await eventually(async () => ((await watches()) === 2 ? 2 : undefined), 'two watches')
     const abandoned = claimOf('a', { ttlMs: 3000 })
     await claim(other, abandoned)
-    await eventually(async () => (await watches()) > mailOnly, 'a third')
+    await eventually(async () => (await watches()) > notificationsOnly, 'a third')
     await eventually(
       async () => (await markersIn(server, prefix)).every((name) => !name.endsWith(abandoned.id)),
       'an end',
     )
     await release(driver, held)
-    await eventually(async () => (await watches()) === mailOnly, 'only two')
+    await eventually(async () => (await watches()) === notificationsOnly, 'only two')
   })
 
   test('that etcd has refused for a token that has ended begins anew with the next', async () => {
@@ -149,10 +153,10 @@ describe('the watch', () => {
     const held = claimOf('a', { ttlMs: 10_000 })
     await claim(other, held)
     await guarded.endTokens('ann:secret')
-    const heard = await waitFor(driver, 'a')
+    const received = await waitFor(driver, 'a')
     // Nobody lets the next one in: only the marker goes.
     await other.close()
-    await eventually(() => heard.includes('ask'), 'a nudge')
+    await eventually(() => received.includes('poll'), 'a nudge')
   })
 })
 
@@ -192,10 +196,10 @@ test('who holds on an etcd lease that an operator revokes learns so, and the nex
   const [held, waiting] = [claimOf('a', { ttlMs: 20_000 }), claimOf('a')]
   const granted = await claim(driver, held)
   await claim(other, waiting)
-  const heard = hear(other, waiting.id)
+  const received = onNotification(other, waiting.id)
   const [marker = ''] = (await markersIn(server, prefix)).filter((name) => name.endsWith(held.id))
   await server.control('lease', 'revoke', (await leaseOf(server, marker)).toString(16))
-  await eventually(() => heard.includes('ask'), 'a nudge')
+  await eventually(() => received.includes('poll'), 'a nudge')
   const next = await renew(other, waiting)
   expect(next).toMatchObject({ state: 'held', after: { how: 'expired' } })
   expect((next as { fence: number }).fence).toBeGreaterThan((granted as { fence: number }).fence)

@@ -11,7 +11,7 @@ import { EtcdServer } from '../support/etcd-server.ts'
 import {
   addressOf,
   freshPrefix,
-  hear,
+  onNotification,
   leaseOf,
   markersIn,
   openEtcd,
@@ -58,9 +58,9 @@ describe('who stops being heard of', () => {
     await claim(dying, claimOf('a', { ttlMs: 1000 }))
     const waiting = claimOf('a')
     expect(await claim(driver, waiting)).toMatchObject({ state: 'waiting' })
-    const heard = hear(driver, waiting.id)
+    const received = onNotification(driver, waiting.id)
     await dying.close()
-    await eventually(() => heard.includes('ask'), 'a nudge')
+    await eventually(() => received.includes('poll'), 'a nudge')
     expect(await renew(driver, waiting)).toMatchObject({ state: 'held', after: { how: 'expired' } })
   })
 
@@ -224,8 +224,8 @@ describe('documents that nobody uses', () => {
     await claim(driver, held)
     await claim(other, waiting)
     await release(driver, held)
-    const [mail = ''] = (await stored(server, prefix)).filter((name) => name.startsWith(`${prefix}mail/`))
-    expect(await grantedSeconds(await leaseOf(server, mail))).toBe(10_800)
+    const [notification = ''] = (await stored(server, prefix)).filter((name) => name.startsWith(`${prefix}mail/`))
+    expect(await grantedSeconds(await leaseOf(server, notification))).toBe(10_800)
   })
 
   test('of claims that all died are settled by whoever opens the store next', async () => {
@@ -278,10 +278,13 @@ describe('on the way', () => {
     const [held, waiting] = [claimOf('a'), claimOf('a')]
     await claim(driver, held)
     await claim(cutOff, waiting)
-    const heard = hear(cutOff, waiting.id)
+    const received = onNotification(cutOff, waiting.id)
     proxy.cut()
     await release(driver, held)
-    await eventually(() => heard.some((news) => news === 'ask' || news.state === 'held'), 'news')
+    await eventually(
+      () => received.some((notification) => notification === 'poll' || notification.state === 'held'),
+      'notifications',
+    )
     expect(await renew(cutOff, waiting)).toMatchObject({ state: 'held' })
     await cutOff.close()
     await eventually(() => proxy.connections === 0, 'the end of its connections')

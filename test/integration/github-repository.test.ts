@@ -36,7 +36,7 @@ conformance(isReal ? `github, in ${name},` : 'github', {
     const room = `room-${randomUUID()}`
     return {
       async driver() {
-        const publish = ['host', 'pid', 'party', 'metadata'] as const
+        const publish = ['host', 'pid', 'owner', 'metadata'] as const
         const driver = repository.quickDriver({ publish, assign: false, heldLabel: false })
         await driver.open()
         return inRoom(driver, room, isReal ? restMs : 0)

@@ -6,7 +6,7 @@ const openapi = new OpenApi()
 const quick = {
   settle: 5,
   poll: { min: 5, max: 50 },
-  publish: ['host', 'pid', 'party', 'metadata'],
+  publish: ['host', 'pid', 'owner', 'metadata'],
   // What people see is tested in github-people.
   assign: false,
   heldLabel: false,

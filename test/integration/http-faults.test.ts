@@ -153,13 +153,13 @@ describe.each([overNode, overFetch])('over $name', ({ http, closesIdle }) => {
       const server = await start()
       const proxy = await proxyTo(server)
       const driver = await open(over(proxy))
-      const heard: unknown[] = []
-      driver.listen?.((_, id, news) => void heard.push([id, news]))
+      const received: unknown[] = []
+      driver.listen?.((_, id, notification) => void received.push([id, notification]))
       await claim(driver, claimOf(key, { id: 'holder' }))
       await claim(driver, claimOf(key, { id: 'waiter' }))
       proxy.cut()
-      await eventually(() => heard.length > 0, 'news')
-      expect(heard).toEqual([['waiter', 'ask']])
+      await eventually(() => received.length > 0, 'notifications')
+      expect(received).toEqual([['waiter', 'poll']])
     })
   })
 
@@ -423,7 +423,7 @@ describe.each([overNode, overFetch])('over $name', ({ http, closesIdle }) => {
     const openedAt: number[] = []
     const real = await start()
     const port = await listening((request, response) => {
-      if (request.url === '/v1/news') {
+      if (request.url === '/v1/notifications') {
         openedAt.push(performance.now())
         response.writeHead(200, { 'content-type': 'text/event-stream' }).end(':\n\n')
         return

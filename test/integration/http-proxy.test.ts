@@ -2,7 +2,7 @@ import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { describe, expect, onTestFinished, test } from 'vitest'
-import type { LockDriver, ClaimStatus } from '../../src/core/driver.ts'
+import type { LockDriver, Notification } from '../../src/core/driver.ts'
 import { http, type HttpOptions } from '../../src/drivers/http.ts'
 import { memory } from '../../src/drivers/memory.ts'
 import { createLocks } from '../../src/index.ts'
@@ -77,16 +77,16 @@ describe.each(Object.entries(ways))('an nginx %s', (_, way) => {
   test('passes on calls and news', async () => {
     const options = await way()
     const [near, far] = [await open(options), await open(options)]
-    const news: [string, ClaimStatus | 'ask'][] = []
-    far.listen?.((_key, id, heard) => void news.push([id, heard]))
+    const notification: [string, Notification][] = []
+    far.listen?.((_key, id, received) => void notification.push([id, received]))
     const [first, second] = [claimOf(key), claimOf(key)]
     expect(await claim(near, first)).toMatchObject({ state: 'held' })
     expect(await claim(far, second)).toMatchObject({ state: 'waiting' })
     expect(await renew(near, first)).toMatchObject({ state: 'held' })
     expect((await near.list({ prefix: 'default/' })).keys).toMatchObject([{ key }])
     await release(near, first)
-    await eventually(() => news.length > 0, 'news')
-    expect(news).toMatchObject([[second.id, { state: 'held' }]])
+    await eventually(() => notification.length > 0, 'notifications')
+    expect(notification).toMatchObject([[second.id, { state: 'held' }]])
   })
 
   test('lets as much through as the server takes at once', async () => {
@@ -106,14 +106,14 @@ test('an nginx passes on calls and news of a client that uses fetch', async () =
   const [near, far] = [1, 2].map(() => overFetch.http(`http://127.0.0.1:${port}`)) as [LockDriver, LockDriver]
   onTestFinished(async () => void (await Promise.all([near.close(), far.close()])))
   await Promise.all([near.open(), far.open()])
-  const news: [string, ClaimStatus | 'ask'][] = []
-  far.listen?.((_key, id, heard) => void news.push([id, heard]))
+  const notification: [string, Notification][] = []
+  far.listen?.((_key, id, received) => void notification.push([id, received]))
   const [first, second] = [claimOf(key), claimOf(key)]
   expect(await claim(near, first)).toMatchObject({ state: 'held' })
   expect(await claim(far, second)).toMatchObject({ state: 'waiting' })
   await release(near, first)
-  await eventually(() => news.length > 0, 'news')
-  expect(news).toMatchObject([[second.id, { state: 'held' }]])
+  await eventually(() => notification.length > 0, 'notifications')
+  expect(notification).toMatchObject([[second.id, { state: 'held' }]])
 })
 
 test('a server that is gone for a while behind nginx costs its clients nothing that they hold', async () => {

@@ -83,16 +83,16 @@ describe('closing', { retry }, () => {
   })
 })
 
-describe('news', { retry }, () => {
+describe('notifications', { retry }, () => {
   test('reaches a waiter in another process by the change stream, with its fence', async () => {
-    const [holder, waiter] = [await open({ collection: 'news' }), await open({ collection: 'news' })]
+    const [holder, waiter] = [await open({ collection: 'notifications' }), await open({ collection: 'notifications' })]
     const told = new Map<string, ClaimStatus>()
-    waiter.listen?.((_key, id, news) => void (news !== 'ask' && told.set(id, news)))
+    waiter.listen?.((_key, id, notification) => void (notification !== 'poll' && told.set(id, notification)))
     const [first, second] = [claimOf('a'), claimOf('a')]
     await claim(holder, first)
     expect(await claim(waiter, second)).toMatchObject({ state: 'waiting' })
     await release(holder, first)
-    const status = await eventually(() => told.get(second.id), 'news')
+    const status = await eventually(() => told.get(second.id), 'notifications')
     expect(fenceOf(status)).toBe(fenceOf(await claim(waiter, second)))
   })
 

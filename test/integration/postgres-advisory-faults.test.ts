@@ -3,7 +3,7 @@ import { Client, Pool } from 'pg'
 import postgresJs from 'postgres'
 import { afterAll, describe, expect, onTestFinished, test } from 'vitest'
 import { createLocks } from '../../src/index.ts'
-import type { LockDriver, ClaimStatus } from '../../src/core/driver.ts'
+import type { LockDriver, Notification } from '../../src/core/driver.ts'
 import {
   postgresAdvisory,
   type PostgresAdvisoryOptions,
@@ -58,12 +58,12 @@ describe('the pinned connection', () => {
     const [one, two] = [wish('a'), wish('b')]
     const { fence } = (await claim(driver, one)) as { fence: number }
     await claim(driver, two)
-    const heard: [string, ClaimStatus | 'ask'][] = []
-    driver.listen?.((_key, id, news) => heard.push([id, news]))
+    const received: [string, Notification][] = []
+    driver.listen?.((_key, id, notification) => received.push([id, notification]))
     for (const pid of await holders()) await server.sql('select pg_terminate_backend($1)', [pid])
-    await eventually(() => heard.length === 2, 'the news')
-    for (const [, news] of heard) expect(news).toMatchObject({ state: 'absent', reason: 'evicted' })
-    expect(new Set(heard.map(([id]) => id))).toEqual(new Set([one.id, two.id]))
+    await eventually(() => received.length === 2, 'the news')
+    for (const [, notification] of received) expect(notification).toMatchObject({ state: 'absent', reason: 'evicted' })
+    expect(new Set(received.map(([id]) => id))).toEqual(new Set([one.id, two.id]))
     const next = await eventually(async () => {
       const status = await claim(other, wish('a'))
       return status.state === 'held' && status
@@ -95,7 +95,10 @@ describe('the pinned connection', () => {
     const proxy = await TcpProxy.start({ port: server.port })
     onTestFinished(() => proxy.stop())
     const other = await open()
-    const silent = await open({ ttlMs: 5000, patienceMs: 2000 }, `postgres://postgres@127.0.0.1:${proxy.port}/postgres`)
+    const silent = await open(
+      { ttlMs: 5000, sendTimeoutMs: 2000 },
+      `postgres://postgres@127.0.0.1:${proxy.port}/postgres`,
+    )
     const held = claimOf('a', { ttlMs: 5000, wait: false })
     const heldAt = performance.now()
     expect(await claim(silent, held)).toMatchObject({ state: 'held' })
@@ -202,14 +205,14 @@ describe('the server', () => {
     const driver = await open({}, pool)
     const kept = claimOf('kept', { ttlMs: 30_000, wait: false })
     await claim(driver, kept)
-    const heard: string[] = []
-    driver.listen?.((_key, id) => heard.push(id))
+    const received: string[] = []
+    driver.listen?.((_key, id) => received.push(id))
     const many = Array.from({ length: 5000 }, (_, index) => wish(`many-${index}`))
     passes = 1
     const statuses = await driver.send(many.map((wanted) => ({ op: 'claim' as const, claim: wanted })))
     expect(statuses[0]).toMatchObject({ state: 'unknown', error: { code: 'UNAVAILABLE' } })
     await eventually(async () => (await holders()).length === 0, 'the end of the session')
-    expect(heard).toEqual([kept.id])
+    expect(received).toEqual([kept.id])
     passes = Infinity
     expect(await claim(driver, wish('kept'))).toMatchObject({ state: 'held' })
   })

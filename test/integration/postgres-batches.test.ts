@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { afterAll, describe, expect, test } from 'vitest'
-import type { Claim, LockDriver, Request, ClaimStatus } from '../../src/core/driver.ts'
+import type { Claim, LockDriver, Request, Notification } from '../../src/core/driver.ts'
 import { postgres } from '../../src/drivers/postgres.ts'
 import { postgresAdvisory } from '../../src/drivers/postgres-advisory.ts'
 import { claim, claimOf, release, renew } from '../support/claims.ts'
@@ -139,10 +139,10 @@ test('an unreadable runner in the tables costs nobody an answer', async () => {
 
 describe('a notification', () => {
   /** What a driver is told of a claim that waits. */
-  function heardBy(driver: LockDriver): (readonly [string, ClaimStatus | 'ask'])[] {
-    const heard: (readonly [string, ClaimStatus | 'ask'])[] = []
-    driver.listen?.((_key, id, news) => heard.push([id, news]))
-    return heard
+  function receivedBy(driver: LockDriver): (readonly [string, Notification])[] {
+    const received: (readonly [string, Notification])[] = []
+    driver.listen?.((_key, id, notification) => received.push([id, notification]))
+    return received
   }
 
   test('that would be too long says only that claims should ask, and harms nobody', async () => {
@@ -151,7 +151,7 @@ describe('a notification', () => {
       await opened(postgres(server.url, { schema })),
       await opened(postgres(server.url, { schema })),
     ]
-    const heard = heardBy(waiter)
+    const received = receivedBy(waiter)
     // The successor of a holder that was evicted is told who that was, with all that it said of itself.
     const talkative = { ...claimOf('b').runner, metadata: { story: 'x'.repeat(8100) } }
     const [held, waiting] = [claimOf('b', { runner: talkative }), claimOf('b')]
@@ -160,7 +160,10 @@ describe('a notification', () => {
     await claim(waiter, waiting)
     const statuses = await driver.send([wanting(claimOf('a')), { op: 'evict', key, fence, reason: 'by design' }])
     expect(statuses).toMatchObject([{ state: 'held' }, { state: 'absent', reason: 'evicted' }])
-    await eventually(() => heard.some(([id, news]) => id === waiting.id && news === 'ask'), 'the nudge')
+    await eventually(
+      () => received.some(([id, notification]) => id === waiting.id && notification === 'poll'),
+      'the nudge',
+    )
     expect(await renew(waiter, waiting)).toMatchObject({ state: 'held' })
   })
 
@@ -185,9 +188,12 @@ describe('a notification', () => {
     expect(await renew(waiter, waiting)).toMatchObject({ state: 'held' })
     // A single one as well, and the driver that hears nothing tells its own claims to ask.
     const next = claimOf('a')
-    const heard = heardBy(driver)
+    const received = receivedBy(driver)
     await claim(driver, next)
-    await eventually(() => heard.some(([id, news]) => id === next.id && news === 'ask'), 'the nudge')
+    await eventually(
+      () => received.some(([id, notification]) => id === next.id && notification === 'poll'),
+      'the nudge',
+    )
     expect(await release(waiter, waiting)).toEqual({ state: 'absent', reason: 'released' })
     expect(await renew(driver, next)).toMatchObject({ state: 'held' })
   })

@@ -100,7 +100,7 @@ describe('the server', () => {
         strangers.push(stranger)
       }
     }
-    let driver = postgres(server.url, { schema, patienceMs: 500 })
+    let driver = postgres(server.url, { schema, sendTimeoutMs: 500 })
     onTestFinished(() => driver.close())
     try {
       const refusal = await eventually(async () => {
@@ -109,7 +109,7 @@ describe('the server', () => {
         if (refused !== undefined) return refused
         // Somebody who was leaving has made room meanwhile.
         await driver.close()
-        driver = postgres(server.url, { schema, patienceMs: 500 })
+        driver = postgres(server.url, { schema, sendTimeoutMs: 500 })
         return undefined
       }, 'a refusal')
       expect(refusal.error).toMatchObject({ code: 'UNAVAILABLE', reason: 'busy' })
@@ -224,7 +224,7 @@ describe('a session', () => {
   test('that does not answer is given up in time, and the outcome is unknown', async () => {
     const schema = freshSchema()
     const { proxy, url } = await proxied()
-    const driver = await open(schema, { poolSize: 1, listen: false, patienceMs: 1500 }, url)
+    const driver = await open(schema, { poolSize: 1, listen: false, sendTimeoutMs: 1500 }, url)
     await driver.list({})
     proxy.dropReplies = true
     const status = await claim(driver, claimOf('a', { ttlMs: 600_000 }))
@@ -238,7 +238,7 @@ describe('sessions that fall silent', () => {
   test('are given up in time to renew by another: the lease lives on', async () => {
     const schema = freshSchema()
     const { proxy, url } = await proxied()
-    const driver = await open(schema, { listen: false, patienceMs: 20_000 }, url)
+    const driver = await open(schema, { listen: false, sendTimeoutMs: 20_000 }, url)
     const locks = await locksOn(driver)
     const direct = await open(schema, { listen: false })
     const lease = await locks.acquire('a', { ttl: '18s' })
@@ -286,7 +286,7 @@ describe('a statement', () => {
     const schema = freshSchema()
     await claim(await open(schema), claimOf('a', { ttlMs: 1 }))
     const url = `${server.url}?options=${encodeURIComponent('-c statement_timeout=1000')}`
-    const driver = await open(schema, { listen: false, patienceMs: 6000 }, url)
+    const driver = await open(schema, { listen: false, sendTimeoutMs: 6000 }, url)
     const stranger = await blocking(schema)
     const sent = claim(driver, claimOf('a'))
     await expect(sent).rejects.toMatchObject({ code: 'UNAVAILABLE', reason: 'busy' })
@@ -296,7 +296,7 @@ describe('a statement', () => {
 
   test('that waits for a stranger for too long is unknown, in bounded time', async () => {
     const schema = freshSchema()
-    const driver = await open(schema, { listen: false, patienceMs: 1500 })
+    const driver = await open(schema, { listen: false, sendTimeoutMs: 1500 })
     await claim(driver, claimOf('a', { ttlMs: 1 }))
     const stranger = await blocking(schema)
     expect(await claim(driver, claimOf('a'))).toMatchObject({ state: 'unknown', error: { reason: 'no-answer' } })

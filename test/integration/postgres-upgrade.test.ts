@@ -92,7 +92,7 @@ test('an older version that waits while a newer one makes the schema does not pu
   await newer.connect()
   onTestFinished(() => newer.end())
   await newer.query('begin; select pg_advisory_xact_lock(7240618953041)')
-  const driver = postgres(server.url, { schema, listen: false, patienceMs: 30_000 })
+  const driver = postgres(server.url, { schema, listen: false, sendTimeoutMs: 30_000 })
   onTestFinished(() => driver.close())
   const opening = driver.open()
   const waits = `select from pg_stat_activity where wait_event = 'advisory'`

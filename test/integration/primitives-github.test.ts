@@ -7,7 +7,7 @@ primitivesConformance(
   githubHarness(new OpenApi(), false, {
     settle: 5,
     poll: { min: 5, max: 50 },
-    publish: ['host', 'pid', 'party', 'metadata'],
+    publish: ['host', 'pid', 'owner', 'metadata'],
     assign: false,
     heldLabel: false,
   }),

@@ -161,13 +161,15 @@ describe('renewals of one batch', () => {
   test('by another client make it the one that is told what becomes of them', async () => {
     const other = redis({ url: server.url, clockForTests: () => time })
     await other.open()
-    const heard: string[] = []
-    other.listen?.((key, _, news) => heard.push(`${key} ${news === 'ask' ? news : news.state}`))
+    const received: string[] = []
+    other.listen?.((key, _, notification) =>
+      received.push(`${key} ${notification === 'poll' ? notification : notification.state}`),
+    )
     const fences = await driver.send([claim('a', 'holder'), claim('b', 'holder')])
     await other.send(['a', 'b'].map((key) => ({ op: 'renew', key, id: 'holder', ttlMs })))
     await driver.send([{ op: 'evict', key: 'a', fence: fenceOf(fences[0]), reason: 'stuck' }])
-    await eventually(() => heard.length > 0, 'The news')
-    expect(heard).toEqual(['a absent'])
+    await eventually(() => received.length > 0, 'The news')
+    expect(received).toEqual(['a absent'])
     await other.close()
   })
 })

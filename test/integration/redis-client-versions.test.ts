@@ -96,11 +96,11 @@ describe.each(libraries)('a Cluster over $name', (library) => {
       const keys = Array.from({ length: 30 }, (_, index) => `orders/${index}`)
       const held = await driver.send(keys.map((key) => ({ op: 'claim', claim: claimOf(key, key) })))
       expect(held.map(({ state }) => state)).toEqual(keys.map(() => 'held'))
-      const heard: string[] = []
-      driver.listen?.((_key, id) => heard.push(id))
+      const received: string[] = []
+      driver.listen?.((_key, id) => received.push(id))
       await driver.send([{ op: 'claim', claim: claimOf('waiter', 'orders/0') }])
       await driver.send([{ op: 'release', key: 'orders/0', id: 'orders/0' }])
-      await eventually(() => heard.includes('waiter'), 'The news')
+      await eventually(() => received.includes('waiter'), 'The news')
       const move = await SlotMove.begin(cluster, `{${hashTagOf('orders/1')}}`)
       await move.move(/k:orders\/1$/)
       const renewal = { op: 'renew', key: 'orders/1', id: 'orders/1', ttlMs: 20_000 } as const

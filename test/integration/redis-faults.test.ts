@@ -4,7 +4,7 @@ import type { AddressInfo } from 'node:net'
 import { setTimeout as pause } from 'node:timers/promises'
 import { Redis } from 'ioredis'
 import { describe, expect, onTestFinished, test } from 'vitest'
-import type { Claim, LockDriver, ClaimStatus } from '../../src/core/driver.ts'
+import type { Claim, LockDriver, ClaimStatus, Notification } from '../../src/core/driver.ts'
 import { hashTagOf } from '../../src/drivers/redis/hash-tags.ts'
 import { redis, type RedisOptions } from '../../src/drivers/redis.ts'
 import { redisGuard } from '../../src/guards/index.ts'
@@ -241,14 +241,16 @@ describe('a subscription that is lost', () => {
   test.each(ways)('%s costs only time: who may have missed a grant is told to ask', async (_, optionsFor) => {
     const server = await startServer()
     const [one, two] = [await openDriver(optionsFor(server)), await openDriver(optionsFor(server))]
-    const heard: string[] = []
-    two.listen?.((_key, id, news) => heard.push(`${id} ${news === 'ask' ? news : news.state}`))
+    const received: string[] = []
+    two.listen?.((_key, id, notification) =>
+      received.push(`${id} ${notification === 'poll' ? notification : notification.state}`),
+    )
     await claim(one, 'holder')
     await claim(two, 'waiter')
     expect(Number(await server.cli('CLIENT', 'KILL', 'TYPE', 'pubsub'))).toBe(2)
     await untilAnswered(() => release(one, 'holder'))
-    await eventually(() => heard.length > 0, 'The news')
-    expect(heard[0]).toMatch(/^waiter (ask|held)$/)
+    await eventually(() => received.length > 0, 'The news')
+    expect(received[0]).toMatch(/^waiter (ask|held)$/)
     expect(await untilAnswered(() => renew(two, 'waiter'))).toMatchObject({ state: 'held' })
   })
 
@@ -259,8 +261,8 @@ describe('a subscription that is lost', () => {
     await untilAnswered(() => claim(one, 'holder'))
     await untilAnswered(() => claim(two, 'waiter'))
     await eventually(async () => (await server.cli('PUBSUB', 'CHANNELS')).includes('\n'), 'The subscriptions')
-    const pushed = new Promise<ClaimStatus | 'ask'>((resolve) => {
-      two.listen?.((_key, _id, news) => news !== 'ask' && resolve(news))
+    const pushed = new Promise<Notification>((resolve) => {
+      two.listen?.((_key, _id, notification) => notification !== 'poll' && resolve(notification))
     })
     await release(one, 'holder')
     expect(await pushed).toMatchObject({ state: 'held' })
@@ -270,13 +272,15 @@ describe('a subscription that is lost', () => {
     const server = await startServer()
     const proxy = await startProxy(server)
     const driver = await openDriver(`redis://127.0.0.1:${proxy.port}`)
-    const heard: string[] = []
-    driver.listen?.((_key, id, news) => heard.push(`${id} ${news === 'ask' ? news : news.state}`))
+    const received: string[] = []
+    driver.listen?.((_key, id, notification) =>
+      received.push(`${id} ${notification === 'poll' ? notification : notification.state}`),
+    )
     await claim(driver, 'holder')
     await claim(driver, 'waiter')
     await Promise.all([release(driver, 'holder'), proxy.cutAfterRequest()])
-    await eventually(() => heard.length > 0, 'The news')
-    expect(heard).toEqual(['waiter ask'])
+    await eventually(() => received.length > 0, 'The news')
+    expect(received).toEqual(['waiter ask'])
     expect(await untilAnswered(() => renew(driver, 'waiter'))).toMatchObject({ state: 'held' })
   })
 })
@@ -285,15 +289,17 @@ describe('two claims of one client', () => {
   test('hand over in the reply to the release, before that is answered, and publish nothing', async () => {
     const server = await startServer()
     const driver = await openDriver(server.url)
-    const heard: string[] = []
-    driver.listen?.((_key, id, news) => heard.push(`${id} ${news === 'ask' ? news : news.state}`))
+    const received: string[] = []
+    driver.listen?.((_key, id, notification) =>
+      received.push(`${id} ${notification === 'poll' ? notification : notification.state}`),
+    )
     await claim(driver, 'holder')
     for (const id of ['first', 'second']) await claim(driver, id)
     await release(driver, 'holder')
-    expect(heard).toEqual(['first held'])
+    expect(received).toEqual(['first held'])
     // The last of those who wait goes by the rule, and in a batch.
     await driver.send(['first', 'other'].map((id) => ({ op: 'release', key, id })))
-    expect(heard).toEqual(['first held', 'second held'])
+    expect(received).toEqual(['first held', 'second held'])
     expect(await server.cli('INFO', 'commandstats')).not.toContain('cmdstat_publish')
   })
 })
@@ -595,14 +601,16 @@ describe('a claim that is handed on', () => {
   test('tells its news to whoever renewed it last, holder or waiter', async () => {
     const server = await startServer()
     const [giver, taker] = [await openDriver(server.url), await openDriver(server.url)]
-    const heard: string[] = []
-    taker.listen?.((_key, id, news) => heard.push(`${id} ${news === 'ask' ? news : news.state}`))
+    const received: string[] = []
+    taker.listen?.((_key, id, notification) =>
+      received.push(`${id} ${notification === 'poll' ? notification : notification.state}`),
+    )
     const fence = fenceOf(await claim(giver, 'holder'))
     await renew(taker, 'holder')
     await claim(giver, 'waiter')
     await renew(taker, 'waiter')
     await giver.send([{ op: 'evict', key, fence, reason: 'stuck' }])
-    await eventually(() => heard.length >= 2, 'The news')
-    expect(heard).toEqual(['holder absent', 'waiter held'])
+    await eventually(() => received.length >= 2, 'The news')
+    expect(received).toEqual(['holder absent', 'waiter held'])
   })
 })

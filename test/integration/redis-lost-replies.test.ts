@@ -73,7 +73,9 @@ async function inTime<Result>(call: Promise<Result>): Promise<Result | undefined
 async function untilPushed({ driver, prefix }: Lossy): Promise<void> {
   const other = await opened(redis({ url: server.url, prefix }))
   const pushed = new Set<string>()
-  const listening = driver.listen?.((_key, id, news) => news !== 'ask' && news.state === 'held' && pushed.add(id))
+  const listening = driver.listen?.(
+    (_key, id, notification) => notification !== 'poll' && notification.state === 'held' && pushed.add(id),
+  )
   await eventually(
     async () => {
       const [holder, waiter] = [claimOf('pushed'), claimOf('pushed')]
@@ -81,9 +83,9 @@ async function untilPushed({ driver, prefix }: Lossy): Promise<void> {
       const status = await inTime<ClaimStatus>(claim(driver, waiter))
       await release(other, holder)
       const waited = status?.state === 'waiting' && eventually(() => pushed.has(waiter.id), 'The push', 1000)
-      const heard = await Promise.resolve(waited).catch(() => false)
+      const received = await Promise.resolve(waited).catch(() => false)
       await release(other, waiter)
-      return heard
+      return received
     },
     'A pushed grant',
     hangsAfterMs,

@@ -100,7 +100,7 @@ describe.each([
     expect(await here.claim(first)).toMatchObject({ state: 'held' })
     expect(await there.claim(second)).toMatchObject({ state: 'waiting' })
     await here.release(first)
-    await expect.poll(() => there.heard).toMatchObject([{ id: 'second', news: { state: 'held' } }])
+    await expect.poll(() => there.received).toMatchObject([{ id: 'second', notification: { state: 'held' } }])
     expect(await here.claim(first)).toMatchObject({ state: 'waiting' })
   })
 

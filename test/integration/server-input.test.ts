@@ -300,10 +300,10 @@ test('a certificate or key that is none is INVALID', async () => {
 /** What the server says to some text before it closes. */
 async function spoken(url: string, text: string): Promise<string> {
   const socket = connectSocket(Number(new URL(url).port), '127.0.0.1')
-  let heard = ''
-  socket.setEncoding('utf8').on('data', (piece: string) => (heard += piece))
+  let received = ''
+  socket.setEncoding('utf8').on('data', (piece: string) => (received += piece))
   socket.on('error', () => {})
   socket.write(text)
   await once(socket, 'close')
-  return heard
+  return received
 }

@@ -126,27 +126,32 @@ describe('ids', () => {
   })
 })
 
-describe('news', () => {
+describe('notifications', () => {
   test('goes to the session that sent the claim last, and to nobody else', async () => {
     const { url } = await startServer()
     const [one, other] = [http(url), http(url)]
     onTestFinished(() => one.close())
     onTestFinished(() => other.close())
     await Promise.all([one.open(), other.open()])
-    const heard: string[] = []
-    one.listen?.((_, id, news) => void heard.push(`one ${id} ${news === 'ask' ? 'ask' : news.state}`))
-    other.listen?.((_, id, news) => void heard.push(`other ${id} ${news === 'ask' ? 'ask' : news.state}`))
+    const received: string[] = []
+    one.listen?.(
+      (_, id, notification) => void received.push(`one ${id} ${notification === 'poll' ? 'poll' : notification.state}`),
+    )
+    other.listen?.(
+      (_, id, notification) =>
+        void received.push(`other ${id} ${notification === 'poll' ? 'poll' : notification.state}`),
+    )
     const [holder, waiter] = [claimOf(key, { id: 'holder' }), claimOf(key, { id: 'waiter' })]
     await one.send([{ op: 'claim', claim: holder }])
     await one.send([{ op: 'claim', claim: waiter }])
     await other.send([{ op: 'renew', key, id: 'waiter', ttlMs: 60_000 }])
     await one.send([{ op: 'release', key, id: 'holder' }])
-    await eventually(() => heard.length > 0, 'news')
-    expect(heard).toEqual(['other waiter held'])
+    await eventually(() => received.length > 0, 'notifications')
+    expect(received).toEqual(['other waiter held'])
   })
 
   test('whoever does not read it is cut off', async () => {
-    const tell: ((event: string, data: unknown) => void)[] = []
+    const notify: ((event: string, data: unknown) => void)[] = []
     let disposed = 0
     const route: Route = {
       method: 'GET',
@@ -158,7 +163,7 @@ describe('news', () => {
         headers: { 'content-type': 'text/event-stream' },
         body: {
           attach(send) {
-            tell.push(send)
+            notify.push(send)
             return { [Symbol.dispose]: () => void (disposed += 1) }
           },
         },
@@ -172,7 +177,7 @@ describe('news', () => {
     socket.pause()
     const text = 'x'.repeat(10_000)
     await eventually(() => {
-      for (let count = 0; count < 100; count += 1) tell[0]?.('flood', text)
+      for (let count = 0; count < 100; count += 1) notify[0]?.('flood', text)
       return disposed > 0
     }, 'the end of the stream')
     socket.destroy()
@@ -183,7 +188,7 @@ describe('news', () => {
     const time = fakeTime()
     const sessions = new Sessions(time.environment, 3, (status) => status)
     const sent: unknown[] = []
-    sessions.news('me').attach(
+    sessions.stream('me').attach(
       (_, data) => void sent.push(data),
       () => {},
     )
@@ -193,8 +198,8 @@ describe('news', () => {
     time.block(2001)
     sessions.sending('me', claim('new', 1000))
     expect(sessions.claims).toBe(2)
-    sessions.tell(key, 'short', 'ask')
-    sessions.tell(key, 'long', 'ask')
+    sessions.notify(key, 'short', 'poll')
+    sessions.notify(key, 'long', 'poll')
     expect(sent).toEqual([{ key, id: 'long' }])
     for (const id of ['a', 'b', 'c', 'd']) sessions.sending('me', claim(id, 100_000))
     expect(sessions.claims).toBe(3)
@@ -205,7 +210,7 @@ test('a newer stream of a session takes the place of an older one, and one that 
   const sessions = new Sessions(fakeTime().environment, 3, (status) => status)
   const told: string[] = []
   const attach = (name: string): Disposable =>
-    sessions.news('me').attach(
+    sessions.stream('me').attach(
       () => void told.push(name),
       () => {},
     )
@@ -213,9 +218,9 @@ test('a newer stream of a session takes the place of an older one, and one that 
   const newer = attach('newer')
   older[Symbol.dispose]()
   sessions.sending('me', { op: 'claim', claim: claimOf(key, { id: 'mine' }) })
-  sessions.tell(key, 'mine', 'ask')
+  sessions.notify(key, 'mine', 'poll')
   newer[Symbol.dispose]()
-  sessions.tell(key, 'mine', 'ask')
+  sessions.notify(key, 'mine', 'poll')
   expect(told).toEqual(['newer'])
 })
 
@@ -282,7 +287,7 @@ describe('the OpenAPI document', () => {
         '/mine',
         '/openapi.json',
         '/v1/keys',
-        '/v1/news',
+        '/v1/notifications',
         '/v1/requests',
         '/v1/store',
       ].toSorted(),
@@ -312,7 +317,7 @@ describe('the OpenAPI document', () => {
       staleMs: 5,
       maxHoldMs: 60_000,
       detached: false,
-      runner: { ...base.runner, party: 'a/b', metadata: { what: 'ever' } },
+      runner: { ...base.runner, owner: 'a/b', metadata: { what: 'ever' } },
     }
     const stories: Request[][] = [
       [{ op: 'claim', claim: whole }],
@@ -466,8 +471,8 @@ describe('a server that closes', () => {
     const { driver, sends, letGo } = patientStore()
     const server = await startServer({ driver })
     const socket = connectSocket(Number(new URL(server.url).port), '127.0.0.1')
-    let heard = ''
-    socket.setEncoding('utf8').on('data', (text: string) => (heard += text))
+    let received = ''
+    socket.setEncoding('utf8').on('data', (text: string) => (received += text))
     // Not read any more, the second call may also be refused by a reset.
     const ended = new Promise((resolve) => socket.on('error', () => {}).on('close', resolve))
     const body = JSON.stringify({ requests: [{ op: 'claim', claim: claimOf(key) }] })
@@ -478,9 +483,9 @@ describe('a server that closes', () => {
     socket.write('GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n')
     letGo()
     await Promise.all([closing, ended])
-    expect(heard).toContain('"held"')
-    expect(heard.match(/^HTTP\/1\.1 (\d+)/gm)?.[1] ?? 'HTTP/1.1 503').toBe('HTTP/1.1 503')
-    expect(heard).toMatch(/connection: close/i)
+    expect(received).toContain('"held"')
+    expect(received.match(/^HTTP\/1\.1 (\d+)/gm)?.[1] ?? 'HTTP/1.1 503').toBe('HTTP/1.1 503')
+    expect(received).toMatch(/connection: close/i)
   })
 
   test('waits no longer than it was told', async () => {

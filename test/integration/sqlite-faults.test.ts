@@ -181,7 +181,7 @@ test('the file and its inboxes are for their owner alone', async () => {
 })
 
 test('a file kept busy by somebody else is UNAVAILABLE after the set patience, and the event loop goes on meanwhile', async () => {
-  const own = await driver({ file: file(), patienceMs: 3000 })
+  const own = await driver({ file: file(), busyTimeoutMs: 3000 })
   const hog = openDatabase(file())
   hog.exec('begin immediate')
   let turns = 0
@@ -218,12 +218,12 @@ test('waiters are woken by polling where fs.watch fails', async () => {
   const other = await driver({ file: file(), surroundings: { watch } })
   const held = claimOf('a')
   const waiting = claimOf('a')
-  const heard: unknown[] = []
-  other.listen?.((_key, _id, news) => heard.push(news))
+  const received: unknown[] = []
+  other.listen?.((_key, _id, notification) => received.push(notification))
   await claim(one, held)
   await claim(other, waiting)
   await release(one, held)
-  expect(await eventually(() => heard[0], 'the grant')).toMatchObject({ state: 'held' })
+  expect(await eventually(() => received[0], 'the grant')).toMatchObject({ state: 'held' })
 })
 
 test('a closed driver refuses, leaves no inbox and lets its claims be', async () => {

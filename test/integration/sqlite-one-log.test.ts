@@ -78,13 +78,13 @@ test('under a symbolic link a lock is handed over at once, and nothing is made b
   symlinkSync(file('real/locks.sqlite'), file('linked/locks.sqlite'))
   const other = await driver({ file: file('linked/locks.sqlite') })
   expect(other.store).toBe(one.store)
-  const heard: unknown[] = []
-  other.listen?.((_key, _id, news) => heard.push(news))
+  const received: unknown[] = []
+  other.listen?.((_key, _id, notification) => received.push(notification))
   const held = claimOf('a')
   await claim(one, held)
   await claim(other, claimOf('a'))
   await release(one, held)
-  expect(await eventually(() => heard[0], 'the grant')).toMatchObject({ state: 'held' })
+  expect(await eventually(() => received[0], 'the grant')).toMatchObject({ state: 'held' })
   expect(readdirSync(file('linked'))).toEqual(['locks.sqlite'])
 })
 

@@ -1,13 +1,8 @@
 import { execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { expect, test } from 'vitest'
-import { bootIdentity } from '../../src/core/machine/boot.ts'
-import { monotonicMs } from '../../src/core/time/environment.ts'
-import { ownProcess } from '../../src/core/machine/liveness.ts'
-import { newOwner, ownerName } from '../../src/core/machine/owner.ts'
 import { openDatabase } from '../../src/drivers/sqlite/database.ts'
 import { claim, claimOf, release, renew } from '../support/claims.ts'
-import { makeOldFile, type OldFormat } from '../sqlite/old-file.ts'
 import { ClientProcess, end, endProcessesAfterEach, run } from '../sqlite/processes.ts'
 import { scratch } from '../sqlite/scratch.ts'
 import { eventually } from '../support/eventually.ts'
@@ -21,7 +16,10 @@ test('the lock of a killed process is taken over long before its ttl', async () 
   const own = await driver({ file: file() })
   const waiting = claimOf('a', { ttlMs: 600_000 })
   const granted = new Promise<unknown>((resolve) => {
-    own.listen?.((_key, _id, news) => void (news === 'ask' ? renew(own, waiting).then(resolve) : resolve(news)))
+    own.listen?.(
+      (_key, _id, notification) =>
+        void (notification === 'poll' ? renew(own, waiting).then(resolve) : resolve(notification)),
+    )
   })
   expect(await claim(own, waiting)).toMatchObject({ state: 'waiting' })
 
@@ -44,10 +42,13 @@ test('a process killed right after a hand-over does not hold up the next', async
   const waiting = claimOf('a')
   await last.claim(waiting)
   await release(own, inFront)
-  await eventually(() => middle.heard.find(({ news }) => news !== 'ask'), 'the hand-over')
+  await eventually(() => middle.received.find(({ notification }) => notification !== 'poll'), 'the hand-over')
   await end(middle.child)
   // It never asked about the middle one: it learns of it by looking.
-  await eventually(() => last.heard.find(({ id, news }) => id === waiting.id && news === 'ask'), 'a nudge')
+  await eventually(
+    () => last.received.find(({ id, notification }) => id === waiting.id && notification === 'poll'),
+    'a nudge',
+  )
   expect(await last.ask({ op: 'renew', key: 'a', id: waiting.id, ttlMs: 60_000 })).toMatchObject({
     state: 'held',
     after: { how: 'died' },
@@ -62,10 +63,10 @@ test('a waiter in another process is woken by the release, with its fence', asyn
   const waiting = claimOf('a')
   expect(await other.claim(waiting)).toMatchObject({ state: 'waiting', ahead: 0 })
   await release(own, held)
-  const { news } = await eventually(() => other.heard[0], 'the grant')
+  const { notification } = await eventually(() => other.received[0], 'the grant')
   const status = await other.claim(waiting)
   expect(status.state).toBe('held')
-  expect(news).toMatchObject({ state: 'held', fence: (status as { fence: number }).fence })
+  expect(notification).toMatchObject({ state: 'held', fence: (status as { fence: number }).fence })
 })
 
 test('a waiter that was killed is passed over', async () => {
@@ -98,26 +99,6 @@ test('thirty-two processes at once get no error, and no fence twice', async () =
   expect(fences.length).toBeGreaterThan(100)
   expect(new Set(fences).size).toBe(fences.length)
   expect((await (await driver({ file: file() })).list({})).keys).toEqual([])
-})
-
-test.each<OldFormat>([1, 2, 3])('processes that open a file of format %i at once upgrade it once', async (format) => {
-  // Past the wall clock, so that fences go on by one.
-  const fence = 8_000_000_000_000_000
-  const now = Math.floor(monotonicMs())
-  const owner = ownerName(newOwner(bootIdentity(), ownProcess()))
-  const held = claimOf('held')
-  const times = { owner, enteredAt: now, acquiredAt: now, lastHeartbeat: now, expiresAt: now + 60_000 }
-  makeOldFile(file(), format, {
-    fence,
-    sequence: 1,
-    boot: bootIdentity(),
-    held: [{ ...times, claim: held, turn: 1, fence }],
-  }).close()
-  const clients = await Promise.all(Array.from({ length: 6 }, () => ClientProcess.start(file())))
-  const statuses = await Promise.all(clients.map((client, index) => client.claim(claimOf(`new ${index}`))))
-  const fences = statuses.map((status) => (status.state === 'held' ? status.fence : 0))
-  expect(fences.toSorted((one, other) => one - other)).toEqual([1, 2, 3, 4, 5, 6].map((step) => fence + step))
-  expect(await clients[0]?.claim(held)).toMatchObject({ state: 'held', fence })
 })
 
 test('processes killed in the middle of their transactions leave a sound file and no lock behind', async () => {

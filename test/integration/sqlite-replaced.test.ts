@@ -48,7 +48,7 @@ describe.each(Object.entries(ways))('when the file %s under a holder', (_way, re
   test('nobody is granted the lock before the holder has been told that it is lost', async () => {
     const holding = await driver({ file: file() })
     const told: ClaimStatus[] = []
-    holding.listen?.((_key, _id, news) => news !== 'ask' && told.push(news))
+    holding.listen?.((_key, _id, notification) => notification !== 'poll' && told.push(notification))
     await claim(holding, claimOf('a', { ttlMs: 600_000 }))
     replace()
     const next = await driver({ file: file() })
@@ -68,7 +68,9 @@ describe.each(Object.entries({ ...ways, ...waysBeside }))('when the file %s unde
     const next = await driver({ file: file() })
     const status = await claim(next, claimOf('b'))
     expect(status).toMatchObject({ state: 'held' })
-    await expect.poll(() => holder.heard).toMatchObject([{ id: held.id, news: { state: 'absent', reason: 'unknown' } }])
+    await expect
+      .poll(() => holder.received)
+      .toMatchObject([{ id: held.id, notification: { state: 'absent', reason: 'unknown' } }])
   })
 
   test('a process that stands still, and may believe that it holds, keeps everybody out', async () => {
@@ -76,7 +78,7 @@ describe.each(Object.entries({ ...ways, ...waysBeside }))('when the file %s unde
     await holder.claim(claimOf('a', { ttlMs: 600_000 }))
     signalTo(holder.child, 'SIGSTOP')
     replace()
-    const refused = sqlite({ file: file(), patienceMs: 300 })
+    const refused = sqlite({ file: file(), busyTimeoutMs: 300 })
     await expect(refused.open()).rejects.toMatchObject({ code: 'UNAVAILABLE', reason: 'replaced' })
     await refused.close()
     signalTo(holder.child, 'SIGCONT')
@@ -90,13 +92,15 @@ test('when the file is deleted with all that lies beside it, an idle holder is t
   await holder.claim(held)
   removeFile()
   rmSync(`${file()}.inboxes`, { recursive: true })
-  await expect.poll(() => holder.heard).toMatchObject([{ id: held.id, news: { state: 'absent', reason: 'unknown' } }])
+  await expect
+    .poll(() => holder.received)
+    .toMatchObject([{ id: held.id, notification: { state: 'absent', reason: 'unknown' } }])
 })
 
 test.each(Object.entries(waysBeside))('when the file %s, the holder is told', async (_way, lose) => {
   const holding = await driver({ file: file() })
   const told: ClaimStatus[] = []
-  holding.listen?.((_key, _id, news) => news !== 'ask' && told.push(news))
+  holding.listen?.((_key, _id, notification) => notification !== 'poll' && told.push(notification))
   await claim(holding, claimOf('a'))
   lose()
   await eventually(async () => {
@@ -147,8 +151,8 @@ describe('the directory of the inboxes', () => {
   test('is made again when it is deleted, and locks are handed over as before', async () => {
     const one = await driver({ file: file() })
     const other = await driver({ file: file() })
-    const heard: unknown[] = []
-    other.listen?.((_key, _id, news) => news !== 'ask' && heard.push(news))
+    const received: unknown[] = []
+    other.listen?.((_key, _id, notification) => notification !== 'poll' && received.push(notification))
     // Each has the other's inbox open.
     for (let turn = 1; turn <= 2; turn += 1) {
       const held = claimOf('a')
@@ -156,7 +160,7 @@ describe('the directory of the inboxes', () => {
       await claim(one, held)
       await claim(other, waiting)
       await release(one, held)
-      expect(await eventually(() => heard[turn - 1], 'the grant')).toMatchObject({ state: 'held' })
+      expect(await eventually(() => received[turn - 1], 'the grant')).toMatchObject({ state: 'held' })
       await release(other, waiting)
       if (turn === 2) break
       rmSync(`${file()}.inboxes`, { recursive: true })

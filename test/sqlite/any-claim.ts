@@ -22,7 +22,7 @@ const runner = record(
     host: text,
     pid: integer({ min: 1 }),
     client: text,
-    party: text,
+    owner: text,
     metadata: dictionary(text, jsonValue()),
   },
   { requiredKeys: ['id', 'incarnation', 'host', 'pid', 'client'] },

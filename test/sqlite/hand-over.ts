@@ -11,8 +11,8 @@ export async function expectHandOver(here: ClientProcess, there: ClientProcess):
   expect(await there.claim(second)).toMatchObject({ state: 'waiting' })
   expect(await here.claim(third)).toMatchObject({ state: 'waiting' })
   await here.release(first)
-  await expect.poll(() => there.heard).toMatchObject([{ id: 'second', news: { state: 'held' } }])
+  await expect.poll(() => there.received).toMatchObject([{ id: 'second', notification: { state: 'held' } }])
   await there.release(second)
-  await expect.poll(() => here.heard).toMatchObject([{ id: 'third', news: { state: 'held' } }])
+  await expect.poll(() => here.received).toMatchObject([{ id: 'third', notification: { state: 'held' } }])
   expect(await here.release(third)).toMatchObject({ state: 'absent', reason: 'released' })
 }

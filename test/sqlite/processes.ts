@@ -2,7 +2,7 @@ import { fork, spawn, type ChildProcess, type SpawnOptions } from 'node:child_pr
 import { once } from 'node:events'
 import path from 'node:path'
 import { afterEach } from 'vitest'
-import type { Claim, Request, ClaimStatus } from '../../src/core/driver.ts'
+import type { Claim, Request, ClaimStatus, Notification } from '../../src/core/driver.ts'
 import { eventually } from '../support/eventually.ts'
 
 const children = new Set<ChildProcess>()
@@ -37,13 +37,13 @@ interface Message {
   readonly call?: number
   readonly statuses?: readonly ClaimStatus[]
   readonly error?: string
-  readonly heard?: { readonly key: string; readonly id: string; readonly news: ClaimStatus | 'ask' }
+  readonly received?: { readonly key: string; readonly id: string; readonly notification: Notification }
 }
 
 /** A driver in a process of its own. */
 export class ClientProcess {
   readonly child: ChildProcess
-  readonly heard: NonNullable<Message['heard']>[] = []
+  readonly received: NonNullable<Message['received']>[] = []
   readonly #calls = new Map<number, (message: Message) => void>()
   #ready = false
   #lastCall = 0
@@ -52,7 +52,7 @@ export class ClientProcess {
     this.child = keep(fork(builtChild('sqlite-client'), [file], { execPath: program, execArgv: [...how] }))
     this.child.on('message', (message: Message) => {
       if (message.ready === true) this.#ready = true
-      if (message.heard !== undefined) this.heard.push(message.heard)
+      if (message.received !== undefined) this.received.push(message.received)
       if (message.call !== undefined) this.#calls.get(message.call)?.(message)
     })
   }

@@ -216,7 +216,7 @@ export class EtcdServer extends ServerProcess {
   #isHealthy(): Promise<boolean> {
     return new Promise((resolve) => {
       const options = { host: '127.0.0.1', port: this.port, path: '/health', timeout: 1000, agent: false }
-      const heard = (response: AsyncIterable<Buffer>): void => {
+      const received = (response: AsyncIterable<Buffer>): void => {
         let text = ''
         const read = async (): Promise<void> => {
           for await (const piece of response) text += String(piece)
@@ -228,8 +228,8 @@ export class EtcdServer extends ServerProcess {
       }
       const request =
         this.#protocol === 'http'
-          ? getPlain(options, heard)
-          : getSecure({ ...options, rejectUnauthorized: false }, heard)
+          ? getPlain(options, received)
+          : getSecure({ ...options, rejectUnauthorized: false }, received)
       request.on('error', () => resolve(false))
       request.on('timeout', () => request.destroy())
     })

@@ -1,6 +1,6 @@
 /** Drivers and clients on a real etcd, each open until its test is over, and a look at what they store. */
 import { onTestFinished } from 'vitest'
-import type { LockDriver, ClaimStatus } from '../../src/core/driver.ts'
+import type { LockDriver, Notification } from '../../src/core/driver.ts'
 import { etcd, type EtcdOptions } from '../../src/drivers/etcd.ts'
 import { createLocks, type Locks } from '../../src/index.ts'
 import type { Bench } from '../../src/testing/index.ts'
@@ -63,11 +63,11 @@ export async function leaseOf(server: EtcdServer, name: string): Promise<number>
 }
 
 /** News of one claim. */
-export function hear(driver: LockDriver, id: string): (ClaimStatus | 'ask')[] {
-  const heard: (ClaimStatus | 'ask')[] = []
-  const ear = driver.listen?.((_key, who, news) => who === id && heard.push(news))
+export function onNotification(driver: LockDriver, id: string): Notification[] {
+  const received: Notification[] = []
+  const ear = driver.listen?.((_key, who, notification) => who === id && received.push(notification))
   onTestFinished(() => ear?.[Symbol.dispose]())
-  return heard
+  return received
 }
 
 export function leaderOf(servers: readonly EtcdServer[]): Promise<EtcdServer> {

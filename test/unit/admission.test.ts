@@ -2,7 +2,7 @@ import * as fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import type { Request } from '../../src/core/driver.ts'
 import { claimOf, Play } from './admission/play.ts'
-import { eventScripts, firstComplaint, tell } from './admission/scripts.ts'
+import { eventScripts, firstComplaint, notify } from './admission/scripts.ts'
 
 const shared = { mode: 'shared' } as const
 
@@ -252,6 +252,6 @@ describe('the rule', () => {
     )
     if (!details.failed || details.counterexample === null) return
     const [events] = details.counterexample
-    expect.fail(`${firstComplaint(events)}\n${tell(events)}\nseed ${details.seed}`)
+    expect.fail(`${firstComplaint(events)}\n${notify(events)}\nseed ${details.seed}`)
   })
 })

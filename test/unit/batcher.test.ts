@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import { Batcher, submitOnce } from '../../src/core/batcher.ts'
 import type { LockDriver, Request, ClaimStatus } from '../../src/core/driver.ts'
-import { patienceFor } from '../../src/core/time/patience.ts'
+import { sendTimeoutFor } from '../../src/core/time/send-timeout.ts'
 import { memory } from '../../src/drivers/memory.ts'
 import { fakeTime } from '../../src/testing/fake-time.ts'
 import { claimOf } from '../support/claims.ts'
@@ -79,8 +79,8 @@ describe('the batcher', () => {
     await time.advance(0)
     const keys = recorder.batches.map((batch) => batch.map((request) => 'key' in request && request.key))
     expect(keys).toEqual([['a', 'd'], ['b', 'c', 'f', 'f'], ['e']])
-    const patience = recorder.batches.map((batch) => Math.round(patienceFor(batch, 5000)))
-    expect(patience).toEqual([50, 5000, 2000])
+    const waitPolicy = recorder.batches.map((batch) => Math.round(sendTimeoutFor(batch, 5000)))
+    expect(waitPolicy).toEqual([50, 5000, 2000])
   })
 
   test('waits for those who ask some promises later in the same turn', async () => {
@@ -444,6 +444,6 @@ describe('how long a batch may take', () => {
     ['renewals of long leases: a third of the shortest', [renewal(18_000), release('a'), renewal(30_000)], 6000],
     ['a renewal of a short lease hurries nobody else', [renewal(3), release('a')], 20_000],
   ])('%s', (_, requests, withinMs) => {
-    expect(patienceFor(requests, 20_000)).toBe(withinMs)
+    expect(sendTimeoutFor(requests, 20_000)).toBe(withinMs)
   })
 })

@@ -1,7 +1,7 @@
 import { describe, expect, test, vi } from 'vitest'
 import type * as proof from '../../src/api/proof.ts'
 import type * as deadline from '../../src/core/time/deadline.ts'
-import type * as life from '../../src/core/life.ts'
+import type * as state from '../../src/core/claim-state.ts'
 import { tour, type TourOptions } from './client/tour.ts'
 
 // Errors are many here, and what they are about is told by the history.
@@ -41,7 +41,7 @@ describe('clients of one store, whose lines lose, delay and repeat, and whose pr
 })
 
 /** What planted faults change. */
-type Real = Pick<typeof life, 'step'> & Pick<typeof deadline, 'trustedUntil'> & Pick<typeof proof, 'proofOf'>
+type Real = Pick<typeof state, 'step'> & Pick<typeof deadline, 'trustedUntil'> & Pick<typeof proof, 'proofOf'>
 
 /** Each changes one function. */
 const mutants: Readonly<Record<string, Mutant>> = {
@@ -50,50 +50,50 @@ const mutants: Readonly<Record<string, Mutant>> = {
     replace: () => ({ trustedUntil: (sentAt: number, ttlMs: number) => sentAt + ttlMs }),
   },
   'counts a lease from when it hears of it': {
-    module: 'core/life',
+    module: 'core/claim-state',
     replace: ({ step }) => ({
-      step: (life, event) => step(life, event.type === 'answer' ? { ...event, sentAt: event.at } : event),
+      step: (state, event) => step(state, event.type === 'answer' ? { ...event, sentAt: event.at } : event),
     }),
   },
   'goes on trusting a longer lease while it asks for a shorter one': {
-    module: 'core/life',
+    module: 'core/claim-state',
     replace: ({ step }) => ({
-      step: (life, event) => {
-        const [next, effects] = step(life, event)
-        return [event.type === 'renew' ? { ...next, deadline: life.deadline } : next, effects]
+      step: (state, event) => {
+        const [next, effects] = step(state, event)
+        return [event.type === 'renew' ? { ...next, deadline: state.deadline } : next, effects]
       },
     }),
   },
   'believes that nothing was sent when nothing was answered': {
-    module: 'core/life',
+    module: 'core/claim-state',
     replace: ({ step }) => ({
-      step: (life, event) => {
+      step: (state, event) => {
         const isUnknown = event.type === 'release-answer' && event.status.state === 'unknown'
-        return isUnknown ? [{ ...life, phase: 'over' }, []] : step(life, event)
+        return isUnknown ? [{ ...state, phase: 'over' }, []] : step(state, event)
       },
     }),
   },
   'follows for ever what it has released': {
-    module: 'core/life',
+    module: 'core/claim-state',
     replace: ({ step }) => ({
-      step: (life, event) => {
-        const [next, effects] = step(life, event)
-        return [event.type === 'release-answer' ? life : next, effects]
+      step: (state, event) => {
+        const [next, effects] = step(state, event)
+        return [event.type === 'release-answer' ? state : next, effects]
       },
     }),
   },
   'does not say, handing a lease off, what was never answered': {
     module: 'api/proof',
     tour: { weather: 'storm', about: 'hand-offs', processes: 2, workers: 4 },
-    replace: ({ proofOf }) => ({ proofOf: (life, fence) => proofOf({ ...life, doubtMs: undefined }, fence) }),
+    replace: ({ proofOf }) => ({ proofOf: (state, fence) => proofOf({ ...state, doubtMs: undefined }, fence) }),
   },
   'counts what its heartbeat thread was answered from when it hears of it': {
-    module: 'core/life',
+    module: 'core/claim-state',
     tour: { weather: 'gale', about: 'renewals', threads: true, store: 'silent', processes: 8, workers: 1 },
     replace: ({ step }) => ({
-      step: (life, event) => {
+      step: (state, event) => {
         const isElsewhere = event.type === 'answer' && event.elsewhere === true
-        return step(life, isElsewhere ? { ...event, sentAt: event.at } : event)
+        return step(state, isElsewhere ? { ...event, sentAt: event.at } : event)
       },
     }),
   },

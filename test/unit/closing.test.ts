@@ -174,12 +174,12 @@ describe('a client that is closed', () => {
     expect(line.afterClose).toEqual([])
   })
 
-  test('lets a lock go however often its party has entered it', async () => {
+  test('lets a lock go however often its owner has entered it', async () => {
     const bench = locksBench()
     const [one, other] = [await bench.client(), await bench.client()]
     let held: boolean | undefined
-    await one.run('a', { party: 'me' }, () =>
-      one.run('a', { party: 'me', reentrant: true }, async (lease) => {
+    await one.run('a', { owner: 'me' }, () =>
+      one.run('a', { owner: 'me', reentrant: true }, async (lease) => {
         await one.close()
         held = lease.held
       }),

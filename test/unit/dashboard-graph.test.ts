@@ -30,8 +30,8 @@ describe('the picture', () => {
   })
 
   test('never has boxes on each other or outside, whoever waits for whom', () => {
-    const party = fc.constantFrom('a', 'b', 'c', 'd', 'e', 'f', 'g', 'h')
-    const waits = fc.array(fc.record({ from: party, to: party, circular: fc.boolean() }), { maxLength: 30 })
+    const owner = fc.constantFrom('a', 'b', 'c', 'd', 'e', 'f', 'g', 'h')
+    const waits = fc.array(fc.record({ from: owner, to: owner, circular: fc.boolean() }), { maxLength: 30 })
     fc.assert(
       fc.property(waits, (drawn) => {
         const picture = layOut(drawn.map(({ from, to, circular }) => waitOf(from, to, { circular })))

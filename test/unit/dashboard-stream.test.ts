@@ -9,12 +9,12 @@ test('events are the same in whatever pieces their text arrives', () => {
       let text = ':\n\n'
       for (const each of events) text += `event: ${each.event}\ndata: ${JSON.stringify(each.data)}\n\n`
       const stream = new EventStream()
-      const heard = []
+      const received = []
       for (const cut of [...cuts, text.length]) {
-        heard.push(...stream.push(text.slice(0, cut)))
+        received.push(...stream.push(text.slice(0, cut)))
         text = text.slice(cut)
       }
-      expect(heard).toEqual(JSON.parse(JSON.stringify(events)))
+      expect(received).toEqual(JSON.parse(JSON.stringify(events)))
     }),
   )
 })

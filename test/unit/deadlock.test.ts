@@ -5,25 +5,25 @@ import { isSettled, locksBench } from './support/bench-of-locks.ts'
 
 type Take = (locks: Locks, name: string, options: AcquireOptions) => Promise<Lease>
 
-/** What a party can take. A semaphore of one permit and a write lock are as exclusive as a lock. */
+/** What an owner can take. A semaphore of one permit and a write lock are as exclusive as a lock. */
 const kinds: Readonly<Record<'lock' | 'semaphore' | 'write', Take>> = {
   lock: (locks, name, options) => locks.acquire(name, options),
   semaphore: (locks, name, options) => locks.semaphore(name, 1, options).acquire(),
   write: (locks, name, options) => locks.readWrite(name, options).write(),
 }
 
-/** Each party takes one, then asks for the next one's: a ring. Gives what became of the second requests. */
-async function ring(parties: number, kindOf: (index: number) => Take, options: (index: number) => AcquireOptions) {
+/** Each owner takes one, then asks for the next one's: a ring. Gives what became of the second requests. */
+async function ring(owners: number, kindOf: (index: number) => Take, options: (index: number) => AcquireOptions) {
   const bench = locksBench()
-  const clients = await Promise.all(Array.from({ length: parties }, () => bench.client()))
+  const clients = await Promise.all(Array.from({ length: owners }, () => bench.client()))
   const leases = await Promise.all(
-    clients.map((locks, index) => kindOf(index)(locks, `lock-${index}`, { party: 'p', ...options(index) })),
+    clients.map((locks, index) => kindOf(index)(locks, `lock-${index}`, { owner: 'p', ...options(index) })),
   )
   const waits: Promise<Lease | LeaseholdError>[] = []
   for (const [index, locks] of clients.entries()) {
-    const next = (index + 1) % parties
+    const next = (index + 1) % owners
     waits.push(
-      kindOf(next)(locks, `lock-${next}`, { party: 'p', ...options(index) }).catch(
+      kindOf(next)(locks, `lock-${next}`, { owner: 'p', ...options(index) }).catch(
         async (error: LeaseholdError): Promise<LeaseholdError> => {
           await leases[index]?.release()
           return error
@@ -45,7 +45,7 @@ describe('a deadlock', () => {
   }
   const planted = sizes.flatMap((size) => Object.entries(mixes).map(([mix, names]) => ({ size, mix, names })))
 
-  test.each(planted)('of $size parties, $mix, is found within 2 s, with one victim', async ({ size, names }) => {
+  test.each(planted)('of $size owners, $mix, is found within 2 s, with one victim', async ({ size, names }) => {
     const kindOf = (index: number) => kinds[names[index % names.length] ?? 'lock']
     const { bench, waits } = await ring(size, kindOf, () => ({}))
     await bench.advance(2000)
@@ -91,15 +91,15 @@ describe('a deadlock', () => {
     const { client, advance } = locksBench()
     const [one, other] = [await client(), await client()]
     const [first] = [
-      await one.semaphore('s', 2, { party: 'p' }).acquire(),
-      await other.semaphore('s', 2, { party: 'q' }).acquire(),
+      await one.semaphore('s', 2, { owner: 'p' }).acquire(),
+      await other.semaphore('s', 2, { owner: 'q' }).acquire(),
     ]
     const waits: Promise<unknown>[] = []
-    for (const [locks, party] of [
+    for (const [locks, owner] of [
       [one, 'p'],
       [other, 'q'],
     ] as const) {
-      const wait = locks.semaphore('s', 2, { party }).acquire()
+      const wait = locks.semaphore('s', 2, { owner }).acquire()
       waits.push(wait.catch((error: unknown) => error))
       await advance(10)
     }
@@ -114,7 +114,7 @@ describe('a deadlock', () => {
   test('of permits of which one belongs to somebody who gets on is none', async () => {
     const { client, advance } = locksBench()
     const [one, other, free] = [await client(), await client(), await client()]
-    const semaphore = (locks: Locks, party: string) => locks.semaphore('s', 3, { party })
+    const semaphore = (locks: Locks, owner: string) => locks.semaphore('s', 3, { owner })
     await semaphore(one, 'p').acquire()
     await semaphore(other, 'q').acquire()
     const permit = await semaphore(free, 'r').acquire()
@@ -129,11 +129,11 @@ describe('a deadlock', () => {
   test('of readers behind a writer that waits for one of them is found', async () => {
     const { client, advance } = locksBench()
     const [one, other] = [await client(), await client()]
-    const reader = await one.readWrite('a', { party: 'p' }).read()
-    const writing = other.readWrite('a', { party: 'w' }).write()
+    const reader = await one.readWrite('a', { owner: 'p' }).read()
+    const writing = other.readWrite('a', { owner: 'w' }).write()
     await advance(10)
     const again = one
-      .readWrite('a', { party: 'p' })
+      .readWrite('a', { owner: 'p' })
       .read()
       .catch((error: unknown) => error)
     await advance(2000)
@@ -175,11 +175,11 @@ describe('a deadlock', () => {
   test('whose victim does not act costs the next one in order', async () => {
     const bench = locksBench()
     const [deaf, other] = [await bench.client({ deadlockDetection: false }), await bench.client()]
-    await other.acquire('a', { party: 'p' })
-    await deaf.acquire('b', { party: 'q' })
-    const first = other.acquire('b', { party: 'p' }).catch((error: unknown) => error)
+    await other.acquire('a', { owner: 'p' })
+    await deaf.acquire('b', { owner: 'q' })
+    const first = other.acquire('b', { owner: 'p' }).catch((error: unknown) => error)
     await bench.advance(100)
-    const second = deaf.acquire('a', { party: 'q', wait: '1h' }).catch((error: unknown) => error)
+    const second = deaf.acquire('a', { owner: 'q', wait: '1h' }).catch((error: unknown) => error)
     await bench.advance(2000)
     expect(await isSettled(first)).toBe(false)
     await bench.advance(2000)
@@ -190,13 +190,13 @@ describe('a deadlock', () => {
 })
 
 describe('no deadlock', () => {
-  test('is a queue, however long, nor an upgrade, nor what has no party', async () => {
+  test('is a queue, however long, nor an upgrade, nor what has no owner', async () => {
     const { client, advance } = locksBench()
     const [one, other] = [await client(), await client()]
-    const first = await one.acquire('a', { party: 'p' })
-    const queue = ['q', 'r', 's'].map((party) => other.acquire('a', { party }))
-    const reader = await one.readWrite('b', { party: 'u' }).read()
-    const second = await other.readWrite('b', { party: 'v' }).read()
+    const first = await one.acquire('a', { owner: 'p' })
+    const queue = ['q', 'r', 's'].map((owner) => other.acquire('a', { owner }))
+    const reader = await one.readWrite('b', { owner: 'u' }).read()
+    const second = await other.readWrite('b', { owner: 'v' }).read()
     const upgrading = reader.upgrade()
     await one.acquire('c')
     await other.acquire('d')
@@ -216,10 +216,10 @@ describe('no deadlock', () => {
   test('is a lease that was handed to somebody else', async () => {
     const { client, advance } = locksBench()
     const [one, other, third] = [await client(), await client(), await client()]
-    const proof = await (await one.acquire('x', { party: 'p' })).handOff()
+    const proof = await (await one.acquire('x', { owner: 'p' })).handOff()
     const resumed = await third.resume(proof)
-    const held = await other.acquire('y', { party: 'q' })
-    const waits = [one.acquire('y', { party: 'p' }), other.acquire('x', { party: 'q' })]
+    const held = await other.acquire('y', { owner: 'q' })
+    const waits = [one.acquire('y', { owner: 'p' }), other.acquire('x', { owner: 'q' })]
     await advance(10_000)
     expect(await isSettled(Promise.race(waits))).toBe(false)
     await resumed.release()
@@ -240,7 +240,7 @@ describe('no deadlock', () => {
       })
     const [one, off] = [await bench.client(), await bench.client({ deadlockDetection: false })]
     const held = await one.acquire('a')
-    const waits = [off.acquire('a', { party: 'p' }), one.acquire('a'), one.acquire('a', { party: 'q' })]
+    const waits = [off.acquire('a', { owner: 'p' }), one.acquire('a'), one.acquire('a', { owner: 'q' })]
     await bench.advance(499)
     expect(lists).toBe(0)
     await bench.advance(1)

@@ -1,5 +1,5 @@
 import { beforeEach, describe, expect, test } from 'vitest'
-import { answeredNo, code, unanswered } from '../../src/drivers/etcd/faults.ts'
+import { answeredNo, code, noAnswerFrom } from '../../src/drivers/etcd/faults.ts'
 import { Leases, type LeaseLine } from '../../src/drivers/etcd/leases.ts'
 import { calls } from '../../src/drivers/etcd/messages.ts'
 import { bytes, message, whole } from '../../src/drivers/etcd/protobuf.ts'
@@ -78,7 +78,10 @@ describe('a grant', () => {
 
   test('whose answer was lost is asked for again, counts from the first time, and is kept alive', async () => {
     line.takesMs = 1000
-    line.faults = [unanswered('node', 'fell silent'), answeredNo(code.precondition, 'etcdserver: lease already exists')]
+    line.faults = [
+      noAnswerFrom('node', 'fell silent'),
+      answeredNo(code.precondition, 'etcdserver: lease already exists'),
+    ]
     await expect(grant()).rejects.toThrow('fell silent')
     expect(leases.idFor(ttlMs)).toBe(0)
     const id = await grant()

@@ -44,7 +44,7 @@ function answer(stream: ServerHttp2Stream, data: Buffer, status = '0'): void {
 }
 
 const hello = frame(Buffer.from('hello'))
-const call = (timeoutMs = 2000): Promise<Buffer> => session.call('/a/call', Buffer.from('ask'), timeoutMs)
+const call = (timeoutMs = 2000): Promise<Buffer> => session.call('/a/call', Buffer.from('poll'), timeoutMs)
 
 describe('a call', () => {
   test('is answered by the first message, whatever follows', async () => {

@@ -59,12 +59,18 @@ test('what a renewal writes does not grow with those whose end was not answered:
       ),
       claims,
       channel: 'ours',
-      hasMail: () => false,
+      hasNotification: () => false,
     },
     new Map([[one.id, { op: 'renew', key: 'a', id: one.id, ttlMs }]]),
     () => ttlMs,
   )
-  const { transaction } = await writing.transaction({ key: 'a', document, revision: before, idle: false, news: [] })
+  const { transaction } = await writing.transaction({
+    key: 'a',
+    document,
+    revision: before,
+    idle: false,
+    notifications: [],
+  })
   // Its own marker, and the document.
   expect(transaction.success).toHaveLength(2)
   claims.clear()

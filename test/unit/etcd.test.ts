@@ -4,7 +4,7 @@ import { etcd } from '../../src/drivers/etcd.ts'
 import { parseAddress } from '../../src/drivers/etcd/address.ts'
 import { BatchedTransactions } from '../../src/drivers/etcd/batched-transactions.ts'
 import { decodeDocument } from '../../src/drivers/etcd/document.ts'
-import { answeredNo, code, faultOf, isRefused, unanswered } from '../../src/drivers/etcd/faults.ts'
+import { answeredNo, code, faultOf, isRefused, noAnswerFrom } from '../../src/drivers/etcd/faults.ts'
 import { frame, FrameReader } from '../../src/drivers/etcd/frames.ts'
 import { Keyspace } from '../../src/drivers/etcd/keyspace.ts'
 import { range, remove } from '../../src/drivers/etcd/messages.ts'
@@ -61,7 +61,7 @@ describe('names in etcd', () => {
       const marker = keyspace.marker(key, 'id%:1')
       expect(keyspace.claimOfMarker(marker)).toEqual({ key, id: 'id%:1' })
       expect(keyspace.keyOfDocument(keyspace.document(key))).toBe(key)
-      expect(keyspace.keyOfMail('me', keyspace.mail('me', key))).toBe(key)
+      expect(keyspace.keyOfNotification('me', keyspace.notification('me', key))).toBe(key)
     }
   })
 
@@ -113,10 +113,10 @@ describe('messages', () => {
   test('come whole, however they were cut on the way', () => {
     const stream = Buffer.concat([frame(Buffer.from('one')), frame(Buffer.alloc(0)), frame(Buffer.from('three'))])
     for (const size of [1, 2, 7, 100]) {
-      const heard: string[] = []
-      const reader = new FrameReader((data) => heard.push(data.toString()))
+      const received: string[] = []
+      const reader = new FrameReader((data) => received.push(data.toString()))
       for (let at = 0; at < stream.length; at += size) reader.push(stream.subarray(at, at + size))
-      expect(heard).toEqual(['one', '', 'three'])
+      expect(received).toEqual(['one', '', 'three'])
     }
   })
 })
@@ -128,7 +128,7 @@ describe('faults', () => {
     [answeredNo(code.forbidden, 'etcdserver: permission denied'), 'auth', true],
     [answeredNo(code.unavailable, 'etcdserver: leader changed'), 'failover', false],
     [answeredNo(code.unavailable, 'etcdserver: request timed out'), 'no-answer', false],
-    [unanswered('node', 'did not answer'), 'no-answer', false],
+    [noAnswerFrom('node', 'did not answer'), 'no-answer', false],
   ])('are explained, and whether nothing was done is known: %s', (fault, reason, refused) => {
     expect(faultOf(fault)).toMatchObject({ code: 'UNAVAILABLE', reason })
     expect(isRefused(fault)).toBe(refused)

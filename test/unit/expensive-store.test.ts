@@ -53,17 +53,17 @@ describe('a store where asking is dear', () => {
 
   test('is not looked through for deadlocks if it does not show who waits for whom', async () => {
     const { environment, clock, advance } = fakeTime()
-    const driver = dear(memory({ clock }), { parties: false })
+    const driver = dear(memory({ clock }), { owners: false })
     let lists = 0
     const list = driver.list.bind(driver)
     const locks = await createLocks({
       driver: Object.assign(driver, { list: (query: object) => ((lists += 1), list(query)) }),
       environment,
     })
-    const holding = locks.acquire('lock', { party: 'one' })
+    const holding = locks.acquire('lock', { owner: 'one' })
     await advance(0)
     await holding
-    const waiting = locks.acquire('lock', { party: 'two', wait: '20s' }).catch(() => undefined)
+    const waiting = locks.acquire('lock', { owner: 'two', wait: '20s' }).catch(() => undefined)
     await advance(10_000)
     expect(lists).toBe(0)
     await locks.close()

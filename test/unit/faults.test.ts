@@ -46,16 +46,16 @@ describe('a faulty driver', () => {
   })
 
   test('drops news', async () => {
-    const driver = faulty(memory(), { dropNews: 1 })
-    let heard = 0
-    driver.listen?.(() => (heard += 1))
+    const driver = faulty(memory(), { dropNotifications: 1 })
+    let received = 0
+    driver.listen?.(() => (received += 1))
     await driver.send([claim('one'), claim('two'), { op: 'release', key: 'key', id: 'one' }])
     await Promise.resolve()
-    expect(heard).toBe(0)
+    expect(received).toBe(0)
     driver.plan = {}
     await driver.send([claim('three'), { op: 'release', key: 'key', id: 'two' }])
     await Promise.resolve()
-    expect(heard).toBe(1)
+    expect(received).toBe(1)
   })
 
   test('spares the requests it is not meant for, and repeats itself for the same seed', async () => {

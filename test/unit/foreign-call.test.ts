@@ -38,14 +38,14 @@ describe.each(broken)('what %s', (_how, fails) => {
     const warnings: string[] = []
     const logger: Logger = { debug() {}, info() {}, warn: (message) => void warnings.push(message) }
     const locks = await createLocks({ driver: memory(), logger })
-    const heard: string[] = []
+    const received: string[] = []
     locks.on('acquired', fails)
-    locks.on('acquired', ({ scope }) => heard.push(scope))
+    locks.on('acquired', ({ scope }) => received.push(scope))
     await locks.run('a', async () => {})
     await turns()
     await turns()
     await locks.close()
-    expect([heard, warnings]).toEqual([['a'], [expect.stringContaining('broken')]])
+    expect([received, warnings]).toEqual([['a'], [expect.stringContaining('broken')]])
     expect(unhandled).toEqual([])
   })
 

@@ -70,7 +70,7 @@ function unmoved(real: Real): Real['verdictOn'] {
 function passingOver(real: Real): Real['verdictOn'] {
   return (look, comment, settleMs) => {
     const verdict = unmoved(real)(look, comment, settleMs)
-    const passes = verdict.state === 'behind' && verdict.overdue.length > 0
+    const passes = verdict.state === 'behind' && verdict.unrenewed.length > 0
     return passes ? { state: 'first', claim: verdict.claim } : verdict
   }
 }

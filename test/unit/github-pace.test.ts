@@ -1,15 +1,15 @@
 import { describe, expect, test } from 'vitest'
-import { Pace } from '../../src/drivers/github/pace.ts'
+import { RateBudget } from '../../src/drivers/github/rate-budget.ts'
 import { ServerClock } from '../../src/drivers/github/server-clock.ts'
 import { limitedForMs } from '../../src/drivers/github/faults.ts'
 
 const hour = 3_600_000
 
 describe('the pace', () => {
-  const after = (share: number, remaining: number): Pace => {
-    const pace = new Pace(30_000)
-    pace.note(5000, remaining, hour, share * hour, 0)
-    return pace
+  const after = (share: number, remaining: number): RateBudget => {
+    const rateBudget = new RateBudget(30_000)
+    rateBudget.note(5000, remaining, hour, share * hour, 0)
+    return rateBudget
   }
 
   test('is free while requests are used no faster than the hour passes', () => {
@@ -19,10 +19,10 @@ describe('the pace', () => {
   })
 
   test('is pressed when they are, and heartbeats stretch to two fifths of the lease', () => {
-    const pace = after(0.5, 2300)
-    expect(pace.isPressed(0)).toBe(true)
-    expect(pace.editEveryMs(0, 300_000, 1)).toBe(119_000)
-    expect(pace.lookEveryMs(0, 300_000)).toBe(60_000)
+    const rateBudget = after(0.5, 2300)
+    expect(rateBudget.isPressed(0)).toBe(true)
+    expect(rateBudget.editEveryMs(0, 300_000, 1)).toBe(119_000)
+    expect(rateBudget.lookEveryMs(0, 300_000)).toBe(60_000)
   })
 
   test('keeps something for the end of the hour, and is free again after it', () => {
@@ -31,10 +31,10 @@ describe('the pace', () => {
   })
 
   test('is slow for a while after GitHub complained', () => {
-    const pace = after(0, 5000)
-    pace.limited(0)
-    expect(pace.isPressed(599_000)).toBe(true)
-    expect(pace.isPressed(600_000)).toBe(false)
+    const rateBudget = after(0, 5000)
+    rateBudget.limited(0)
+    expect(rateBudget.isPressed(599_000)).toBe(true)
+    expect(rateBudget.isPressed(600_000)).toBe(false)
   })
 
   test('is slower for each claim of a process that has many', () => {

@@ -163,22 +163,22 @@ describe('a claim', () => {
 
   test('behind a live one waits, and is told when that one must be gone', () => {
     const verdict = verdictOn(look([claim(3), claim(4), claim(5)], seconds(10)), 5, settleMs)
-    expect(verdict).toMatchObject({ state: 'behind', ahead: 1, overdue: [], againMs: 56_000 })
+    expect(verdict).toMatchObject({ state: 'behind', ahead: 1, unrenewed: [], againMs: 56_000 })
   })
 
   test('takes over only when a lease, a settle time and a second of rounding have passed', () => {
-    const overdue = (at: number) => {
+    const unrenewed = (at: number) => {
       const verdict = verdictOn(look([claim(3), claim(5, {}, seconds(60))], at), 5, settleMs)
-      return verdict.state === 'behind' ? verdict.overdue.length : verdict.state
+      return verdict.state === 'behind' ? verdict.unrenewed.length : verdict.state
     }
-    expect(overdue(seconds(65))).toBe(0)
-    expect(overdue(seconds(66))).toBe(1)
+    expect(unrenewed(seconds(65))).toBe(0)
+    expect(unrenewed(seconds(66))).toBe(1)
   })
 
   test('leaves taking over to the first in line', () => {
     const comments = [claim(3), claim(4, {}, seconds(60)), claim(5, {}, seconds(60))]
-    expect(verdictOn(look(comments, seconds(70)), 4, settleMs)).toMatchObject({ overdue: [{ comment: 3 }] })
-    expect(verdictOn(look(comments, seconds(70)), 5, settleMs)).toMatchObject({ overdue: [], ahead: 0 })
+    expect(verdictOn(look(comments, seconds(70)), 4, settleMs)).toMatchObject({ unrenewed: [{ comment: 3 }] })
+    expect(verdictOn(look(comments, seconds(70)), 5, settleMs)).toMatchObject({ unrenewed: [], ahead: 0 })
   })
 
   test('that took over waits for a look two settle times after the takeover', () => {

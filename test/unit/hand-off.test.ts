@@ -235,8 +235,8 @@ describe('hand-off', () => {
     let nudge = (): void => {}
     bench.wrap = (driver) =>
       around(driver, {
-        listen(heard) {
-          nudge = () => heard(lease.key, handleOf(lease).claim.id, 'ask')
+        listen(received) {
+          nudge = () => received(lease.key, handleOf(lease).claim.id, 'poll')
           return { [Symbol.dispose]() {} }
         },
         async send(requests) {

@@ -167,14 +167,14 @@ describe('a client that was blocked for longer than its lease lasts', () => {
   async function blocked(reported: (sentAt: number) => Omit<Extract<Report, { key: string }>, 'id' | 'key'>) {
     const world = new World()
     const process = new SimulatedProcess(world, 1)
-    let tell: (report: Report) => void = () => {}
+    let notify: (report: Report) => void = () => {}
     const thread = { watch: () => {}, unwatch: () => {}, drain: () => {}, close: async () => {} }
     const locks = await openLocks({
       driver: memory({ clock: { now: () => world.now, wall: () => 1_700_000_000_000 + world.now } }),
       environment: process.environment,
       runnerName: undefined,
       startThread: async (report) => {
-        tell = report
+        notify = report
         return thread
       },
     })
@@ -182,7 +182,7 @@ describe('a client that was blocked for longer than its lease lasts', () => {
     const { id, key } = lease.toJSON()
     process.stopFor(2000)
     // What the thread reported meanwhile is read before anything else.
-    thread.drain = () => tell({ id, key, ...reported(world.now) })
+    thread.drain = () => notify({ id, key, ...reported(world.now) })
     await world.pass(2001)
     const { held: isHeld } = lease
     void locks.close()

@@ -98,8 +98,8 @@ describe('over fetch', () => {
   test('an answer that comes after it was given up is let go of', async () => {
     let isCancelled = false
     const body = new ReadableStream({ cancel: () => void (isCancelled = true) })
-    const late = async (): Promise<Response> => pause(100, new Response(body))
-    const driver = http({ url, answerWithinMs: 50, fetch: late })
+    const timedOut = async (): Promise<Response> => pause(100, new Response(body))
+    const driver = http({ url, answerWithinMs: 50, fetch: timedOut })
     await expect(driver.open()).rejects.toMatchObject({ code: 'UNAVAILABLE', message: expect.stringMatching(/50 ms/) })
     await eventually(() => isCancelled, 'the end of the answer')
     await driver.close()
@@ -122,7 +122,7 @@ describe('over fetch', () => {
     const driver = http({
       url: server.url,
       fetch: (address, init) => {
-        if (!address.endsWith('/v1/news')) return fetch(address, init)
+        if (!address.endsWith('/v1/notifications')) return fetch(address, init)
         streams += 1
         return streams === 1 ? Promise.reject(new TypeError('Failed to fetch')) : fetch(address, init)
       },

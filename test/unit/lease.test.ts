@@ -13,11 +13,11 @@ async function startThread(locks: Locks) {
   const told = {
     watched: [] as number[],
     unwatched: [] as string[],
-    tell: (_report: Report): void => {},
+    notify: (_report: Report): void => {},
     drain: (): void => {},
   }
-  await clientOf(locks).startThread(async (tell) => {
-    told.tell = tell
+  await clientOf(locks).startThread(async (notify) => {
+    told.notify = notify
     return {
       watch: ({ ttlMs }) => void told.watched.push(ttlMs),
       unwatch: (id) => void told.unwatched.push(id),
@@ -107,13 +107,13 @@ describe('a lease', () => {
       },
     })
     const locks = await bench.client()
-    const { tell } = await startThread(locks)
+    const { notify } = await startThread(locks)
     const lease = await locks.acquire('a', { ttl: '30s' })
     const { id, key } = handleOf(lease).claim
     const renewed = lease.renew()
     await bench.advance(10)
     const sent = { at: bench.environment.now(), ttlMs: 30_000 }
-    tell({ id, key, sent, status: { state: 'held', fence: lease.fence, ttlMs: 30_000 } })
+    notify({ id, key, sent, status: { state: 'held', fence: lease.fence, ttlMs: 30_000 } })
     expect(await isSettled(renewed), 'that was not what was asked').toBe(false)
     answer?.()
     await renewed
@@ -132,16 +132,16 @@ describe('a lease', () => {
   test('is bound by each ttl that another thread was told of until that very one is settled', async () => {
     const { client, advance } = locksBench()
     const locks = await client()
-    const { watched, tell } = await startThread(locks)
+    const { watched, notify } = await startThread(locks)
     const lease = await locks.acquire('a', { ttl: '30s' })
     const { id } = handleOf(lease).claim
     await lease.renew('3s')
     await lease.renew('30s')
     expect(watched).toEqual([30_000, 3000, 30_000])
-    tell({ id, settledMs: 30_000 })
+    notify({ id, settledMs: 30_000 })
     await advance(0)
     expect(lease.remainingMs).toBeLessThan(3000)
-    tell({ id, settledMs: 3000 })
+    notify({ id, settledMs: 3000 })
     await advance(0)
     expect(lease.remainingMs).toBeGreaterThan(25_000)
   })
@@ -155,7 +155,7 @@ describe('a lease', () => {
     block(20_000)
     const sent = { at: environment.now(), ttlMs: 30_000 }
     block(20_000)
-    thread.drain = () => thread.tell({ id, key, sent, status: { state: 'held', fence: lease.fence, ttlMs: 30_000 } })
+    thread.drain = () => thread.notify({ id, key, sent, status: { state: 'held', fence: lease.fence, ttlMs: 30_000 } })
     expect([lease.held, lease.signal.aborted]).toEqual([true, false])
     expect(lease.remainingMs).toBeLessThan(10_000)
   })
@@ -164,7 +164,7 @@ describe('a lease', () => {
     ['is released', (lease) => lease.release()],
     ['is handed off', (lease) => lease.handOff()],
     ['is no longer to be renewed', (lease) => lease.stopHeartbeat()],
-    ['is lost', (lease) => handleOf(lease).claimRuntime.hear({ state: 'absent', reason: 'evicted' })],
+    ['is lost', (lease) => handleOf(lease).claimRuntime.onNotification({ state: 'absent', reason: 'evicted' })],
   ])('that %s is renewed by no other thread any more', async (_how, end) => {
     const locks = await locksBench().client()
     const { unwatched } = await startThread(locks)
@@ -180,7 +180,12 @@ describe('a lease', () => {
     [
       'is asked to leave',
       (lease) =>
-        handleOf(lease).claimRuntime.hear({ state: 'held', fence: lease.fence, ttlMs: 30_000, leaving: 'why' }),
+        handleOf(lease).claimRuntime.onNotification({
+          state: 'held',
+          fence: lease.fence,
+          ttlMs: 30_000,
+          leaving: 'why',
+        }),
     ],
   ])('that %s tells whoever awaits its renewal', async (how, end) => {
     const bench = locksBench()

@@ -38,7 +38,7 @@ function narrow(driver: LockDriver, supports: Partial<Supports> = store): LockDr
     open: () => driver.open(),
     send: (requests) => driver.send(requests),
     list: (query) => driver.list(query),
-    listen: (heard) => driver.listen?.(heard) ?? { [Symbol.dispose]() {} },
+    listen: (received) => driver.listen?.(received) ?? { [Symbol.dispose]() {} },
     close: () => driver.close(),
   }
 }
@@ -404,10 +404,11 @@ describe('a reply of a server', () => {
 describe('an option that a timer counts', () => {
   const options: Readonly<Record<string, (value: number) => unknown>> = {
     'redis commandTimeoutMs': (value) => redis({ url: 'redis://127.0.0.1:1', commandTimeoutMs: value }),
-    'postgres patienceMs': (value) => postgres('postgres://127.0.0.1:1/x', { patienceMs: value }),
-    'postgres-advisory patienceMs': (value) => postgresAdvisory('postgres://127.0.0.1:1/x', { patienceMs: value }),
+    'postgres sendTimeoutMs': (value) => postgres('postgres://127.0.0.1:1/x', { sendTimeoutMs: value }),
+    'postgres-advisory sendTimeoutMs': (value) =>
+      postgresAdvisory('postgres://127.0.0.1:1/x', { sendTimeoutMs: value }),
     'postgres-advisory ttlMs': (value) => postgresAdvisory('postgres://127.0.0.1:1/x', { ttlMs: value }),
-    'sqlite patienceMs': (value) => sqlite({ file: 'never-opened', patienceMs: value }),
+    'sqlite busyTimeoutMs': (value) => sqlite({ file: 'never-opened', busyTimeoutMs: value }),
     'mongodb timeout': (value) => mongodb('mongodb://127.0.0.1:1', { timeout: value }),
     'mongodb waitMin': (value) => mongodb('mongodb://127.0.0.1:1', { waitMin: value, waitMax: value }),
     'etcd timeout': (value) => etcd('etcd://127.0.0.1:1', { timeout: value }),

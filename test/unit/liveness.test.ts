@@ -1,9 +1,9 @@
 import { expect, test } from 'vitest'
 import { isGone, isGoneByGlance, ownProcess, parseStat, type ProcessProbe } from '../../src/core/machine/liveness.ts'
-import { newOwner, ownerName, parseOwner, type Owner } from '../../src/core/machine/owner.ts'
+import { newStamp, stampText, parseStamp, type LivenessStamp } from '../../src/core/machine/liveness-stamp.ts'
 
-const observer: Owner = { boot: 'boot-1', namespace: '77', pid: 10, started: 500, serial: '00000000000000aa' }
-const other: Owner = { ...observer, pid: 20, started: 900, serial: '00000000000000bb' }
+const observer: LivenessStamp = { boot: 'boot-1', namespace: '77', pid: 10, started: 500, serial: '00000000000000aa' }
+const other: LivenessStamp = { ...observer, pid: 20, started: 900, serial: '00000000000000bb' }
 
 function stat(state: string, started: number, name = 'node'): string {
   const between = Array.from({ length: 18 }, () => '0').join(' ')
@@ -56,7 +56,7 @@ test('where start times are not known, only the absence of the process counts', 
 })
 
 test('this process finds itself alive, and a claim of it carries its start time on Linux', () => {
-  const self = newOwner('boot-1', ownProcess())
+  const self = newStamp('boot-1', ownProcess())
   const observing = { ...self, pid: self.pid + 1 }
   expect(isGone(self, observing)).toBe(false)
   if (process.platform === 'linux') {
@@ -66,9 +66,9 @@ test('this process finds itself alive, and a claim of it carries its start time 
 })
 
 test('an owner is read back from its name, and nothing else is taken for one', () => {
-  expect(parseOwner(ownerName(other))).toEqual(other)
-  for (const name of ['', '../../etc/passwd', 'a_b', `${ownerName(other)}/x`, 'x/y_1_2_3_00000000000000bb']) {
-    expect(parseOwner(name)).toBeUndefined()
+  expect(parseStamp(stampText(other))).toEqual(other)
+  for (const name of ['', '../../etc/passwd', 'a_b', `${stampText(other)}/x`, 'x/y_1_2_3_00000000000000bb']) {
+    expect(parseStamp(name)).toBeUndefined()
   }
 })
 

@@ -68,7 +68,7 @@ describe('options that only show to be bad when they are used', () => {
       const bench = locksBench()
       const locks = await bench.client()
       await expect(call(locks, options)).rejects.toMatchObject({ code: 'INVALID' })
-      const { waiters, claimRuntimes, timers } = clientOf(locks).office
+      const { waiters, claimRuntimes, timers } = clientOf(locks).runtime
       expect([waiters.size, claimRuntimes.size, timers.tasks]).toEqual([0, 0, 0])
       expect(clientOf(locks).resuming.size).toBe(0)
       await locks.close()
@@ -302,7 +302,7 @@ describe('run', () => {
     await expect(run).rejects.toThrow('body')
   })
 
-  test('lets the same party in again when it is reentrant, with the same fence', async () => {
+  test('lets the same owner in again when it is reentrant, with the same fence', async () => {
     const { client } = locksBench()
     const locks = await client()
     await locks.run('a', async (outer) => {
@@ -310,7 +310,7 @@ describe('run', () => {
         expect(inner.fence).toBe(outer.fence)
       })
       expect(outer.held).toBe(true)
-      expect(await locks.tryAcquire('a', { party: 'somebody else', reentrant: true })).toBeNull()
+      expect(await locks.tryAcquire('a', { owner: 'somebody else', reentrant: true })).toBeNull()
     })
     expect(await locks.inspect('a')).toBeNull()
   })
@@ -318,9 +318,9 @@ describe('run', () => {
   test('lets nobody in again who has lost the lock, though that was not noticed yet', async () => {
     const { client, block } = locksBench()
     const locks = await client()
-    const lost = await locks.acquire('a', { party: 'me', ttl: '1s' })
+    const lost = await locks.acquire('a', { owner: 'me', ttl: '1s' })
     block(1000)
-    const again = await locks.acquire('a', { party: 'me', reentrant: true })
+    const again = await locks.acquire('a', { owner: 'me', reentrant: true })
     expect([lost.held, again.held, again === lost]).toEqual([false, true, false])
   })
 

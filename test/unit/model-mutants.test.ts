@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import type { KeyPage, ListQuery, LockDriver, Request, ClaimStatus } from '../../src/core/driver.ts'
+import type { KeyPage, ListQuery, LockDriver, Request, ClaimStatus, Notification } from '../../src/core/driver.ts'
 import { memory, type MemoryClock } from '../../src/drivers/memory.ts'
 import { compareWithModel, type Harness } from '../../src/testing/index.ts'
 
@@ -8,7 +8,7 @@ interface Mutant {
   request?(request: Request, turn: number): Request | undefined
   answer?(status: ClaimStatus, request: Request, turn: number): ClaimStatus
   page?(page: KeyPage): KeyPage
-  hears?(status: ClaimStatus | 'ask', turn: number): boolean
+  receives?(status: Notification, turn: number): boolean
 }
 
 const rarely = (turn: number) => turn % 50 === 49
@@ -94,13 +94,13 @@ const mutants: Readonly<Record<string, Mutant>> = {
     }),
   },
   'keeps a grant to itself': {
-    hears: (_news, turn) => !rarely(turn),
+    receives: (_news, turn) => !rarely(turn),
   },
 }
 
 function mutated(driver: LockDriver, mutant: Mutant): LockDriver {
   let turn = 0
-  let heard = 0
+  let received = 0
   return {
     name: driver.name,
     supports: driver.supports,
@@ -119,10 +119,10 @@ function mutated(driver: LockDriver, mutant: Mutant): LockDriver {
       const page = await driver.list(query)
       return mutant.page?.(page) ?? page
     },
-    listen: (hear) =>
-      driver.listen?.((key, id, news) => {
-        heard += 1
-        if (mutant.hears?.(news, heard) ?? true) hear(key, id, news)
+    listen: (onNotification) =>
+      driver.listen?.((key, id, notifications) => {
+        received += 1
+        if (mutant.receives?.(notifications, received) ?? true) onNotification(key, id, notifications)
       }) as Disposable,
     close: () => driver.close(),
   }
@@ -132,7 +132,7 @@ let stores = 0
 
 function harnessOf(mutant: Mutant): Harness {
   return {
-    newsWithinMs: 20,
+    notifiedWithinMs: 20,
     async open() {
       let time = 0
       const clock: MemoryClock = { now: () => time, wall: () => 1_700_000_000_000 + time }

@@ -17,10 +17,10 @@ describe('the pause between two looks', () => {
   test('is spread by a fifth either way, and never leaves its bounds', () => {
     expect(lookPauseMs(pace, 2, 1, 0)).toBeCloseTo(18)
     expect(lookPauseMs(pace, 2, 1, 1)).toBeCloseTo(27)
-    for (const roll of [0, 0.5, 1]) {
+    for (const random of [0, 0.5, 1]) {
       for (let vain = 0; vain < 20; vain += 1) {
-        expect(lookPauseMs(pace, vain, 1, roll)).toBeGreaterThanOrEqual(10)
-        expect(lookPauseMs(pace, vain, 1, roll)).toBeLessThanOrEqual(800)
+        expect(lookPauseMs(pace, vain, 1, random)).toBeGreaterThanOrEqual(10)
+        expect(lookPauseMs(pace, vain, 1, random)).toBeLessThanOrEqual(800)
       }
     }
   })
@@ -31,7 +31,7 @@ describe('the pause between two looks', () => {
 
   test('is anything between the two, by chance, where adapting is switched off', () => {
     const random = { ...pace, adaptive: false }
-    expect([0, 0.5, 1].map((roll) => lookPauseMs(random, 7, 3, roll))).toEqual([10, 405, 800])
+    expect([0, 0.5, 1].map((chance) => lookPauseMs(random, 7, 3, chance))).toEqual([10, 405, 800])
   })
 })
 

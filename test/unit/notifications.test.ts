@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import type { Heard, ClaimStatus } from '../../src/core/driver.ts'
+import type { OnNotification, ClaimStatus } from '../../src/core/driver.ts'
 import { around } from '../support/around.ts'
 import { isSettled, locksBench } from './support/bench-of-locks.ts'
 import { clientOf } from '../support/client-of.ts'
@@ -8,18 +8,18 @@ import { handleOf } from '../../src/api/lease-handle.ts'
 /** A client whose driver can be made to say anything. */
 async function setUp() {
   const bench = locksBench()
-  let heard: Heard = () => {}
+  let received: OnNotification = () => {}
   bench.wrap = (driver) =>
     around(driver, {
       listen(listener) {
-        heard = listener
+        received = listener
         return { [Symbol.dispose]: () => {} }
       },
     })
   const locks = await bench.client()
   bench.wrap = (driver) => driver
-  const tell = (...said: unknown[]): void => (heard as (...given: unknown[]) => void)(...said)
-  return { bench, locks, other: await bench.client(), tell }
+  const notify = (...said: unknown[]): void => (received as (...given: unknown[]) => void)(...said)
+  return { bench, locks, other: await bench.client(), notify }
 }
 
 /** What no driver may say, and some do. */
@@ -38,25 +38,25 @@ const nonsense: readonly [string, unknown][] = [
 ]
 
 describe('a notification', () => {
-  test.each(nonsense)('of %s neither throws nor ends a lease', async (_what, news) => {
-    const { bench, locks, tell } = await setUp()
+  test.each(nonsense)('of %s neither throws nor ends a lease', async (_what, notification) => {
+    const { bench, locks, notify } = await setUp()
     const lease = await locks.acquire('a', { ttl: '3s' })
-    expect(() => tell(lease.key, handleOf(lease).claim.id, news)).not.toThrow()
+    expect(() => notify(lease.key, handleOf(lease).claim.id, notification)).not.toThrow()
     await bench.advance(10_000)
     expect(lease.held).toBe(true)
   })
 
-  test.each(nonsense)('of %s neither throws nor grants a lock', async (_what, news) => {
-    const { bench, locks, other, tell } = await setUp()
+  test.each(nonsense)('of %s neither throws nor grants a lock', async (_what, notification) => {
+    const { bench, locks, other, notify } = await setUp()
     const holder = await other.acquire('a')
     const waiting = locks.acquire('a')
     await bench.advance(10)
     const { waiters } = (await locks.inspect('a')) ?? { waiters: [] }
     expect(waiters).toHaveLength(1)
-    const id = [...clientOf(locks).office.waiters].map(
+    const id = [...clientOf(locks).runtime.waiters].map(
       (waiter) => (waiter as unknown as { claimId: string }).claimId,
     )[0]
-    expect(() => tell('default/a', id, news)).not.toThrow()
+    expect(() => notify('default/a', id, notification)).not.toThrow()
     await bench.advance(10)
     expect(await isSettled(waiting)).toBe(false)
     await holder.release()
@@ -65,31 +65,36 @@ describe('a notification', () => {
   })
 
   test.each([undefined, null, 5, {}, Symbol('id')])('about %s is not heard', async (id) => {
-    const { locks, tell } = await setUp()
+    const { locks, notify } = await setUp()
     const lease = await locks.acquire('a')
-    expect(() => tell(lease.key, id, 'ask')).not.toThrow()
+    expect(() => notify(lease.key, id, 'poll')).not.toThrow()
     expect(lease.held).toBe(true)
   })
 
   test('of a grant is trusted for no longer than it says', async () => {
-    const { bench, locks, other, tell } = await setUp()
+    const { bench, locks, other, notify } = await setUp()
     await other.acquire('a')
     const waiting = locks.acquire('a', { ttl: '30s' })
     await bench.advance(10)
-    const id = [...clientOf(locks).office.waiters].map(
+    const id = [...clientOf(locks).runtime.waiters].map(
       (waiter) => (waiter as unknown as { claimId: string }).claimId,
     )[0]
     const granted: ClaimStatus = { state: 'held', fence: 7, ttlMs: 15_000 }
-    tell('default/a', id, granted)
+    notify('default/a', id, granted)
     expect((await waiting).remainingMs).toBeLessThan(15_000)
   })
 
   test('that a holder is to leave tells how long it still has', async () => {
-    const { locks, tell } = await setUp()
+    const { locks, notify } = await setUp()
     const left: number[] = []
     locks.on('leaving', ({ remainingMs }) => left.push(remainingMs))
     const lease = await locks.acquire('a', { ttl: '30s' })
-    tell(lease.key, handleOf(lease).claim.id, { state: 'held', fence: lease.fence, ttlMs: 5000, leaving: 'preempted' })
+    notify(lease.key, handleOf(lease).claim.id, {
+      state: 'held',
+      fence: lease.fence,
+      ttlMs: 5000,
+      leaving: 'preempted',
+    })
     expect(left[0]).toBeLessThan(5000)
     expect(lease.remainingMs).toBeLessThan(5000)
   })

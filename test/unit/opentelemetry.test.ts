@@ -60,9 +60,9 @@ const sumOf = (data: MetricData | undefined): number =>
 const millisecondsOf = ([seconds, nanoseconds]: HrTime): number => seconds * 1000 + nanoseconds / 1e6
 const lengthOf = ({ startTime, endTime }: ReadableSpan): number => millisecondsOf(endTime) - millisecondsOf(startTime)
 
-function isHeardNowhere(locks: Locks): boolean {
+function isReceivedNowhere(locks: Locks): boolean {
   const names = ['acquired', 'takeover', 'renewed', 'jeopardy', 'released', 'lost', 'passed-on', 'failed'] as const
-  return !names.some((name) => clientOf(locks).isHeard(name))
+  return !names.some((name) => clientOf(locks).hasListener(name))
 }
 
 describe('a meter', () => {
@@ -155,7 +155,7 @@ describe('a meter', () => {
     const collected = await collect()
     expect(sumOf(collected('acquired'))).toBe(1)
     expect(collected('leases_held')).toBeUndefined()
-    expect(isHeardNowhere(locks)).toBe(true)
+    expect(isReceivedNowhere(locks)).toBe(true)
   })
 })
 
@@ -316,7 +316,7 @@ describe('what throws', () => {
     const { meter } = metering()
     const broken = Object.assign(Object.create(meter) as typeof meter, { addBatchObservableCallback: fail })
     expect(() => openTelemetry(locks, { meter: broken, tracer: tracing().tracer })).toThrow('broken')
-    expect(isHeardNowhere(locks)).toBe(true)
+    expect(isReceivedNowhere(locks)).toBe(true)
   })
 
   test('neither a meter nor a tracer is INVALID', async () => {

@@ -90,10 +90,10 @@ describe('the watch', () => {
     })
     const watch = new ChangeWatch({ store: counting, environment: time.environment, evicted: () => undefined })
     const watcher = (namespaces: readonly string[] | '*') => {
-      const heard: [string, unknown][] = []
+      const received: [string, unknown][] = []
       const source = watch.source(grantFor(namespaces))
-      const stop = source.attach((event, data) => heard.push([event, data]), nothing)
-      return { heard, events: () => heard.splice(0).map(([event]) => event), stop: () => stop[Symbol.dispose]() }
+      const stop = source.attach((event, data) => received.push([event, data]), nothing)
+      return { received, events: () => received.splice(0).map(([event]) => event), stop: () => stop[Symbol.dispose]() }
     }
     return { time, driver, looks, watcher }
   }
@@ -127,7 +127,7 @@ describe('the watch', () => {
     looks.failing = true
     await time.advance(500)
     const late = watcher('*')
-    expect(late.heard).toEqual([['store', { up: false }]])
+    expect(late.received).toEqual([['store', { up: false }]])
     for (const { stop } of [one, ...others, late]) stop()
   })
 
@@ -163,7 +163,7 @@ describe('the watch', () => {
     await claim(driver, claimOf('secret/named:b'))
     await claim(driver, mine)
     await time.advance(1000)
-    expect(own.heard).toMatchObject([
+    expect(own.received).toMatchObject([
       ['change', { kind: 'granted', scope: 'a', namespace: 'default' }],
       ['pace', { granted: 1 }],
       ['totals', { locks: 1, holders: 1, waiters: 0 }],
@@ -195,14 +195,14 @@ describe('the watch', () => {
 
   test('says when the store does not answer, and what has changed when it does again', async () => {
     const { time, driver, looks, watcher } = bench()
-    const { heard, stop } = watcher('*')
+    const { received, stop } = watcher('*')
     await time.advance(0)
     looks.failing = true
     await time.advance(2000)
     await claim(driver, claimOf(key))
     looks.failing = false
     await time.advance(1000)
-    expect(heard.slice(2)).toMatchObject([
+    expect(received.slice(2)).toMatchObject([
       ['store', { up: false }],
       ['store', { up: true }],
       ['change', { kind: 'granted' }],
@@ -222,14 +222,14 @@ describe('the watch', () => {
     for (const each of [held, held, hidden]) await renew(each)
     await claim(driver, brief)
     await time.advance(1000)
-    expect(own.heard.find(([event]) => event === 'pace')).toEqual([
+    expect(own.received.find(([event]) => event === 'pace')).toEqual([
       'pace',
       { granted: 0, renewed: 2, queued: 1, lost: 0 },
     ])
-    own.heard.length = 0
+    own.received.length = 0
     await ask(driver, { op: 'renew', key, id: held.id, ttlMs: 500 })
     await time.advance(1000)
-    expect(own.heard.find(([event]) => event === 'pace')).toMatchObject(['pace', { lost: 1 }])
+    expect(own.received.find(([event]) => event === 'pace')).toMatchObject(['pace', { lost: 1 }])
     own.stop()
   })
 
@@ -238,8 +238,8 @@ describe('the watch', () => {
     const store = around(driver, { supports: { ...driver.supports, renewals: false } })
     const paces: unknown[] = []
     const watch = new ChangeWatch({ store, environment: time.environment, evicted: () => undefined })
-    const hear = (event: string, data: unknown): void => void (event === 'pace' && paces.push(data))
-    const watching = watch.source(grantFor('*')).attach(hear, nothing)
+    const onNotification = (event: string, data: unknown): void => void (event === 'pace' && paces.push(data))
+    const watching = watch.source(grantFor('*')).attach(onNotification, nothing)
     await time.advance(0)
     await claim(driver, claimOf(key))
     await time.advance(1000)
@@ -249,12 +249,12 @@ describe('the watch', () => {
 
   test('of a flood tells a part, and how much more there was', async () => {
     const { time, driver, watcher } = bench()
-    const { heard, stop } = watcher('*')
+    const { received, stop } = watcher('*')
     await time.advance(0)
     for (let count = 0; count < 130; count += 1) await claim(driver, claimOf(`default/named:${count}`))
     await time.advance(1000)
-    expect(heard.filter(([event]) => event === 'change')).toHaveLength(100)
-    expect(heard.find(([event]) => event === 'more')).toEqual(['more', { changes: 30 }])
+    expect(received.filter(([event]) => event === 'change')).toHaveLength(100)
+    expect(received.find(([event]) => event === 'more')).toEqual(['more', { changes: 30 }])
     stop()
   })
 })

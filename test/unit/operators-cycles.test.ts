@@ -12,10 +12,10 @@ import { grantFor } from './support/grants.ts'
 function bench() {
   const time = fakeTime()
   const driver = memory({ clock: time.clock })
-  /** One claim of a party, which holds or waits as the store decides. */
-  const claims = (party: string | undefined, name: string, wish: Partial<Parameters<typeof claimOf>[1]> = {}) => {
-    const runner = { id: `runner-${party}`, incarnation: 'one', host: 'here', pid: 1, client: `client-${party}` }
-    return claim(driver, claimOf(name, { runner: { ...runner, ...(party !== undefined && { party }) }, ...wish }))
+  /** One claim of an owner, which holds or waits as the store decides. */
+  const claims = (owner: string | undefined, name: string, wish: Partial<Parameters<typeof claimOf>[1]> = {}) => {
+    const runner = { id: `runner-${owner}`, incarnation: 'one', host: 'here', pid: 1, client: `client-${owner}` }
+    return claim(driver, claimOf(name, { runner: { ...runner, ...(owner !== undefined && { owner }) }, ...wish }))
   }
   const read = async (namespaces: readonly string[] | '*' = '*', store: LockDriver = driver) => {
     const reading = readCycles(store, time.environment, grantFor(namespaces), undefined)
@@ -33,9 +33,9 @@ describe('cycles', () => {
     await claims('a', 'default/named:two')
     await claims('b', 'default/named:one')
     await claims('c', 'default/named:one')
-    const { parties, waits, cycles } = await read()
-    const nameOf = (id: string) => parties.find((party) => party.id === id)?.party
-    expect(cycles.map((cycle) => cycle.map(({ party, scope }) => [nameOf(party), scope]))).toEqual([
+    const { owners, waits, cycles } = await read()
+    const nameOf = (id: string) => owners.find((owner) => owner.id === id)?.owner
+    expect(cycles.map((cycle) => cycle.map(({ owner, scope }) => [nameOf(owner), scope]))).toEqual([
       [
         ['b', 'one'],
         ['a', 'two'],
@@ -124,7 +124,7 @@ test('ten thousand who wait in line are all looked at', () => {
   expect(comparable(look)).toBe(look)
 })
 
-test('of permits, each party is waited for once, however many it has', async () => {
+test('of permits, each owner is waited for once, however many it has', async () => {
   const { claims, read } = bench()
   const permit = { mode: 'shared', limit: 2 } as const
   await claims('a', 'default/named:slots', permit)
@@ -133,12 +133,12 @@ test('of permits, each party is waited for once, however many it has', async () 
   expect((await read()).waits).toHaveLength(1)
 })
 
-test('claims without a party are their client, and a made-up party has no name', async () => {
+test('claims without an owner are their client, and a made-up owner has no name', async () => {
   const { claims, read } = bench()
   await claims('0123456789abcdef0123456789abcdef', 'default/named:one')
   await claims(undefined, 'default/named:one')
-  const { parties } = await read()
-  expect(parties.map(({ party, runner }) => [party, runner.host])).toEqual([
+  const { owners } = await read()
+  expect(owners.map(({ owner, runner }) => [owner, runner.host])).toEqual([
     [undefined, 'here'],
     [undefined, 'here'],
   ])

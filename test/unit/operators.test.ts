@@ -262,13 +262,13 @@ describe('events and the logger', () => {
     }
     const locks = await client({ logger: { debug: fail, info: fail, warn: fail } })
     locks.on('acquired', fail)
-    const heard: number[] = []
-    const listening = locks.on('acquired', ({ fence }) => heard.push(fence))
+    const received: number[] = []
+    const listening = locks.on('acquired', ({ fence }) => received.push(fence))
     const lease = await locks.acquire('a')
-    expect(heard).toEqual([lease.fence])
+    expect(received).toEqual([lease.fence])
     listening[Symbol.dispose]()
     await lease.release()
     await locks.acquire('a')
-    expect(heard).toHaveLength(1)
+    expect(received).toHaveLength(1)
   })
 })

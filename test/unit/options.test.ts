@@ -92,7 +92,7 @@ describe('retrying', () => {
 
   test('has the presets none, standard and aggressive', () => {
     expect(Object.values(retryPresets).map(({ attempts }) => attempts)).toEqual([1, 10, 50])
-    expect(resolve({ retry: 'aggressive' }).patience.retry?.attempts).toBe(50)
+    expect(resolve({ retry: 'aggressive' }).waitPolicy.retry?.attempts).toBe(50)
   })
 
   test('doubles from 100 ms up to 5 s', () => {

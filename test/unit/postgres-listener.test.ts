@@ -9,8 +9,8 @@ test('a session that was given up is not listened to, though it still hears what
   const sessions: ((payload: string) => void)[] = []
   let silent = false
   const connections: Partial<Connections> = {
-    async listen(_channel, hear) {
-      sessions.push(hear)
+    async listen(_channel, onNotification) {
+      sessions.push(onNotification)
       return { close: async () => {} }
     },
     // A probe comes back to whoever listens now.
@@ -19,17 +19,17 @@ test('a session that was given up is not listened to, though it still hears what
       return []
     },
   }
-  const heard: string[] = []
-  let regained = 0
+  const received: string[] = []
+  let onGap = 0
   const listener = new Listener({
     connections: connections as Connections,
     channel: 'channel',
-    heard: (payload) => heard.push(payload),
-    regained: () => (regained += 1),
+    onPayload: (payload) => received.push(payload),
+    onGap: () => (onGap += 1),
   })
   await listener.start()
   sessions[0]?.('first')
-  expect(heard).toEqual(['first'])
+  expect(received).toEqual(['first'])
 
   await vi.advanceTimersByTimeAsync(11_000)
   silent = true
@@ -38,8 +38,8 @@ test('a session that was given up is not listened to, though it still hears what
   expect(listener.hears).toBe(false)
   silent = false
   await vi.advanceTimersByTimeAsync(1000)
-  expect([listener.hears, regained, sessions.length]).toEqual([true, 1, 2])
-  for (const hear of sessions) hear('second')
-  expect(heard).toEqual(['first', 'second'])
+  expect([listener.hears, onGap, sessions.length]).toEqual([true, 1, 2])
+  for (const onNotification of sessions) onNotification('second')
+  expect(received).toEqual(['first', 'second'])
   await listener.close()
 })

@@ -70,7 +70,7 @@ describe('counters', () => {
     await locks.acquire('b')
     expect(sumOf((await scrape(metrics))('acquired_total'))).toBe(1)
     for (const name of ['acquired', 'released', 'renewed', 'failed', 'passed-on'] as const) {
-      expect(clientOf(locks).isHeard(name)).toBe(false)
+      expect(clientOf(locks).hasListener(name)).toBe(false)
     }
   })
 })
@@ -125,7 +125,7 @@ describe('histograms', () => {
   test.each([[[]], [[1, 1]], [[2, 1]], [[NaN]], [[1, Infinity]]])('buckets %j are INVALID', async (wait) => {
     const locks = await locksBench().client()
     expect(() => prometheus(locks, { buckets: { wait } })).toThrow('INVALID: buckets.wait')
-    expect(clientOf(locks).isHeard('acquired')).toBe(false)
+    expect(clientOf(locks).hasListener('acquired')).toBe(false)
   })
 })
 

@@ -126,7 +126,7 @@ describe('upgrade', () => {
 
   test('asked for once more while under way is refused, and loses nothing though no news arrives', async () => {
     const bench = locksBench()
-    bench.wrap = (driver) => faulty(driver, { dropNews: 1 })
+    bench.wrap = (driver) => faulty(driver, { dropNotifications: 1 })
     const [one, other] = [await bench.client(), await bench.client()]
     const lost: string[] = []
     one.on('lost', ({ reason }) => lost.push(reason))
@@ -147,7 +147,7 @@ describe('upgrade', () => {
     const reader = await (await client()).readWrite('a').read()
     const signal = 5 as unknown as AbortSignal
     await expect(reader.upgrade({ signal })).rejects.toMatchObject({ code: 'INVALID' })
-    expect([handleOf(reader).passing, handleOf(reader).claimRuntime.life.converting]).toEqual([undefined, 'no'])
+    expect([handleOf(reader).passing, handleOf(reader).claimRuntime.state.converting]).toEqual([undefined, 'no'])
     await (await reader.upgrade()).release()
   })
 
@@ -212,8 +212,10 @@ describe('upgrade', () => {
     let deaf = false
     bench.wrap = (driver) =>
       around(driver, {
-        listen: (heard) =>
-          driver.listen?.((...news) => (deaf ? undefined : heard(...news))) ?? { [Symbol.dispose]() {} },
+        listen: (received) =>
+          driver.listen?.((...notification) => (deaf ? undefined : received(...notification))) ?? {
+            [Symbol.dispose]() {},
+          },
       })
     const [one, other] = [await bench.client(), await bench.client()]
     const lost: string[] = []
@@ -233,19 +235,21 @@ describe('upgrade', () => {
 
   test('given up when it was granted already, unheard, is granted after all', async () => {
     const bench = locksBench()
-    let heardOnly: string | undefined
+    let receivedOnly: string | undefined
     bench.wrap = (driver) =>
       around(driver, {
-        listen: (heard) =>
-          driver.listen?.((...news) => (heardOnly === undefined ? heard(...news) : undefined)) ?? {
+        listen: (received) =>
+          driver.listen?.((...notification) =>
+            receivedOnly === undefined ? received(...notification) : undefined,
+          ) ?? {
             [Symbol.dispose]() {},
           },
         async send(requests) {
           const statuses = await driver.send(requests)
           return statuses.map((status, index): ClaimStatus => {
             const request = requests[index]
-            const hears = heardOnly === undefined || request?.op !== 'renew' || request.id === heardOnly
-            return hears ? status : { state: 'unknown', error: new Error('cut') }
+            const receives = receivedOnly === undefined || request?.op !== 'renew' || request.id === receivedOnly
+            return receives ? status : { state: 'unknown', error: new Error('cut') }
           })
         },
       })
@@ -255,7 +259,7 @@ describe('upgrade', () => {
     const abort = new AbortController()
     const outcome = reader.upgrade({ signal: abort.signal }).catch((error: unknown) => error)
     await bench.advance(1500)
-    heardOnly = reader.toJSON().id
+    receivedOnly = reader.toJSON().id
     await second.release()
     await bench.advance(1000)
     expect(reader.signal.aborted, 'a heartbeat that finds nothing is not believed yet').toBe(false)

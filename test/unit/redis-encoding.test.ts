@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import type { Claim, Request } from '../../src/core/driver.ts'
 import { shortRunner } from '../../src/core/short-runner.ts'
-import { decodeNews, decodeReply, decodeSolo } from '../../src/drivers/redis/decoding.ts'
+import { decodeNotification, decodeReply, decodeSolo } from '../../src/drivers/redis/decoding.ts'
 import { encodeBatch, encodeSolo } from '../../src/drivers/redis/encoding.ts'
 import { faultOf, isUnsent } from '../../src/drivers/redis/faults.ts'
 import { hashTagOf, hashTags } from '../../src/drivers/redis/hash-tags.ts'
@@ -162,9 +162,9 @@ describe('a reply', () => {
   })
 })
 
-describe('news', () => {
+describe('notifications', () => {
   test('names status, claim and key, whatever the key holds', () => {
-    expect(decodeNews('h 5 100\nid\nkey\nwith lines')).toEqual({
+    expect(decodeNotification('h 5 100\nid\nkey\nwith lines')).toEqual({
       key: 'key\nwith lines',
       id: 'id',
       status: { state: 'held', fence: 5, ttlMs: 100 },
@@ -173,7 +173,7 @@ describe('news', () => {
 
   test('from somebody else is not heard', () => {
     for (const message of ['', 'hello', 'a\nb', 'zzz\nid\nkey', 'h 1 2 {\nid\nkey']) {
-      expect(decodeNews(message)).toBeUndefined()
+      expect(decodeNotification(message)).toBeUndefined()
     }
   })
 })

@@ -6,7 +6,7 @@ import { describeRunner } from '../../src/core/runner.ts'
 import { bootIdentity } from '../../src/core/machine/boot.ts'
 import { ownProcess } from '../../src/core/machine/liveness.ts'
 import { machineIdentity } from '../../src/core/machine/machine-identity.ts'
-import { newOwner, ownerName, type Owner } from '../../src/core/machine/owner.ts'
+import { newStamp, stampText, type LivenessStamp } from '../../src/core/machine/liveness-stamp.ts'
 import { processWatch } from '../../src/core/machine/process-watch.ts'
 import {
   takeRunnerName,
@@ -209,10 +209,10 @@ describe('a runner name', () => {
 })
 
 describe('a process', () => {
-  const self: Owner = { boot: 'b2', namespace: '7', pid: process.pid, started: 5, serial: '0123456789abcdef' }
+  const self: LivenessStamp = { boot: 'b2', namespace: '7', pid: process.pid, started: 5, serial: '0123456789abcdef' }
   const watch = processWatch(self, () => 60_000)
-  const judge = (changes: Partial<Owner>, unrenewedMs = 0) =>
-    watch.judge(ownerName({ ...self, ...changes }), unrenewedMs)
+  const judge = (changes: Partial<LivenessStamp>, unrenewedMs = 0) =>
+    watch.judge(stampText({ ...self, ...changes }), unrenewedMs)
 
   test('of the boot before ended with it', () => {
     expect(judge({ boot: 'b1' }, 60_001)).toBe('gone')
@@ -232,8 +232,8 @@ describe('a process', () => {
   test('of this pid namespace is told by its number and start time', () => {
     expect(judge({})).toBe('running')
     expect(judge({ started: 4 })).toBe('gone')
-    const own = newOwner(bootIdentity(), ownProcess())
-    expect(processWatch(own).judge(ownerName(own), 3_600_000)).toBe('running')
+    const own = newStamp(bootIdentity(), ownProcess())
+    expect(processWatch(own).judge(stampText(own), 3_600_000)).toBe('running')
   })
 })
 

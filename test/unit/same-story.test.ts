@@ -38,10 +38,10 @@ function overheard(driver: LockDriver, now: () => number, lines: string[]): Lock
       return statuses
     },
     list: (query) => driver.list(query),
-    listen: (heard) =>
-      driver.listen?.((...news) => {
-        note('is told', news)
-        heard(...news)
+    listen: (received) =>
+      driver.listen?.((...notification) => {
+        note('is told', notification)
+        received(...notification)
       }) ?? { [Symbol.dispose]: () => {} },
     close: () => driver.close(),
   }

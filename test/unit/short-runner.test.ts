@@ -29,7 +29,7 @@ describe('a runner in short', () => {
         pid: constant(usual.pid),
         client: string(),
         metadata: said,
-        party: string(),
+        owner: string(),
       },
       { requiredKeys: ['id', 'incarnation', 'host', 'pid', 'client'] },
     )
@@ -42,11 +42,11 @@ describe('a runner in short', () => {
     )
   })
 
-  test('with a name, a party and words of its caller is the same runner again', () => {
+  test('with a name, an owner and words of its caller is the same runner again', () => {
     const named = { ...usual, id: 'billing' }
     // A date, but not as we write it.
     const dated = claimant(usual, undefined, { timestamp: '2026-11-16' })
-    for (const runner of [usual, named, dated, claimant(named, 'party', { ticket: 7 })]) {
+    for (const runner of [usual, named, dated, claimant(named, 'owner', { ticket: 7 })]) {
       expect(wholeRunner(JSON.parse(shortRunner(runner)))).toEqual(runner)
     }
   })

@@ -25,8 +25,8 @@ function machine(boot: string, time: number) {
         boot,
         clock: { now: () => self.time, wall: () => wall },
         process: { namespace, pid, started: pid },
-        isGone: (owner, observer) =>
-          owner.boot === observer.boot && owner.namespace === observer.namespace && self.dead.has(owner.pid),
+        isGone: (stamp, observer) =>
+          stamp.boot === observer.boot && stamp.namespace === observer.namespace && self.dead.has(stamp.pid),
       }
       return driver({ file: file(), surroundings })
     },
@@ -86,15 +86,15 @@ test('processes that share no clock share a coarse one for what they see, so a j
 test('a live holder on another clock is left alone as long as it renews', async () => {
   const here = machine('boot-1', 1_000)
   const there = machine('boot-2', 7_000_000)
-  const owner = await here.start(1)
+  const stamp = await here.start(1)
   const observer = await there.start(2)
   const held = claimOf('a', { ttlMs: 10_000 })
-  await claim(owner, held)
+  await claim(stamp, held)
   for (let round = 0; round < 5; round += 1) {
     expect(await claim(observer, claimOf('a', { wait: false }))).toMatchObject({ state: 'absent' })
     here.time += 8_000
     there.time += 8_000
-    expect(await renew(owner, held)).toMatchObject({ state: 'held', ttlMs: 10_000 })
+    expect(await renew(stamp, held)).toMatchObject({ state: 'held', ttlMs: 10_000 })
   }
   there.time += 9_999
   expect(await claim(observer, claimOf('a', { wait: false }))).toMatchObject({ state: 'absent' })
@@ -103,17 +103,17 @@ test('a live holder on another clock is left alone as long as it renews', async 
 test('an observer of another boot never rewrites a lease, not even when it grants it', async () => {
   const here = machine('boot-1', 1_000)
   const there = machine('boot-2', 7_000_000)
-  const owner = await here.start(1)
+  const stamp = await here.start(1)
   const observer = await there.start(2)
   const inFront = claimOf('a')
   const waiting = claimOf('a', { ttlMs: 10_000 })
   await claim(observer, inFront)
-  expect(await claim(owner, waiting)).toMatchObject({ state: 'waiting' })
+  expect(await claim(stamp, waiting)).toMatchObject({ state: 'waiting' })
   here.time += 3_000
   await release(observer, inFront)
-  const granted = await claim(owner, waiting)
+  const granted = await claim(stamp, waiting)
   expect(granted).toMatchObject({ state: 'held', ttlMs: 7_000 })
-  expect(await renew(owner, waiting)).toMatchObject({ state: 'held', ttlMs: 10_000 })
+  expect(await renew(stamp, waiting)).toMatchObject({ state: 'held', ttlMs: 10_000 })
 })
 
 test('a renewal puts the stamp of the renewing process on the claim', async () => {
@@ -165,12 +165,12 @@ test('whoever waits is told to ask when a process in front of it dies', async ()
   const here = machine('boot-1', 1_000)
   await claim(await here.start(1), claimOf('a'))
   const second = await here.start(2)
-  const heard: string[] = []
-  second.listen?.((key, id, news) => heard.push(`${key} ${id} ${JSON.stringify(news)}`))
+  const received: string[] = []
+  second.listen?.((key, id, notification) => received.push(`${key} ${id} ${JSON.stringify(notification)}`))
   const waiting = claimOf('a')
   await claim(second, waiting)
   here.dead.add(1)
-  expect(await eventually(() => heard[0], 'a nudge')).toBe(`a ${waiting.id} "ask"`)
+  expect(await eventually(() => received[0], 'a nudge')).toBe(`a ${waiting.id} "poll"`)
   expect(await renew(second, waiting)).toMatchObject({ state: 'held', after: { how: 'died' } })
 })
 

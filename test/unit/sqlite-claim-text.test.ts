@@ -17,7 +17,7 @@ import { scratch } from '../sqlite/scratch.ts'
 import { ask, claim, claimOf } from '../support/claims.ts'
 
 const { file, driver } = scratch()
-const owner = 'boot_1_2_3_0123456789abcdef'
+const stamp = 'boot_1_2_3_0123456789abcdef'
 
 function rowFor(wanted: Claim, state: ClaimRow['state'], succession?: Succession): ClaimRow {
   return {
@@ -25,7 +25,7 @@ function rowFor(wanted: Claim, state: ClaimRow['state'], succession?: Succession
     claim: wanted,
     order: 7,
     fence: state === 'held' ? 42 : 0,
-    owner,
+    stamp,
     ttlMs: wanted.ttlMs,
     detached: wanted.detached ?? false,
     enteredAt: 1,

@@ -1,18 +1,18 @@
 import { afterEach, beforeEach, expect, test, vi } from 'vitest'
-import { newOwner, ownerName } from '../../src/core/machine/owner.ts'
+import { newStamp, stampText } from '../../src/core/machine/liveness-stamp.ts'
 import { DeathWatch } from '../../src/drivers/sqlite/death-watch.ts'
 
 beforeEach(() => void vi.useFakeTimers())
 afterEach(() => void vi.useRealTimers())
 
-const holder = ownerName(newOwner('boot-1', { namespace: '1', pid: 20, started: 300 }))
+const holder = stampText(newStamp('boot-1', { namespace: '1', pid: 20, started: 300 }))
 
 /** A watch over one holder, which is alive until `dead` is set, and whatever it reported. */
 function setUp() {
   const stage = { dead: false, looks: 0, reports: [] as string[] }
   const watch = new DeathWatch({
     version: () => 'nobody else has written',
-    ownersOf: () => [holder],
+    stampsOf: () => [holder],
     isGone() {
       stage.looks += 1
       return stage.dead

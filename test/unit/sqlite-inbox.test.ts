@@ -16,14 +16,14 @@ import { setImmediate as nextTurn } from 'node:timers/promises'
 import { afterEach, expect, test } from 'vitest'
 import { Inbox, removeDeadInboxes, watchFile, type WatchFile } from '../../src/drivers/sqlite/inbox.ts'
 import { InboxNotifier } from '../../src/drivers/sqlite/inbox-notifier.ts'
-import { lookLine, readInboxLine, writeInboxLine, type InboxNews } from '../../src/drivers/sqlite/inbox-line.ts'
+import { lookLine, readInboxLine, writeInboxLine, type InboxNotification } from '../../src/drivers/sqlite/inbox-line.ts'
 import { scratch } from '../sqlite/scratch.ts'
 import { eventually } from '../support/eventually.ts'
 
 const { file } = scratch()
-const owner = 'boot-1_77_20_900_00000000000000bb'
+const stamp = 'boot-1_77_20_900_00000000000000bb'
 const status = { state: 'held', fence: 7, ttlMs: 1000 } as const
-const notice = { owner, key: 'a', id: 'one', status }
+const notification = { stamp, key: 'a', id: 'one', status }
 
 let inbox: Inbox | undefined
 let ringing: InboxNotifier | undefined
@@ -51,20 +51,20 @@ function openBells(): number {
 }
 
 interface Log {
-  readonly heard: InboxNews[]
+  readonly received: InboxNotification[]
   readonly missed: number[]
   readonly looks: number[]
   readonly removed: number[]
 }
 
 function hang(watch: WatchFile = watchFile): Log {
-  const log: Log = { heard: [], missed: [], looks: [], removed: [] }
+  const log: Log = { received: [], missed: [], looks: [], removed: [] }
   mkdirSync(file('inboxes'), { recursive: true })
   inbox = new Inbox({
-    file: path.join(file('inboxes'), owner),
+    file: path.join(file('inboxes'), stamp),
     watch,
-    heard: (news) => log.heard.push(news),
-    missed: () => log.missed.push(1),
+    onNotification: (notification) => log.received.push(notification),
+    onGap: () => log.missed.push(1),
     look: () => log.looks.push(1),
     removed: () => log.removed.push(1),
     isAwaited: () => true,
@@ -77,7 +77,7 @@ const withoutWatchers: WatchFile = () => {
 }
 
 test('news comes back from a line as it went in', () => {
-  expect(readInboxLine(writeInboxLine(notice).trimEnd())).toEqual({ key: 'a', id: 'one', status })
+  expect(readInboxLine(writeInboxLine(notification).trimEnd())).toEqual({ key: 'a', id: 'one', status })
 })
 
 test.each([
@@ -98,67 +98,67 @@ test.each([
   ['watched', watchFile],
   ['polled where there are no watchers left', withoutWatchers],
 ])('an inbox is %s', async (_how, watch) => {
-  const { heard } = hang(watch)
-  await notifier().ring([notice, { ...notice, id: 'two' }])
-  await eventually(() => heard[1], 'the second piece of news')
-  expect(heard.map(({ id }) => id)).toEqual(['one', 'two'])
+  const { received } = hang(watch)
+  await notifier().ring([notification, { ...notification, id: 'two' }])
+  await eventually(() => received[1], 'the second piece of news')
+  expect(received.map(({ id }) => id)).toEqual(['one', 'two'])
 })
 
 test('a watcher that fails later is replaced by polling', async () => {
   let fail = () => {}
-  const { heard } = hang((_file, _changed, failed) => {
+  const { received } = hang((_file, _changed, failed) => {
     fail = failed
     return { close() {} }
   })
   fail()
-  await notifier().ring([notice])
-  await eventually(() => heard[0], 'news')
+  await notifier().ring([notification])
+  await eventually(() => received[0], 'notifications')
 })
 
 test('a line in two pieces is one piece of news, and bad lines beside it harm nothing', () => {
-  const { heard } = hang(() => ({ close() {} }))
-  const name = path.join(file('inboxes'), owner)
-  const line = Buffer.from(writeInboxLine({ ...notice, key: 'grün' }))
+  const { received } = hang(() => ({ close() {} }))
+  const name = path.join(file('inboxes'), stamp)
+  const line = Buffer.from(writeInboxLine({ ...notification, key: 'grün' }))
   appendFileSync(name, 'nonsense\n')
   appendFileSync(name, line.subarray(0, 11))
   inbox?.listen()
-  expect(heard).toEqual([])
+  expect(received).toEqual([])
   appendFileSync(name, line.subarray(11))
   inbox?.listen()
-  expect(heard).toEqual([{ key: 'grün', id: 'one', status }])
+  expect(received).toEqual([{ key: 'grün', id: 'one', status }])
 })
 
 test('an inbox that has grown too large is emptied, and those who wait are told to ask', async () => {
-  const { heard, missed } = hang(() => ({ close() {} }))
-  const notices = Array.from({ length: 5000 }, () => notice)
+  const { received, missed } = hang(() => ({ close() {} }))
+  const notices = Array.from({ length: 5000 }, () => notification)
   await notifier().ring(notices)
   inbox?.listen()
-  expect(heard).toHaveLength(5000)
+  expect(received).toHaveLength(5000)
   expect(missed).toHaveLength(1)
-  expect(statSync(path.join(file('inboxes'), owner)).size).toBe(0)
-  await notifier().ring([notice])
+  expect(statSync(path.join(file('inboxes'), stamp)).size).toBe(0)
+  await notifier().ring([notification])
   inbox?.listen()
-  expect(heard).toHaveLength(5001)
+  expect(received).toHaveLength(5001)
 })
 
 test('ringing for somebody who has gone makes no file, and a name cannot lead elsewhere', async () => {
   mkdirSync(file('inboxes'))
   writeFileSync(file('victim'), '')
-  await notifier().ring([notice, { ...notice, owner: '../victim' }])
-  expect(existsSync(path.join(file('inboxes'), owner))).toBe(false)
+  await notifier().ring([notification, { ...notification, stamp: '../victim' }])
+  expect(existsSync(path.join(file('inboxes'), stamp))).toBe(false)
   expect(statSync(file('victim')).size).toBe(0)
 })
 
 test('a ringer keeps few inboxes open, and reaches all', async () => {
-  const owners = Array.from({ length: 40 }, (_, index) => owner.replace('_20_', `_${100 + index}_`))
+  const stamps = Array.from({ length: 40 }, (_, index) => stamp.replace('_20_', `_${100 + index}_`))
   mkdirSync(file('inboxes'))
-  for (const name of owners) writeFileSync(path.join(file('inboxes'), name), '')
+  for (const name of stamps) writeFileSync(path.join(file('inboxes'), name), '')
   const openBefore = openBells()
   for (const round of [1, 2]) {
-    for (const name of owners) await notifier().ring([{ ...notice, owner: name, id: String(round) }])
+    for (const name of stamps) await notifier().ring([{ ...notification, stamp: name, id: String(round) }])
   }
   expect(openBells() - openBefore).toBeLessThanOrEqual(32)
-  for (const name of owners) {
+  for (const name of stamps) {
     const lines = readFileSync(path.join(file('inboxes'), name), 'utf8')
       .trimEnd()
       .split('\n')
@@ -167,7 +167,7 @@ test('a ringer keeps few inboxes open, and reaches all', async () => {
 })
 
 test('inboxes of the dead are taken down, those of the living and of other boots stay', () => {
-  const names = { dead: owner, alive: owner.replace('_20_', '_21_'), elsewhere: owner.replace('boot-1', 'boot-2') }
+  const names = { dead: stamp, alive: stamp.replace('_20_', '_21_'), elsewhere: stamp.replace('boot-1', 'boot-2') }
   mkdirSync(file('inboxes'))
   for (const name of Object.values(names)) writeFileSync(path.join(file('inboxes'), name), '')
   const self = { boot: 'boot-1', namespace: '77', pid: 1, started: 1, serial: '0' }
@@ -178,7 +178,7 @@ test('inboxes of the dead are taken down, those of the living and of other boots
 })
 
 test('inboxes of containers that nobody has heard of for a day are taken down', () => {
-  const names = { quiet: owner.replace('_77_', '_78_'), touched: owner.replace('_77_', '_79_') }
+  const names = { quiet: stamp.replace('_77_', '_78_'), touched: stamp.replace('_77_', '_79_') }
   mkdirSync(file('inboxes'))
   for (const name of Object.values(names)) writeFileSync(path.join(file('inboxes'), name), '')
   const longAgo = new Date(Date.now() - 90_000_000)
@@ -190,7 +190,7 @@ test('inboxes of containers that nobody has heard of for a day are taken down', 
 
 test('an inbox that is in use is touched, and then counts as heard', () => {
   hang()
-  const name = path.join(file('inboxes'), owner)
+  const name = path.join(file('inboxes'), stamp)
   utimesSync(name, 0, 0)
   inbox?.touch()
   expect(Date.now() - statSync(name).mtimeMs).toBeLessThan(3_600_000)
@@ -198,21 +198,21 @@ test('an inbox that is in use is touched, and then counts as heard', () => {
 
 test('an inbox says when it has been deleted, and whoever rings finds the one hung in its place', async () => {
   const log = hang()
-  await notifier().ring([notice])
-  rmSync(path.join(file('inboxes'), owner))
+  await notifier().ring([notification])
+  rmSync(path.join(file('inboxes'), stamp))
   await eventually(() => log.removed.length > 0, 'the news of the deletion')
   inbox?.close()
   const second = hang()
-  await notifier().ring([{ ...notice, id: 'two' }])
-  expect((await eventually(() => second.heard[0], 'the news')).id).toBe('two')
+  await notifier().ring([{ ...notification, id: 'two' }])
+  expect((await eventually(() => second.received[0], 'the news')).id).toBe('two')
 })
 
 test('news that comes right after other news is heard as soon', async () => {
   const log = hang()
   for (let ring = 1; ring <= 50; ring += 1) {
-    await notifier().ring([{ ...notice, id: String(ring) }])
+    await notifier().ring([{ ...notification, id: String(ring) }])
     // At once: the next is to come within the same millisecond.
-    for (const until = performance.now() + 5000; log.heard.length < ring; await nextTurn()) {
+    for (const until = performance.now() + 5000; log.received.length < ring; await nextTurn()) {
       expect(performance.now(), `ring ${ring}`).toBeLessThan(until)
     }
   }
@@ -221,32 +221,32 @@ test('news that comes right after other news is heard as soon', async () => {
 test('an inbox that is a link is not rung', async () => {
   mkdirSync(file('inboxes'))
   writeFileSync(file('victim'), '')
-  symlinkSync(file('victim'), path.join(file('inboxes'), owner))
-  await notifier().ring([notice])
+  symlinkSync(file('victim'), path.join(file('inboxes'), stamp))
+  await notifier().ring([notification])
   expect(statSync(file('victim')).size).toBe(0)
 })
 
 test('an inbox asks its owner to look at the file', async () => {
   const log = hang()
-  appendFileSync(path.join(file('inboxes'), owner), `${lookLine}${writeInboxLine(notice)}`)
-  await eventually(() => log.heard[0], 'the line behind it')
+  appendFileSync(path.join(file('inboxes'), stamp), `${lookLine}${writeInboxLine(notification)}`)
+  await eventually(() => log.received[0], 'the line behind it')
   expect(log.looks).toHaveLength(1)
 })
 
 test('a closed inbox leaves no file', () => {
   hang()
   inbox?.close()
-  expect(existsSync(path.join(file('inboxes'), owner))).toBe(false)
+  expect(existsSync(path.join(file('inboxes'), stamp))).toBe(false)
 })
 
 test('an inbox that is let go while it rings is closed when it has rung', async () => {
   mkdirSync(file('inboxes'))
-  writeFileSync(path.join(file('inboxes'), owner), '')
+  writeFileSync(path.join(file('inboxes'), stamp), '')
   const openBefore = openBells()
-  const rung = notifier().ring([notice])
+  const rung = notifier().ring([notification])
   ringing?.close()
   expect(openBells() - openBefore).toBe(1)
   await rung
   expect(openBells() - openBefore).toBe(0)
-  expect(readInboxLine(readFileSync(path.join(file('inboxes'), owner), 'utf8').trimEnd())?.id).toBe('one')
+  expect(readInboxLine(readFileSync(path.join(file('inboxes'), stamp), 'utf8').trimEnd())?.id).toBe('one')
 })

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import type { Claim, LockDriver, Request, ClaimStatus } from '../../src/core/driver.ts'
-import type { Owner } from '../../src/core/machine/owner.ts'
+import type { LivenessStamp } from '../../src/core/machine/liveness-stamp.ts'
 import type { SqliteEnvironment } from '../../src/drivers/sqlite.ts'
 import { openDatabase } from '../../src/drivers/sqlite/database.ts'
 import { claimOf } from '../support/claims.ts'
@@ -20,7 +20,7 @@ function setUp() {
   const clock = { now: () => time.now, wall: () => 1_700_000_000_000 + time.now }
   /** Pids of processes that have ended. */
   const dead = new Set<number>()
-  const isGone = ({ pid }: Owner) => dead.has(pid)
+  const isGone = ({ pid }: LivenessStamp) => dead.has(pid)
   const driver = (pid = process.pid, elsewhere: Partial<SqliteEnvironment> = {}): Promise<LockDriver> =>
     open({ file: store, surroundings: { clock, isGone, process: { namespace: '1', pid, started: 1 }, ...elsewhere } })
   return { store, time, driver, dead }

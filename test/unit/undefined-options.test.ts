@@ -24,7 +24,7 @@ describe('every option of a driver may be undefined', () => {
   const drivers = {
     memory: () => memory({ name: undefined, clock: undefined }),
     sqlite: () =>
-      sqlite({ file: ':memory:', networkFileSystem: undefined, patienceMs: undefined, forOthers: undefined }),
+      sqlite({ file: ':memory:', networkFileSystem: undefined, busyTimeoutMs: undefined, forOthers: undefined }),
     redis: () =>
       redis({ url: 'redis://127.0.0.1:1', client: undefined, prefix: undefined, commandTimeoutMs: undefined }),
     postgres: () => postgres('postgres://127.0.0.1:1/a', { schema: undefined, poolSize: undefined, listen: undefined }),

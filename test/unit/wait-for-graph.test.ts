@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import type { Request } from '../../src/core/driver.ts'
-import { findDeadlocks, statusInBoth } from '../../src/core/parties/wait-for-graph.ts'
+import { findDeadlocks, statusInBoth } from '../../src/core/owners/wait-for-graph.ts'
 import { memory } from '../../src/drivers/memory.ts'
 import { lookAt } from '../../src/server/operators/reading.ts'
 import { claimOf } from '../support/claims.ts'
@@ -48,12 +48,12 @@ test('a cycle of ten thousand is found, and in a line of ten thousand nobody is 
   const ring = memory()
   const line = memory()
   for (let place = 0; place < count; place += 1) {
-    const runner = { ...claimOf('').runner, party: `p${place}` }
+    const runner = { ...claimOf('').runner, owner: `p${place}` }
     const hold: Request = { op: 'claim', claim: claimOf(keyOf(place), { runner }) }
     await Promise.all([ring.send([hold]), line.send([hold])])
   }
   for (let place = 0; place < count; place += 1) {
-    const runner = { ...claimOf('').runner, party: `p${place}` }
+    const runner = { ...claimOf('').runner, owner: `p${place}` }
     const wait: Request = { op: 'claim', claim: claimOf(keyOf((place + 1) % count), { runner }) }
     await ring.send([wait])
     if (place < count - 1) await line.send([wait])

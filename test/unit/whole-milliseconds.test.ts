@@ -1,10 +1,10 @@
 import { expect, test } from 'vitest'
-import { overdue as httpOverdue } from '../../src/drivers/http/faults.ts'
-import { overdue as redisOverdue } from '../../src/drivers/redis/faults.ts'
+import { timedOut as httpTimedOut } from '../../src/drivers/http/faults.ts'
+import { timedOut as redisTimedOut } from '../../src/drivers/redis/faults.ts'
 import { formatDuration } from '../../src/core/time/duration.ts'
 
 test('what people read of a time has no fractions of milliseconds', () => {
-  const messages = [redisOverdue(1234.5678).message, httpOverdue('there', 1234.5678).message]
+  const messages = [redisTimedOut(1234.5678).message, httpTimedOut('there', 1234.5678).message]
   for (const message of messages) expect(message).toContain(' 1235 ms.')
   expect([0.4, 999.7, 1234.5678, 61_234.5, 3_661_234.5].map(formatDuration)).toEqual([
     '0 ms',

@@ -21,12 +21,12 @@ async function start(): Promise<void> {
     if (order.type === 'watch') heartbeats.watch(order.claim)
     else if (order.type === 'unwatch') heartbeats.unwatch(order.id)
     else if (order.type === 'close') void heartbeats.close().then(() => port.close())
-    else void heartbeats.abandon().finally(tellStopped)
+    else void heartbeats.abandon().finally(reportStopped)
   })
   parentPort?.postMessage('ready')
 }
 
-function tellStopped(): void {
+function reportStopped(): void {
   Atomics.store(stopped, 0, 1)
   Atomics.notify(stopped, 0)
 }

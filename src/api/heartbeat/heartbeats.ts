@@ -2,7 +2,7 @@ import { TimerQueue, type TimerTask } from '../../core/time/timer-queue.ts'
 import { Batcher, type Requester } from '../../core/batcher.ts'
 import type { LockDriver, Request, ClaimStatus } from '../../core/driver.ts'
 import type { Environment } from '../../core/time/environment.ts'
-import { nextBeat, spreadOf } from '../../core/life.ts'
+import { nextRenewalAt, jitterOf } from '../../core/claim-state.ts'
 import { isClaimStatus } from '../../core/status-check.ts'
 import { trustedUntil } from '../../core/time/deadline.ts'
 import type { WatchedClaim } from '../../core/claim-runtime.ts'
@@ -28,20 +28,20 @@ export type Report = KnownStatus | { readonly id: string; readonly settledMs: nu
 export class Heartbeats {
   readonly #driver: LockDriver
   readonly #environment: Environment
-  readonly #tell: (report: Report) => void
+  readonly #report: (report: Report) => void
   readonly #batcher: Batcher
   readonly #timers: TimerQueue
-  readonly #beats = new Map<string, Beat>()
+  readonly #renewals = new Map<string, ThreadRenewal>()
   readonly #listening: Disposable | undefined
 
-  constructor(driver: LockDriver, environment: Environment, tell: (report: Report) => void) {
+  constructor(driver: LockDriver, environment: Environment, report: (report: Report) => void) {
     this.#driver = driver
     this.#environment = environment
-    this.#tell = tell
+    this.#report = report
     this.#batcher = new Batcher(driver, environment)
     this.#timers = new TimerQueue(environment)
-    this.#listening = driver.listen?.((key, id, news) => {
-      if (this.#beats.has(id) && isClaimStatus(news)) tell({ id, key, status: news })
+    this.#listening = driver.listen?.((key, id, notification) => {
+      if (this.#renewals.has(id) && isClaimStatus(notification)) report({ id, key, status: notification })
     })
   }
 
@@ -49,24 +49,24 @@ export class Heartbeats {
   watch(claim: WatchedClaim): void {
     this.unwatch(claim.id)
     const { heartbeatMs, sentAt } = claim
-    const spread = spreadOf(this.#environment.random())
-    const beat = new Beat(claim, spread, (answered) => this.#renew(answered), this.#answered)
-    this.#beats.set(claim.id, beat)
-    this.#timers.set(beat, nextBeat(heartbeatMs, spread, sentAt, this.#environment.now()))
+    const jitter = jitterOf(this.#environment.random())
+    const renewal = new ThreadRenewal(claim, jitter, (answered) => this.#renew(answered), this.#answered)
+    this.#renewals.set(claim.id, renewal)
+    this.#timers.set(renewal, nextRenewalAt(heartbeatMs, jitter, sentAt, this.#environment.now()))
   }
 
   unwatch(id: string): void {
-    const beat = this.#beats.get(id)
-    if (beat === undefined) return
-    this.#timers.set(beat, Infinity)
-    this.#beats.delete(id)
-    if (!beat.underWay) this.#tell({ id, settledMs: beat.claim.ttlMs })
+    const renewal = this.#renewals.get(id)
+    if (renewal === undefined) return
+    this.#timers.set(renewal, Infinity)
+    this.#renewals.delete(id)
+    if (!renewal.underWay) this.#report({ id, settledMs: renewal.claim.ttlMs })
   }
 
   /** Resolves when all that was sent has been answered. */
   async close(): Promise<void> {
     this.#timers.clear()
-    this.#beats.clear()
+    this.#renewals.clear()
     await this.#batcher.settled()
     this.#listening?.[Symbol.dispose]()
     await this.#driver.close()
@@ -75,50 +75,50 @@ export class Heartbeats {
   /** Closes the connection at once: the process exits. */
   async abandon(): Promise<void> {
     this.#timers.clear()
-    this.#beats.clear()
+    this.#renewals.clear()
     await this.#driver.close()
   }
 
-  #renew(beat: Beat): void {
-    const { key, id, ttlMs } = beat.claim
-    this.#batcher.submit({ op: 'renew', key, id, ttlMs }, beat)
+  #renew(renewal: ThreadRenewal): void {
+    const { key, id, ttlMs } = renewal.claim
+    this.#batcher.submit({ op: 'renew', key, id, ttlMs }, renewal)
   }
 
-  readonly #answered = (beat: Beat, status: ClaimStatus, sentAt: number, at: number): void => {
-    const { id, key, ttlMs, heartbeatMs } = beat.claim
-    const isReplaced = this.#beats.get(id) !== beat
+  readonly #answered = (renewal: ThreadRenewal, status: ClaimStatus, sentAt: number, at: number): void => {
+    const { id, key, ttlMs, heartbeatMs } = renewal.claim
+    const isReplaced = this.#renewals.get(id) !== renewal
     // What was not answered may be carried out yet, whoever renews by then.
     if (!isReplaced || status.state === 'unknown') {
-      const since = status.state === 'held' ? { since: beat.heldSince(status.ttlMs, sentAt, at) } : {}
-      this.#tell({ id, key, sent: { at: sentAt, ttlMs }, status, ...since })
+      const since = status.state === 'held' ? { since: renewal.heldSince(status.ttlMs, sentAt, at) } : {}
+      this.#report({ id, key, sent: { at: sentAt, ttlMs }, status, ...since })
     }
-    if (isReplaced) return this.#tell({ id, settledMs: ttlMs })
-    if (status.state === 'absent') this.#beats.delete(id)
-    else if (status.state === 'held') this.#timers.set(beat, nextBeat(heartbeatMs, beat.spread, sentAt, at))
-    else this.#timers.set(beat, at + heartbeatMs / 10)
+    if (isReplaced) return this.#report({ id, settledMs: ttlMs })
+    if (status.state === 'absent') this.#renewals.delete(id)
+    else if (status.state === 'held') this.#timers.set(renewal, nextRenewalAt(heartbeatMs, renewal.jitter, sentAt, at))
+    else this.#timers.set(renewal, at + heartbeatMs / 10)
   }
 }
 
 /** One claim's renewals. */
-class Beat implements TimerTask, Requester {
+class ThreadRenewal implements TimerTask, Requester {
   timerSlot = -1
   readonly claim: WatchedClaim
   /** A renewal has been sent, or waits to be, and is not answered. */
   underWay = false
-  readonly spread: number
+  readonly jitter: number
   #since: number
   #until: number
-  readonly #due: (beat: Beat) => void
-  readonly #answered: (beat: Beat, status: ClaimStatus, sentAt: number, at: number) => void
+  readonly #due: (renewal: ThreadRenewal) => void
+  readonly #answered: (renewal: ThreadRenewal, status: ClaimStatus, sentAt: number, at: number) => void
 
   constructor(
     claim: WatchedClaim,
-    spread: number,
-    due: (beat: Beat) => void,
-    answered: (beat: Beat, status: ClaimStatus, sentAt: number, at: number) => void,
+    jitter: number,
+    due: (renewal: ThreadRenewal) => void,
+    answered: (renewal: ThreadRenewal, status: ClaimStatus, sentAt: number, at: number) => void,
   ) {
     this.claim = claim
-    this.spread = spread
+    this.jitter = jitter
     this.#since = claim.sentAt
     this.#until = trustedUntil(claim.sentAt, claim.ttlMs)
     this.#due = due

@@ -43,7 +43,7 @@ export async function evictHolders(client: Client, scope: Scope, options: EvictO
   const info = await inspectLock(client, scope)
   const fences = (info?.holders ?? []).map((holder) => holder.fence)
   const chosen = options.fence === undefined ? fences : fences.filter((fence) => fence === options.fence)
-  const { batcher } = client.office
+  const { batcher } = client.runtime
   const statuses = await Promise.all(
     chosen.map((fence) => submitOnce(batcher, { op: 'evict', key, fence, reason: options.reason })),
   )
@@ -54,7 +54,7 @@ export async function evictHolders(client: Client, scope: Scope, options: EvictO
 
 /** Makes the store look at locks whose leases are over. Gives how many. @internal */
 export async function sweepLocks(client: Client): Promise<number> {
-  const { batcher, environment } = client.office
+  const { batcher, environment } = client.runtime
   const stale: string[] = []
   for await (const lock of eachLock(client, { limit: 1000 })) {
     if ([...lock.holders, ...lock.waiters].some((claim) => claim.expired)) stale.push(lock.key)

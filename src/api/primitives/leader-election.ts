@@ -12,7 +12,7 @@ import type { Election, ElectionOptions, Leader, Term } from './election.ts'
 import { LeaderWatch, leaderOf } from './leader-watch.ts'
 import type { LeaseHandle } from '../lease-handle.ts'
 import { checkWaitOptions, waitMsOf, type AcquireOptions, type WaitOptions } from '../options.ts'
-import { asParty } from '../parties/party.ts'
+import { asOwner } from '../owners/owner.ts'
 import type { Acquirer } from '../acquirer.ts'
 
 const electionNames: OptionNames<ElectionOptions> = {
@@ -116,7 +116,7 @@ export class LeaderElection implements Election, TimerTask, SlotMember {
   async tryCampaign(): Promise<boolean> {
     if (this.isLeader) return true
     const options: AcquireOptions = { ...this.#acquire, wait: 0 }
-    const lease = await asParty(undefined, () => this.#acquirer.tryAcquire(this.scope, exclusively, options))
+    const lease = await asOwner(undefined, () => this.#acquirer.tryAcquire(this.scope, exclusively, options))
     if (lease?.held === true) this.#enterOffice(lease)
     return this.isLeader
   }
@@ -124,7 +124,7 @@ export class LeaderElection implements Election, TimerTask, SlotMember {
   async resign(): Promise<void> {
     this.#candidacy?.abort.abort(new LeaseholdError('ABORTED', 'The candidate has resigned.'))
     this.#candidacy = undefined
-    this.#acquirer.client.office.timers.set(this, Infinity)
+    this.#acquirer.client.runtime.timers.set(this, Infinity)
     const term = this.#term
     if (term === undefined) return
     const released = term.release()
@@ -176,7 +176,7 @@ export class LeaderElection implements Election, TimerTask, SlotMember {
       signal: signal === undefined ? resigned : AbortSignal.any([signal, resigned]),
     }
     // As nobody: whoever began this goes on with other things meanwhile.
-    const stand = () => asParty(undefined, () => this.#acquirer.acquire(this.scope, exclusively, options))
+    const stand = () => asOwner(undefined, () => this.#acquirer.acquire(this.scope, exclusively, options))
     let lease = await stand()
     // Whoever is called must be leader: a grant that was long under way may be over by now.
     while (!lease.held) lease = await stand()
@@ -197,13 +197,13 @@ export class LeaderElection implements Election, TimerTask, SlotMember {
       const { client } = this.#acquirer
       if (candidacy.abort.signal.aborted || client.closed) return
       client.log('warn', `the campaign for ${this.scope.key} goes on after: ${messageOf(error)}`)
-      client.office.timers.set(this, client.environment.now() + againMs)
+      client.runtime.timers.set(this, client.environment.now() + againMs)
     })
   }
 
   #enterOffice(lease: LeaseHandle): void {
     this.#term = lease
-    this.#acquirer.client.office.waiters.add(this)
+    this.#acquirer.client.runtime.waiters.add(this)
     lease.signal.addEventListener('abort', () => this.#leaveOffice(lease, lease.loss?.reason ?? 'lost'), { once: true })
     this.#call(this.#options.onElected, lease)
     this.#wakeWatches()
@@ -212,7 +212,7 @@ export class LeaderElection implements Election, TimerTask, SlotMember {
   #leaveOffice(lease: LeaseHandle, reason: string): void {
     if (this.#term !== lease) return
     this.#term = undefined
-    this.#acquirer.client.office.waiters.delete(this)
+    this.#acquirer.client.runtime.waiters.delete(this)
     this.#call(this.#options.onDeposed, lease, reason)
     this.#wakeWatches()
     this.#standAgain()

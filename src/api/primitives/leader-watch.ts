@@ -38,7 +38,7 @@ export class LeaderWatch implements TimerTask, SlotMember, AsyncIterableIterator
     this.#client = client
     this.#scope = scope
     this.#everyMs = everyMs
-    client.office.waiters.add(this)
+    client.runtime.waiters.add(this)
   }
 
   get closed(): boolean {
@@ -82,7 +82,7 @@ export class LeaderWatch implements TimerTask, SlotMember, AsyncIterableIterator
   /** Ends the loop over it. Repeatable. */
   close(): void {
     this.#closed = true
-    this.#client.office.waiters.delete(this)
+    this.#client.runtime.waiters.delete(this)
     this.#wakeUp?.()
   }
 
@@ -96,7 +96,7 @@ export class LeaderWatch implements TimerTask, SlotMember, AsyncIterableIterator
   }
 
   async #pause(): Promise<void> {
-    const { timers, environment } = this.#client.office
+    const { timers, environment } = this.#client.runtime
     // Somebody awaits the next change: that keeps the process alive.
     timers.hold()
     await new Promise<void>((resolve) => {

@@ -7,7 +7,7 @@ import { handOff } from '../hand-off.ts'
 import type { LeaseHandle } from '../lease-handle.ts'
 import { checkTtl } from '../lease-limits.ts'
 import { unsupported, type AcquireOptions, type Terms } from '../options.ts'
-import { asParty, bodyParty } from '../parties/party.ts'
+import { asOwner, bodyOwner } from '../owners/owner.ts'
 import { refusal } from '../refusal.ts'
 import type { Body } from '../lock.ts'
 import type { Acquirer } from '../acquirer.ts'
@@ -51,10 +51,10 @@ export async function runOnce<Result>(
   }
   const { metadata } = options
   const scope = named(`once:${name}`)
-  const party = bodyParty(undefined, () => client.environment.id())
+  const owner = bodyOwner(undefined, () => client.environment.id())
   const asked: AcquireOptions = { ttl: atMostMs, heartbeat: 'manual', onConflict: 'wait', grace: 0 }
   // Detached: a machine that dies in the middle must not make another one start before `atMost`.
-  const terms: Terms = { ...acquirer.terms({ ...asked, ...(metadata && { metadata }) }, party), detached: true }
+  const terms: Terms = { ...acquirer.terms({ ...asked, ...(metadata && { metadata }) }, owner), detached: true }
   const acquired = await attempt(client, scope, exclusively, terms, 0)
   if (!('lease' in acquired)) {
     const { miss } = acquired
@@ -63,7 +63,7 @@ export async function runOnce<Result>(
   }
   const { lease } = acquired
   try {
-    const result = await asParty(party, () => body(lease))
+    const result = await asOwner(owner, () => body(lease))
     if (!lease.held && lease.loss !== undefined) throw lease.loss
     return { ran: true, result, fence: lease.fence }
   } finally {

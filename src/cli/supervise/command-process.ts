@@ -1,7 +1,7 @@
 import { spawn, type ChildProcess } from 'node:child_process'
 import { setTimeout as pause } from 'node:timers/promises'
 import { isatty } from 'node:tty'
-import type { EndingSignal, TellingSignal } from '../interruption.ts'
+import type { EndingSignal, ForwardedSignal } from '../interruption.ts'
 import { ControlGroup } from './control-group.ts'
 import { ProcessFamily, type FamilyTraits } from './process-family.ts'
 import { processEntry } from './process-table.ts'
@@ -93,7 +93,7 @@ export class CommandProcess implements Disposable {
   }
 
   /** Passes on what is for the command alone: it would end most of what the command started. */
-  tell(signal: TellingSignal): void {
+  passSignal(signal: ForwardedSignal): void {
     const { pid, exitCode, signalCode } = this.#child
     if (pid === undefined || exitCode !== null || signalCode !== null) return
     try {

@@ -122,7 +122,7 @@ async function follow(command: CommandProcess, lease: Lease, locks: Locks, holdi
   })
   const listeners = reportDanger(locks, watch, request.label, isLongest, say)
   interruption.receiver = (signal) => command.forward(signal)
-  interruption.teller = (signal) => command.tell(signal)
+  interruption.forwarder = (signal) => command.passSignal(signal)
   // Sent while the command was being started: also at a terminal nobody knows whether it was there to get it.
   if (interruption.by !== undefined) command.family.signal(interruption.by)
   command.resumed = () => watch.look()
@@ -138,7 +138,7 @@ async function follow(command: CommandProcess, lease: Lease, locks: Locks, holdi
     return { exitCode: exitCodeOfEnding(ending), isLost }
   } finally {
     interruption.receiver = undefined
-    interruption.teller = undefined
+    interruption.forwarder = undefined
     watch[Symbol.dispose]()
     command[Symbol.dispose]()
     for (const listener of listeners) listener[Symbol.dispose]()

@@ -32,7 +32,7 @@ export class LeaseWatch implements Disposable {
   readonly #setup: LeaseWatchSetup
   #mustLeave: string | undefined
   /** The end of the lease as it was last told. A lease that is taken away earlier gets no later one. */
-  #toldEndAt: number
+  #reportedEndAt: number
   #terminated = false
   #killAt = Infinity
   #timer: Timer | undefined
@@ -40,7 +40,7 @@ export class LeaseWatch implements Disposable {
 
   constructor(setup: LeaseWatchSetup) {
     this.#setup = setup
-    this.#toldEndAt = setup.environment.now() + setup.lease.remainingMs
+    this.#reportedEndAt = setup.environment.now() + setup.lease.remainingMs
     this.look()
   }
 
@@ -57,8 +57,8 @@ export class LeaseWatch implements Disposable {
     // Looking may bring out that the lease is lost, and that comes back here as `leave`.
     const isHeld = lease.held
     if (this.killed) return
-    if (isHeld) this.#toldEndAt = now + lease.remainingMs
-    const remainingMs = Math.max(0, this.#toldEndAt - now)
+    if (isHeld) this.#reportedEndAt = now + lease.remainingMs
+    const remainingMs = Math.max(0, this.#reportedEndAt - now)
     const plan = stopPlan(remainingMs, this.#setup, !isHeld || this.#mustLeave !== undefined)
     this.#carryOut(plan, now, remainingMs)
     this.#timer?.cancel()

@@ -16,13 +16,13 @@ const family = new ProcessFamily({
 })
 
 /** A process that the system itself holds on to, for a disk that does not answer, say, cannot be waited for. */
-const patienceMs = 5000
+const sweepTimeoutMs = 5000
 const lookEveryMs = 10
 
 void sweep()
 
 async function sweep(): Promise<void> {
-  const until = performance.now() + patienceMs
+  const until = performance.now() + sweepTimeoutMs
   for (;;) {
     family.kill()
     if (!family.isAlive() || performance.now() > until) break

@@ -54,13 +54,13 @@ export class WaitingReport implements Disposable {
     // It only decorates the waiting: a store that cannot answer now will be asked again.
     const lock = await this.#locks.inspect(this.#target.scope).catch(() => undefined)
     if (this.#over) return
-    if (lock !== undefined) this.#tell(lock)
+    if (lock !== undefined) this.#report(lock)
     clearTimeout(this.#timer)
     this.#timer = setTimeout(() => void this.#look(), this.#pauseMs)
     this.#pauseMs = Math.min(lookMaxMs, this.#pauseMs * lookFactor)
   }
 
-  #tell(lock: LockInfo | null): void {
+  #report(lock: LockInfo | null): void {
     const now = Date.now()
     const place = lock?.waiters.findIndex((waiter) => waiter.runner.client === this.#locks.runner.client) ?? -1
     const ahead = place < 0 ? (this.#ahead ?? 0) : place

@@ -103,12 +103,12 @@ export async function sweepsFinished(lock: string, signal: AbortSignal): Promise
 /** Those of `pids` that are watchdogs of the lock, and have lost the process they belong to. */
 function sweepingFor(lock: string, pids: readonly number[]): number[] {
   return pids.filter((pid) => {
-    const [, , , called, guarded, owner] = commandLine(pid)
+    const [, , , called, guarded, stamp] = commandLine(pid)
     if (called !== title || guarded !== lock) return false
     const entry = processEntry(pid)
     if (entry === undefined || entry.hasEnded) return false
     // A process whose first thread has ended counts as ended, and keeps its children until its last one has, too.
-    return entry.parent !== Number(owner) || (processEntry(entry.parent)?.hasEnded ?? true)
+    return entry.parent !== Number(stamp) || (processEntry(entry.parent)?.hasEnded ?? true)
   })
 }
 

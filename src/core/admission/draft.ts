@@ -2,14 +2,14 @@ import { absentReason, compareRank, type ClaimRecord, type Ended } from '../clai
 import { overlaps } from '../conflict.ts'
 import type { AbsentReason, ClaimStatus, Succession } from '../driver.ts'
 import { howEnded, judge } from './lease-time.ts'
-import type { Change, KeyView, News } from './view.ts'
+import type { Change, KeyView, NotifiedClaim } from './view.ts'
 
 /** The work of one request: the view of the key, plus what has been decided so far. */
 export class Draft {
   readonly view: KeyView
   readonly now: number
   changes: Change[] = none
-  news: News[] = none
+  notifications: NotifiedClaim[] = none
   lastFence: number
   ended: Ended | undefined
   /** Those who hold, as decided so far. */
@@ -18,7 +18,7 @@ export class Draft {
   subject: ClaimRecord | undefined
   subjectBefore: ClaimRecord | undefined
   /** Holders whose time this request found to be over. */
-  overdue: ClaimRecord[] = none
+  expiredHolders: ClaimRecord[] = none
   /** Waiters this request has removed or promoted. */
   left: ClaimRecord[] = none
   #dropReason: AbsentReason | undefined
@@ -45,9 +45,9 @@ export class Draft {
       if (settled === undefined) this.holders = this.holders.filter((one) => one !== holder)
       else if (settled !== holder) this.replaceHolder(holder, settled)
     }
-    if (this.overdue.length === 0) return
+    if (this.expiredHolders.length === 0) return
     // Of several ends the latest grant is remembered, in whatever order the store reads them.
-    const last = this.overdue.reduce((one, other) => (one.fence > other.fence ? one : other))
+    const last = this.expiredHolders.reduce((one, other) => (one.fence > other.fence ? one : other))
     this.noteEnd(last, howEnded(last))
   }
 
@@ -59,7 +59,7 @@ export class Draft {
       if (record !== revived) this.change(holder, record)
       return record
     }
-    this.overdue = added(this.overdue, record)
+    this.expiredHolders = added(this.expiredHolders, record)
     this.change(holder, undefined)
     return undefined
   }
@@ -93,11 +93,11 @@ export class Draft {
 
   /** Whether this request has found the claim to be over. */
   hasEnded(id: string): boolean {
-    return this.left.length > 0 || this.ended?.id === id || this.#overdueCalled(id) !== undefined
+    return this.left.length > 0 || this.ended?.id === id || this.#expiredHolder(id) !== undefined
   }
 
-  #overdueCalled(id: string): ClaimRecord | undefined {
-    for (const record of this.overdue) if (record.claim.id === id) return record
+  #expiredHolder(id: string): ClaimRecord | undefined {
+    for (const record of this.expiredHolders) if (record.claim.id === id) return record
     return undefined
   }
 
@@ -107,8 +107,8 @@ export class Draft {
     this.changes = added(this.changes, { before, after })
   }
 
-  tell(record: ClaimRecord, status: ClaimStatus): void {
-    this.news = added(this.news, { record, status })
+  notify(record: ClaimRecord, status: ClaimStatus): void {
+    this.notifications = added(this.notifications, { record, status })
   }
 
   removeWaiter(stored: ClaimRecord): void {
@@ -129,7 +129,7 @@ export class Draft {
   dropWaiter(stored: ClaimRecord, reason: AbsentReason): void {
     if (stored === this.subject) return this.dropSubject(reason)
     this.removeWaiter(stored)
-    if (reason !== 'expired') this.tell(stored, { state: 'absent', reason })
+    if (reason !== 'expired') this.notify(stored, { state: 'absent', reason })
   }
 
   dropSubject(reason: AbsentReason): void {
@@ -179,8 +179,8 @@ export class Draft {
 
   /** For a claim that is not there: what is known of its end. */
   absent(id: string): ClaimStatus {
-    const overdue = this.#overdueCalled(id)
-    if (overdue !== undefined) return { state: 'absent', reason: absentReason(howEnded(overdue)) }
+    const expiredHolders = this.#expiredHolder(id)
+    if (expiredHolders !== undefined) return { state: 'absent', reason: absentReason(howEnded(expiredHolders)) }
     if (this.left[0]?.claim.id === id) return { state: 'absent', reason: 'expired' }
     const { ended } = this
     if (ended?.id !== id) return { state: 'absent', reason: 'unknown' }

@@ -40,7 +40,7 @@ export function applyEvictRule(draft: Draft, claim: Claim): 'taken' | 'queue' {
 export function evict(draft: Draft, holder: ClaimRecord, detail: string): void {
   draft.removeHolder(holder)
   draft.noteEnd(holder, 'evicted', detail)
-  draft.tell(holder, { state: 'absent', reason: 'evicted', detail })
+  draft.notify(holder, { state: 'absent', reason: 'evicted', detail })
 }
 
 function evictAll(draft: Draft, holders: readonly ClaimRecord[], detail: string): void {
@@ -53,7 +53,7 @@ function askToLeave(draft: Draft, holder: ClaimRecord): void {
   const leaving: ClaimRecord = { ...holder, leaving: 'preempted' }
   draft.replaceHolder(holder, leaving)
   draft.change(holder, leaving)
-  draft.tell(leaving, draft.claimStatusOf(leaving))
+  draft.notify(leaving, draft.claimStatusOf(leaving))
 }
 
 /**

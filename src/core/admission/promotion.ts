@@ -37,7 +37,7 @@ export function grant(draft: Draft, waiter: ClaimRecord): void {
   }
   draft.left = added(draft.left, waiter)
   draft.change(waiter, granted)
-  draft.tell(granted, draft.claimStatusOf(granted))
+  draft.notify(granted, draft.claimStatusOf(granted))
 }
 
 /** Who was here before, told to the first that comes after. */

@@ -29,7 +29,7 @@ export interface Change {
 }
 
 /** A claim, not the asking one, whose owner should hear how it stands now. */
-export interface News {
+export interface NotifiedClaim {
   readonly record: ClaimRecord
   readonly status: ClaimStatus
 }
@@ -38,7 +38,7 @@ export interface News {
 export interface Verdict {
   readonly status: ClaimStatus
   readonly changes: readonly Change[]
-  readonly news: readonly News[]
+  readonly notifications: readonly NotifiedClaim[]
   /** Store these with the key. */
   readonly lastFence: number
   readonly ended: Ended | undefined

@@ -18,7 +18,7 @@ export const requestBounds = {
   keyBytesMax: 1024,
   idBytesMax: 1024,
   runnerTextBytesMax: 1024,
-  partyBytesMax: 4096,
+  ownerBytesMax: 4096,
   reasonBytesMax: 1024,
   /** What a client says of itself, what its caller says of the claim, and what is added by itself. */
   metadataBytesMax: 2 * metadataBytesMax + 1024,

@@ -1,5 +1,5 @@
 import { readFileSync, readlinkSync } from 'node:fs'
-import type { Owner, ProcessIdentity } from './owner.ts'
+import type { LivenessStamp, ProcessIdentity } from './liveness-stamp.ts'
 import { clockOffset } from './time-namespace.ts'
 
 /** What a look at the process table can bring. Replaced in tests. */
@@ -75,16 +75,16 @@ export function namespaceOf(pidNamespace: string, boottimeOffset: string): strin
  * Whether the process behind a stamp has surely ended, seen from `observer`. A stamp of another boot or another pid
  * namespace proves nothing, and neither does a process table that will not answer.
  */
-export function isGone(owner: Owner, observer: Owner, probe: ProcessProbe = systemProbe): boolean {
-  if (owner.boot !== observer.boot || owner.namespace !== observer.namespace || owner.namespace === '') return false
-  if (owner.pid === observer.pid && owner.started === observer.started) return false
-  const text = owner.started > 0 ? probe.stat(owner.pid) : undefined
+export function isGone(stamp: LivenessStamp, observer: LivenessStamp, probe: ProcessProbe = systemProbe): boolean {
+  if (stamp.boot !== observer.boot || stamp.namespace !== observer.namespace || stamp.namespace === '') return false
+  if (stamp.pid === observer.pid && stamp.started === observer.started) return false
+  const text = stamp.started > 0 ? probe.stat(stamp.pid) : undefined
   // A hidden /proc looks like an empty one, so ask the kernel before calling anybody dead.
-  if (text === undefined) return !probe.exists(owner.pid)
+  if (text === undefined) return !probe.exists(stamp.pid)
   const stat = parseStat(text)
   if (stat === undefined) return false
   // Another start time: the number has been given to a new process.
-  return stat.started !== owner.started || stat.state === 'Z' || stat.state === 'X'
+  return stat.started !== stamp.started || stat.state === 'Z' || stat.state === 'X'
 }
 
 /** For how long a process that was seen alive is only asked whether it exists. */
@@ -98,11 +98,11 @@ const rememberedMax = 1000
  */
 export function isGoneByGlance(probe: ProcessProbe = systemProbe): typeof isGone {
   const seenAliveAt = new Map<string, number>()
-  return (owner, observer) => {
-    const name = `${owner.boot} ${owner.namespace} ${owner.pid} ${owner.started}`
+  return (stamp, observer) => {
+    const name = `${stamp.boot} ${stamp.namespace} ${stamp.pid} ${stamp.started}`
     const now = performance.now()
-    if (now - (seenAliveAt.get(name) ?? -Infinity) < trustedMs && probe.exists(owner.pid)) return false
-    const gone = isGone(owner, observer, probe)
+    if (now - (seenAliveAt.get(name) ?? -Infinity) < trustedMs && probe.exists(stamp.pid)) return false
+    const gone = isGone(stamp, observer, probe)
     if (seenAliveAt.size >= rememberedMax) seenAliveAt.clear()
     if (gone) seenAliveAt.delete(name)
     else seenAliveAt.set(name, now)

@@ -31,10 +31,10 @@ export function pausesMs(backoff: Backoff): number {
   return sumMs
 }
 
-/** The pause after the `failures`-th failure in a row, counting from 1. `roll` is from 0 to 1. @internal */
-export function pauseMs(backoff: Backoff, failures: number, roll: number): number {
+/** The pause after the `failures`-th failure in a row, counting from 1. `random` is from 0 to 1. @internal */
+export function pauseMs(backoff: Backoff, failures: number, random: number): number {
   const { minMs, maxMs, factor, jitter } = backoff
   const grown = Math.min(maxMs, minMs * factor ** (Math.min(failures, growingPausesMax) - 1))
-  const spread = grown * (1 + jitter * (2 * roll - 1))
+  const spread = grown * (1 + jitter * (2 * random - 1))
   return Math.min(maxMs, Math.max(minMs, spread))
 }

@@ -1,5 +1,5 @@
 /**
- * Where parties and the ways between them go in the picture. Whoever waits stands left of whom it waits for. Cycles are on
+ * Where owners and the ways between them go in the picture. Whoever waits stands left of whom it waits for. Cycles are on
  * top, and what closes them runs back above them. No elements here: all of it can be tested without a browser.
  * @module
  */
@@ -50,7 +50,7 @@ export function layOut(waits) {
 }
 
 /**
- * One way for all that one party waits for of another, cycles first. A place in a queue is left out where the same waiter's way
+ * One way for all that one owner waits for of another, cycles first. A place in a queue is left out where the same waiter's way
  * to the holder says as much.
  * @param {readonly Wait[]} waits
  * @returns {Way[]}
@@ -73,32 +73,32 @@ export function waysOf(waits) {
 
 /**
  * How many steps each is from somebody who waits for nobody, and the ways that would lead in a cycle.
- * @param {readonly string[]} parties
+ * @param {readonly string[]} owners
  * @param {readonly Way[]} ways
  */
-function rank(parties, ways) {
+function rank(owners, ways) {
   /** @type {Map<string, number>} */
   const ranks = new Map()
   /** @type {Set<Way>} */
   const backwards = new Set()
   /** @type {Set<string>} */
   const onTheWay = new Set()
-  /** @param {string} party @returns {number} */
-  const visit = (party) => {
-    const known = ranks.get(party)
+  /** @param {string} owner @returns {number} */
+  const visit = (owner) => {
+    const known = ranks.get(owner)
     if (known !== undefined) return known
-    onTheWay.add(party)
+    onTheWay.add(owner)
     let steps = 0
     for (const way of ways) {
-      if (way.from !== party) continue
+      if (way.from !== owner) continue
       if (onTheWay.has(way.to)) backwards.add(way)
       else steps = Math.max(steps, visit(way.to) + 1)
     }
-    onTheWay.delete(party)
-    ranks.set(party, steps)
+    onTheWay.delete(owner)
+    ranks.set(owner, steps)
     return steps
   }
-  for (const party of parties) visit(party)
+  for (const owner of owners) visit(owner)
   return { ranks, backwards }
 }
 

@@ -124,7 +124,7 @@ function openBoard({ name, rights, store, refreshMs }) {
       refresh()
       void waits.refresh()
     },
-    heard(event, data) {
+    onEvent(event, data) {
       if (event === 'totals') showTotals(/** @type {Totals} */ (data))
       else if (event === 'pace') pace.add(/** @type {import('../documents.ts').PaceDocument} */ (data))
       else if (event === 'store') showStore(/** @type {{ up: boolean }} */ (data))

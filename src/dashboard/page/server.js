@@ -51,14 +51,14 @@ export async function ask(path, { query = {}, body } = {}) {
  * Hears events until `signal` aborts, and connects again whenever the line is cut.
  * @param {string} path
  * @param {AbortSignal} signal
- * @param {{ heard(event: string, data: unknown): void, connected(): void, lost(retryMs: number): void, refused(why: Refused): void }} listener
+ * @param {{ onEvent(event: string, data: unknown): void, connected(): void, lost(retryMs: number): void, refused(why: Refused): void }} listener
  */
 export async function listen(path, signal, listener) {
   let pauseMs = firstPauseMs
   while (!signal.aborted) {
     try {
       await listenOnce(path, signal, {
-        heard: (event, data) => listener.heard(event, data),
+        onEvent: (event, data) => listener.onEvent(event, data),
         connected() {
           pauseMs = firstPauseMs
           listener.connected()
@@ -78,7 +78,7 @@ export async function listen(path, signal, listener) {
 /**
  * @param {string} path
  * @param {AbortSignal} signal
- * @param {{ heard(event: string, data: unknown): void, connected(): void }} listener
+ * @param {{ onEvent(event: string, data: unknown): void, connected(): void }} listener
  */
 async function listenOnce(path, signal, listener) {
   const silent = new AbortController()
@@ -96,7 +96,7 @@ async function listenOnce(path, signal, listener) {
       if (done) return
       clearTimeout(timer)
       timer = setTimeout(stop, silenceMaxMs)
-      for (const { event, data } of stream.push(value)) listener.heard(event, data)
+      for (const { event, data } of stream.push(value)) listener.onEvent(event, data)
     }
   } finally {
     clearTimeout(timer)

@@ -8,7 +8,7 @@ import { Elapsed } from './live-times.js'
 import { counted, runnerName, runnerPlace, visible } from './wording.js'
 
 /** @typedef {import('../documents.ts').CyclesDocument} Cycles */
-/** @typedef {import('../documents.ts').PartyDocument} Party */
+/** @typedef {import('../documents.ts').OwnerDocument} Owner */
 /** @typedef {import('../documents.ts').WaitDocument} Wait */
 
 const listedMax = 200
@@ -38,10 +38,10 @@ export class WaitsView {
   }
 
   /** @param {Cycles} found */
-  #show({ parties, waits, cycles, truncated }) {
-    const byName = new Map(parties.map((party) => [party.id, party]))
+  #show({ owners, waits, cycles, truncated }) {
+    const byName = new Map(owners.map((owner) => [owner.id, owner]))
     /** @param {string} id */
-    const nameOf = (id) => partyName(byName.get(id))
+    const nameOf = (id) => ownerName(byName.get(id))
     this.#mark.hidden = cycles.length === 0
     this.#mark.textContent = cycles.length === 0 ? '' : String(cycles.length)
     this.#alarm.hidden = cycles.length === 0
@@ -52,7 +52,7 @@ export class WaitsView {
     const beyond = waits.length - listedMax
     const notes = [
       waits.length === 0 ? 'Nobody waits for anybody.' : '',
-      left > 0 ? `${counted(left, 'party is', 'parties are')} not in the picture.` : '',
+      left > 0 ? `${counted(left, 'owner is', 'owners are')} not in the picture.` : '',
       beyond > 0 || truncated ? 'The list is not complete.' : '',
     ]
     this.#note.textContent = notes.filter((text) => text !== '').join(' ')
@@ -64,13 +64,13 @@ export class WaitsView {
  * @param {(id: string) => string} nameOf
  */
 function cycleText(cycle, nameOf) {
-  const steps = cycle.flatMap(({ party, scope }, index) => [
+  const steps = cycle.flatMap(({ owner, scope }, index) => [
     index === 0 ? '' : ', ',
-    element('strong', {}, nameOf(party)),
+    element('strong', {}, nameOf(owner)),
     ' waits for ',
     element('code', {}, visible(scope)),
     ' of ',
-    element('strong', {}, nameOf(cycle[(index + 1) % cycle.length]?.party ?? party)),
+    element('strong', {}, nameOf(cycle[(index + 1) % cycle.length]?.owner ?? owner)),
   ])
   return element('p', {}, 'Cycle: ', ...steps, '. None of them can go on until one gives way.')
 }
@@ -98,9 +98,9 @@ function waitItem({ from, to, because, scope, namespace, sinceMs, circular }, na
 
 /**
  * @param {readonly Wait[]} waits
- * @param {ReadonlyMap<string, Party>} parties
+ * @param {ReadonlyMap<string, Owner>} owners
  */
-function drawing(waits, parties) {
+function drawing(waits, owners) {
   const { width, height, boxes, ways, left } = layOut(waits)
   const inCycle = new Set(ways.filter(({ circular }) => circular).flatMap(({ from, to }) => [from, to]))
   const svg = shape(
@@ -120,14 +120,14 @@ function drawing(waits, parties) {
         'marker-end': `url(#${circular ? 'arrow-cycle' : 'arrow'})`,
       }),
     ),
-    ...boxes.map(({ id, x, y }) => box(parties.get(id), x, y, inCycle.has(id))),
+    ...boxes.map(({ id, x, y }) => box(owners.get(id), x, y, inCycle.has(id))),
     ...labels(ways),
   )
   return { svg, left }
 }
 
 /**
- * What each way is about. Ways of one party for the same lock, such as to all who have permits, share one.
+ * What each way is about. Ways of one owner for the same lock, such as to all who have permits, share one.
  * @param {ReturnType<typeof layOut>['ways']} ways
  */
 function labels(ways) {
@@ -142,21 +142,21 @@ function labels(ways) {
 }
 
 /**
- * @param {Party | undefined} party
+ * @param {Owner | undefined} owner
  * @param {number} x
  * @param {number} y
  * @param {boolean} isInCycle
  */
-function box(party, x, y, isInCycle) {
-  const name = partyName(party)
-  const place = party === undefined ? '' : runnerPlace(party.runner)
+function box(owner, x, y, isInCycle) {
+  const name = ownerName(owner)
+  const place = owner === undefined ? '' : runnerPlace(owner.runner)
   return shape(
     'g',
-    { class: isInCycle ? 'party circular' : 'party' },
+    { class: isInCycle ? 'owner circular' : 'owner' },
     shape('title', {}, `${name}, ${place}`),
     shape('rect', { x, y, width: boxWidth, height: boxHeight, rx: 8 }),
-    shape('text', { x: x + 12, y: y + 20, class: 'party-name' }, shortened(name, lettersPerLine)),
-    shape('text', { x: x + 12, y: y + 36, class: 'party-place' }, shortened(place, lettersPerLine + 4)),
+    shape('text', { x: x + 12, y: y + 20, class: 'owner-name' }, shortened(name, lettersPerLine)),
+    shape('text', { x: x + 12, y: y + 36, class: 'owner-place' }, shortened(place, lettersPerLine + 4)),
   )
 }
 
@@ -166,10 +166,10 @@ function arrow(id) {
   return shape('marker', { id, markerWidth: 8, markerHeight: 8, refX: 4, refY: 4, orient: 'auto' }, tip)
 }
 
-/** @param {Party | undefined} party */
-function partyName(party) {
-  if (party === undefined) return 'somebody'
-  return party.party === undefined ? runnerName(party.runner) : visible(party.party)
+/** @param {Owner | undefined} owner */
+function ownerName(owner) {
+  if (owner === undefined) return 'somebody'
+  return owner.owner === undefined ? runnerName(owner.runner) : visible(owner.owner)
 }
 
 /**

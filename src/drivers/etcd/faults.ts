@@ -4,7 +4,7 @@ import { BadMessage } from './protobuf.ts'
 /** The codes of gRPC that etcd uses. */
 export const code = {
   invalid: 3,
-  late: 4,
+  deadlineExceeded: 4,
   missing: 5,
   forbidden: 7,
   exhausted: 8,
@@ -40,7 +40,7 @@ export function beforeSending(error: unknown): CallFault {
 }
 
 /** The answer is overdue, or the connection ended before it came. */
-export function unanswered(where: string, why: string): CallFault {
+export function noAnswerFrom(where: string, why: string): CallFault {
   return new CallFault(`${where} ${why}`, undefined, false)
 }
 
@@ -84,7 +84,12 @@ export function isRefused(error: unknown): boolean {
 export function isNodesFault(error: unknown): boolean {
   if (!(error instanceof CallFault)) return error instanceof BadMessage
   const { status } = error
-  return status === undefined || status === code.unavailable || status === code.late || status === code.unimplemented
+  return (
+    status === undefined ||
+    status === code.unavailable ||
+    status === code.deadlineExceeded ||
+    status === code.unimplemented
+  )
 }
 
 /** The error a user sees for whatever went wrong: what happened, and what to do. */

@@ -14,12 +14,12 @@ export function frame(message: Buffer): Buffer {
 
 /** Makes messages out of the pieces in which they arrive. */
 export class FrameReader {
-  readonly #heard: (message: Buffer) => void
+  readonly #onMessage: (message: Buffer) => void
   #pieces: Buffer[] = []
   #length = 0
 
-  constructor(heard: (message: Buffer) => void) {
-    this.#heard = heard
+  constructor(onMessage: (message: Buffer) => void) {
+    this.#onMessage = onMessage
   }
 
   push(piece: Buffer): void {
@@ -29,7 +29,7 @@ export class FrameReader {
       const all = this.#joined()
       this.#pieces = all.length > size ? [all.subarray(size)] : []
       this.#length -= size
-      this.#heard(all.subarray(headBytes, size))
+      this.#onMessage(all.subarray(headBytes, size))
     }
   }
 

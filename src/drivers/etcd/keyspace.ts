@@ -11,7 +11,7 @@ const prefixForm = /^[^\u0000-\u001f\u007f-\u009f]{1,200}$/
 
 /**
  * What things are called in etcd. `lock/KEY` has the document of a key, `alive/KEY%:ID` is there for as long as a claim
- * lives, `alive/KEY%?ID` asks its owner for a sign of life, `mail/CHANNEL/KEY` is news for whoever looks after a claim, and `over/ID` is in the way of a claim that comes too
+ * lives, `alive/KEY%?ID` asks its owner for a sign of life, `notification/CHANNEL/KEY` is news for whoever looks after a claim, and `over/ID` is in the way of a claim that comes too
  * late. `since` is there for as long as etcd has kept all that. A '%' of a key is written as '%25', so that no marker of one key looks like one of another.
  */
 export class Keyspace {
@@ -85,17 +85,17 @@ export class Keyspace {
     return `${this.prefix}over/${id}`
   }
 
-  mail(channel: string, key: string): string {
+  notification(channel: string, key: string): string {
     return `${this.prefix}mail/${channel}/${escaped(key)}`
   }
 
   /** All that may ever come for a channel. */
-  mails(channel: string): Span {
-    return spanOf(this.mail(channel, ''))
+  notificationKeys(channel: string): Span {
+    return spanOf(this.notification(channel, ''))
   }
 
-  keyOfMail(channel: string, name: string): string {
-    return unescaped(name.slice(this.mail(channel, '').length))
+  keyOfNotification(channel: string, name: string): string {
+    return unescaped(name.slice(this.notification(channel, '').length))
   }
 
   #markersOf(key: string): string {

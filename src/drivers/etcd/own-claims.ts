@@ -51,7 +51,7 @@ export class OwnClaims {
   readonly #end: EndClaims | undefined
   readonly #byId = new Map<string, OwnClaim>()
   readonly #byKey = new Map<string, Set<OwnClaim>>()
-  #overdue: OwnClaim[] = []
+  #unrenewed: OwnClaim[] = []
 
   /** `end` removes the markers of claims, and never rejects; undefined: others do so, as tests that move time. */
   constructor(environment: Environment, end: EndClaims | undefined) {
@@ -118,7 +118,7 @@ export class OwnClaims {
   }
 
   /** News has said how one of ours stands. */
-  heard(id: string, status: ClaimStatus): void {
+  onNotification(id: string, status: ClaimStatus): void {
     const claim = this.#byId.get(id)
     if (claim === undefined) return
     if (status.state === 'held') claim.state = 'held'
@@ -129,7 +129,7 @@ export class OwnClaims {
     this.#timers.clear()
     this.#byId.clear()
     this.#byKey.clear()
-    this.#overdue = []
+    this.#unrenewed = []
   }
 
   #put(
@@ -159,7 +159,7 @@ export class OwnClaims {
 
   #add(request: Request, id: string): OwnClaim {
     const replaces = request.op === 'claim' ? request.claim.replaces : undefined
-    const claim = new OwnClaim(keyOf(request), id, replaces, (one) => this.#noteOverdue(one))
+    const claim = new OwnClaim(keyOf(request), id, replaces, (one) => this.#noteUnrenewed(one))
     this.#byId.set(id, claim)
     const beside = this.#byKey.get(claim.key)
     if (beside === undefined) this.#byKey.set(claim.key, new Set([claim]))
@@ -176,16 +176,16 @@ export class OwnClaims {
 
   // ---- those whose time is over
 
-  #noteOverdue(claim: OwnClaim): void {
-    this.#overdue.push(claim)
+  #noteUnrenewed(claim: OwnClaim): void {
+    this.#unrenewed.push(claim)
     // All that are woken in one turn are ended in one go.
-    if (this.#overdue.length === 1) this.#environment.defer(() => this.#endOverdue())
+    if (this.#unrenewed.length === 1) this.#environment.defer(() => this.#endUnrenewed())
   }
 
-  #endOverdue(): void {
+  #endUnrenewed(): void {
     const now = this.#environment.now()
     const over: OwnClaim[] = []
-    for (const claim of this.#overdue.splice(0)) {
+    for (const claim of this.#unrenewed.splice(0)) {
       if (this.#byId.get(claim.id) !== claim || claim.requests > 0) continue
       const endAt = this.#endOf(claim)
       if (endAt > now) this.#timers.set(claim, endAt)

@@ -2,7 +2,7 @@
  * One `send`. A key is read with its markers, the rule is run, and what comes of it is written in one transaction, if the
  * document is as it was read; where it is not, the same round trip brings it as it is. Many keys go in one transaction.
  */
-import type { Change, News } from '../../core/admission.ts'
+import type { Change, NotifiedClaim } from '../../core/admission.ts'
 import { keyOf } from '../../core/batcher.ts'
 import type { DocumentSwapper, Loaded, Swap } from '../../core/document-swaps.ts'
 import type { Request, ClaimStatus } from '../../core/driver.ts'
@@ -41,7 +41,7 @@ export class Sending implements DocumentSwapper<Reading> {
   readonly #readings = new Map<string, Reading>()
   /** What the last round has brought, not yet looked at. */
   readonly #fresh = new Map<string, Reading>()
-  readonly #news: (News & { readonly key: string })[] = []
+  readonly #notifications: (NotifiedClaim & { readonly key: string })[] = []
   readonly #guessed = new Set<string>()
   #mayGuess = true
   /** The connection over which `#readings` were read. */
@@ -98,8 +98,8 @@ export class Sending implements DocumentSwapper<Reading> {
   }
 
   /** What has become of claims besides those that were asked about. */
-  get news(): readonly (News & { readonly key: string })[] {
-    return this.#news
+  get notifications(): readonly (NotifiedClaim & { readonly key: string })[] {
+    return this.#notifications
   }
 
   /** Whether a request of this send is about the claim. */
@@ -256,8 +256,8 @@ export class Sending implements DocumentSwapper<Reading> {
   }
 
   /** For our own, once they know what was answered; others hear it by mail. */
-  tell(news: readonly (News & { readonly key: string })[]): void {
-    this.#news.push(...news)
+  notify(notifications: readonly (NotifiedClaim & { readonly key: string })[]): void {
+    this.#notifications.push(...notifications)
   }
 
   #leftMs(): number {

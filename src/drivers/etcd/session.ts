@@ -9,7 +9,7 @@ import {
 import type { ConnectionOptions } from 'node:tls'
 import { timeLimit } from '../../core/time/bounded.ts'
 import { describeEndpoint, type Endpoint } from './address.ts'
-import { answeredNo, CallFault, unanswered, unsent } from './faults.ts'
+import { answeredNo, CallFault, noAnswerFrom, unsent } from './faults.ts'
 import { frame, FrameReader } from './frames.ts'
 import { calls } from './messages.ts'
 
@@ -97,7 +97,7 @@ export class Session {
       let reply: Buffer | undefined
       let settled = false
       const limit = timeLimit(timeoutMs, () =>
-        settle(unanswered(this.where, `did not answer for ${Math.round(timeoutMs)} ms`)),
+        settle(noAnswerFrom(this.where, `did not answer for ${Math.round(timeoutMs)} ms`)),
       )
       const settle = (fault?: Error): void => {
         if (settled) return
@@ -105,24 +105,24 @@ export class Session {
         limit.cancel()
         if (fault !== undefined) stream.close(constants.NGHTTP2_CANCEL)
         if (fault !== undefined) reject(fault)
-        else if (reply === undefined) reject(unanswered(this.where, 'answered with nothing'))
+        else if (reply === undefined) reject(noAnswerFrom(this.where, 'answered with nothing'))
         else resolve(reply)
       }
       stream.once('close', () => {
         this.#count(-1)
-        settle(unanswered(this.where, 'closed the connection before it answered'))
+        settle(noAnswerFrom(this.where, 'closed the connection before it answered'))
       })
-      follow(stream, { heard: (data) => (reply ??= data), ended: settle, where: this.where })
+      follow(stream, { onMessage: (data) => (reply ??= data), ended: settle, where: this.where })
       stream.end(frame(message))
     })
   }
 
   /** Opens a stream, which does not keep the process alive. `ended` is called once, whoever ends it. */
-  stream(path: string, heard: (message: Buffer) => void, ended: (fault: Error | undefined) => void): MessageStream {
+  stream(path: string, onMessage: (message: Buffer) => void, ended: (fault: Error | undefined) => void): MessageStream {
     // Who is cut off from the others is to say so, not to fall silent.
     const stream = this.#begin({ ...this.#headers(path), hasleader: 'true' })
     if (stream === undefined) {
-      queueMicrotask(() => ended(unanswered(this.where, 'is ending the connection')))
+      queueMicrotask(() => ended(noAnswerFrom(this.where, 'is ending the connection')))
       return { send() {}, close() {} }
     }
     let over = false
@@ -132,8 +132,8 @@ export class Session {
       stream.close(constants.NGHTTP2_CANCEL)
       ended(fault)
     }
-    stream.once('close', () => end(unanswered(this.where, 'ended the stream')))
-    follow(stream, { heard: (data) => !over && heard(data), ended: end, where: this.where })
+    stream.once('close', () => end(noAnswerFrom(this.where, 'ended the stream')))
+    follow(stream, { onMessage: (data) => !over && onMessage(data), ended: end, where: this.where })
     return { send: (message) => void (over || stream.write(frame(message))), close: () => end() }
   }
 
@@ -196,17 +196,17 @@ export class Session {
   }
 }
 
-interface Following {
-  readonly heard: (message: Buffer) => void
+interface StreamReader {
+  readonly onMessage: (message: Buffer) => void
   readonly ended: (fault?: Error) => void
   readonly where: string
 }
 
 /** Reads messages off a stream until it says how it ended. */
-function follow(stream: ClientHttp2Stream, { heard, ended, where }: Following): void {
-  const reader = new FrameReader(heard)
+function follow(stream: ClientHttp2Stream, { onMessage, ended, where }: StreamReader): void {
+  const reader = new FrameReader(onMessage)
   let last: IncomingHttpHeaders | undefined
-  stream.on('error', (error) => ended(unanswered(where, `broke off: ${error.message}`)))
+  stream.on('error', (error) => ended(noAnswerFrom(where, `broke off: ${error.message}`)))
   stream.on('response', (headers) => {
     const status = headers[':status']
     if (status !== 200) ended(new CallFault(`${where} answered with HTTP status ${status}`, undefined, false))
@@ -221,7 +221,7 @@ function follow(stream: ClientHttp2Stream, { heard, ended, where }: Following): 
     }
   })
   stream.on('trailers', (headers) => (last = headers))
-  stream.on('end', () => ended(last === undefined ? unanswered(where, 'stopped without a word') : faultIn(last)))
+  stream.on('end', () => ended(last === undefined ? noAnswerFrom(where, 'stopped without a word') : faultIn(last)))
 }
 
 function faultIn(headers: IncomingHttpHeaders): CallFault | undefined {

@@ -49,8 +49,8 @@ interface Question {
 /** Claims of one key that are asked at once: mostly one holds, or one is next in line. */
 const blockersMax = 10
 /** How much longer than a ttl an answer is waited for: clocks run differently, and a holder stops a little early anyway. */
-const patience = 1.1
-const patienceMs = 100
+const ttlFactor = 1.1
+const marginMs = 100
 /** When to try again what etcd did not answer. */
 const againMs = 1000
 
@@ -119,7 +119,7 @@ export class SignsOfLife {
     }
     // Leases are in whole seconds, and a renewal may have asked for the rest of one.
     const ttlMs = Math.ceil(blocker.ttlMs / 1000) * 1000
-    this.#later(key, blocker, ttlMs * patience + patienceMs, () => this.#end(key, blocker, question))
+    this.#later(key, blocker, ttlMs * ttlFactor + marginMs, () => this.#end(key, blocker, question))
   }
 
   /**

@@ -18,7 +18,7 @@ export interface WritingSetup {
   /** Our name on every claim we look after. */
   readonly channel: string
   /** Whether news for a key has come and was read: it need not lie around any longer. */
-  readonly hasMail: (key: string) => boolean
+  readonly hasNotification: (key: string) => boolean
 }
 
 /** A transaction, and the leases that the markers of the key are on once it is done. */
@@ -34,7 +34,7 @@ export const answersQuestions = '1'
 
 /** For one key in one transaction, beside what its requests put. etcd does 128 things in one by default. */
 const removalsMax = 30
-const mailsMax = 20
+const notificationsMax = 20
 /** A question that stays is answered once more by the next renewal. */
 const answersMax = 20
 
@@ -66,7 +66,7 @@ export class Writing {
 
   /** The transaction that brings a key from what was read to what the rule made of it. */
   async transaction(swap: Swap<Reading>): Promise<Written> {
-    const { keyspace, garbage, channel, hasMail } = this.#setup
+    const { keyspace, garbage, channel, hasNotification } = this.#setup
     const { key, document, revision: before } = swap
     const compare = [unchangedSince(keyspace.document(key), before.revision)]
     const markers = new Map<string, number>()
@@ -89,8 +89,8 @@ export class Writing {
     // Of very many, some go only with their lease: nobody speaks of them any more.
     const gone = Array.from(before.markers.keys()).filter((id) => !markers.has(id))
     for (const id of gone.slice(0, removalsMax)) success.push(remove(keyspace.marker(key, id)))
-    success.push(...(await this.#mail(swap)))
-    if (hasMail(key)) success.push(remove(keyspace.mail(channel, key)))
+    success.push(...(await this.#notification(swap)))
+    if (hasNotification(key)) success.push(remove(keyspace.notification(channel, key)))
     const lease = document.claims.length === 0 ? await garbage.leaseFor(document.lastFence, this.#leftMs()) : 0
     const text = encodeDocument(document, (id) => this.channelOf(id, before))
     success.push(put(keyspace.document(key), text, lease))
@@ -142,10 +142,10 @@ export class Writing {
   }
 
   /** News for those that other drivers look after, where etcd forgets it: its reader need not come to remove it. */
-  async #mail({ key, news, revision: before }: Swap<Reading>): Promise<Operation[]> {
+  async #notification({ key, notifications, revision: before }: Swap<Reading>): Promise<Operation[]> {
     const { keyspace, channel, garbage } = this.#setup
     const byChannel = new Map<string, { id: string; status: ClaimStatus }[]>()
-    for (const { record, status } of news) {
+    for (const { record, status } of notifications) {
       const { id } = record.claim
       const to = this.channelOf(id, before)
       if (to === undefined || to === channel || !before.markers.has(id)) continue
@@ -156,8 +156,10 @@ export class Writing {
     const lease = byChannel.size === 0 ? 0 : await garbage.leaseFor(0, this.#leftMs())
     // Without one it would lie around for ever, and it is only a hint.
     if (lease === 0) return []
-    const mails = Array.from(byChannel, ([to, letters]) => put(keyspace.mail(to, key), JSON.stringify(letters), lease))
-    return mails.slice(0, mailsMax)
+    const notificationKeys = Array.from(byChannel, ([to, letters]) =>
+      put(keyspace.notification(to, key), JSON.stringify(letters), lease),
+    )
+    return notificationKeys.slice(0, notificationsMax)
   }
 
   /** Whoever sends for a claim looks after it. */

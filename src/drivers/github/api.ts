@@ -5,7 +5,7 @@ import type { Deadline } from './deadline.ts'
 import { recordOf, timeOf, timeText } from './comment-text.ts'
 import { answerIn, faultOf, isGone, limited, limitedForMs, unavailable } from './faults.ts'
 import type { OctokitLike, RequestTerms } from './octokit.ts'
-import type { Pace } from './pace.ts'
+import type { RateBudget } from './rate-budget.ts'
 import { ServerClock } from './server-clock.ts'
 import { Semaphore } from './semaphore.ts'
 
@@ -58,16 +58,16 @@ export class GithubApi {
   readonly #octokit: OctokitLike
   readonly #repository: Repository
   readonly #environment: Environment
-  readonly #pace: Pace
+  readonly #rateBudget: RateBudget
   readonly #kept = new Map<string, KeptAnswer>()
   readonly #slots = new Semaphore(requestsAtOnce)
   #silentUntil = -Infinity
 
-  constructor(octokit: OctokitLike, repository: Repository, environment: Environment, pace: Pace) {
+  constructor(octokit: OctokitLike, repository: Repository, environment: Environment, rateBudget: RateBudget) {
     this.#octokit = octokit
     this.#repository = repository
     this.#environment = environment
-    this.#pace = pace
+    this.#rateBudget = rateBudget
   }
 
   /** What the token may do in the repository. */
@@ -220,23 +220,23 @@ export class GithubApi {
       deadline.signal.throwIfAborted()
       const work = this.#octokit.request(route, { ...this.#repository, ...parameters, request })
       const { headers, data } = await deadline.bound(work)
-      return { data, headers, dateMs: this.#heard(headers) }
+      return { data, headers, dateMs: this.#noteHeaders(headers) }
     } catch (error) {
       const answer = answerIn(error)
       if (answer === undefined) throw faultOf(error)
-      const dateMs = this.#heard(answer.headers)
+      const dateMs = this.#noteHeaders(answer.headers)
       if (answer.status === 304) return { data: unchanged, headers: answer.headers, dateMs }
       const limitedMs = limitedForMs(error, dateMs)
       if (limitedMs === undefined) throw error
       const now = this.#environment.now()
       this.#silentUntil = Math.max(this.#silentUntil, now + limitedMs)
-      this.#pace.limited(now)
+      this.#rateBudget.limited(now)
       throw limited(limitedMs, error)
     }
   }
 
   /** Every answer says what time it is and how much of the budget is left. Gives the time. */
-  #heard(headers: Readonly<Record<string, unknown>>): number {
+  #noteHeaders(headers: Readonly<Record<string, unknown>>): number {
     const now = this.#environment.now()
     const dateMs = timeOf(headers['date'])
     if (dateMs === undefined) throw unavailable('GitHub answered without a date.', 'network')
@@ -245,7 +245,7 @@ export class GithubApi {
       Number(headers[`x-ratelimit-${name}`]),
     )
     if (limit && remaining !== undefined && reset && Number.isFinite(remaining)) {
-      this.#pace.note(limit, remaining, reset * 1000, dateMs, now)
+      this.#rateBudget.note(limit, remaining, reset * 1000, dateMs, now)
     }
     return dateMs
   }

@@ -1,10 +1,10 @@
 import type { Environment } from '../../core/time/environment.ts'
 import type { GithubApi } from './api.ts'
 import type { MirrorKeeper } from './mirror.ts'
-import type { Pace } from './pace.ts'
+import type { RateBudget } from './rate-budget.ts'
 import type { Published } from './published-runner.ts'
-import type { Seats } from './seats.ts'
-import type { Signs } from './signs.ts'
+import type { LocalClaims } from './local-claims.ts'
+import type { IssueMarkers } from './issue-markers.ts'
 import type { ThreadReader } from './thread-reader.ts'
 import type { TrustedAuthors } from './trusted-authors.ts'
 
@@ -12,11 +12,11 @@ import type { TrustedAuthors } from './trusted-authors.ts'
 export interface GithubContext {
   readonly environment: Environment
   readonly api: GithubApi
-  readonly pace: Pace
+  readonly rateBudget: RateBudget
   readonly trustedAuthors: TrustedAuthors
   readonly reader: ThreadReader
-  readonly seats: Seats
-  readonly signs: Signs
+  readonly localClaims: LocalClaims
+  readonly markers: IssueMarkers
   readonly mirror: MirrorKeeper
   /** Reads may be stale by less than this. */
   readonly settleMs: number

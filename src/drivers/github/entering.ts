@@ -6,7 +6,7 @@ import type { Deadline } from './deadline.ts'
 import { timeAt, type GithubContext } from './context.ts'
 import { isInDoubt } from './faults.ts'
 import { publishedRunner } from './published-runner.ts'
-import type { Seat } from './seats.ts'
+import type { LocalClaim } from './local-claims.ts'
 import { taskInfoIn } from './task-info.ts'
 import { isSilent, type Look } from './verdict.ts'
 
@@ -14,8 +14,13 @@ import { isSilent, type Look } from './verdict.ts'
 const sendsMax = 3
 
 /** Puts the claim's comment at the end of the queue. */
-export async function enter(context: GithubContext, issue: number, claim: Claim, deadline: Deadline): Promise<Seat> {
-  const { environment, api, seats } = context
+export async function enter(
+  context: GithubContext,
+  issue: number,
+  claim: Claim,
+  deadline: Deadline,
+): Promise<LocalClaim> {
+  const { environment, api, localClaims } = context
   const at = timeAt(context)
   const record: ClaimRecord = {
     id: claim.id,
@@ -35,7 +40,7 @@ export async function enter(context: GithubContext, issue: number, claim: Claim,
       return sit(context, claim, { issue, comment: id, author, updatedAt, record, editedAt, held: false })
     } catch (error) {
       if (!isInDoubt(error)) throw error
-      seats.doubt(claim.id, environment.now())
+      localClaims.doubt(claim.id, environment.now())
       if (sends === sendsMax) throw error
     }
     // It may be there all the same: look before sending it again. Should both arrive, the lower one is the claim.
@@ -51,7 +56,7 @@ export async function find(
   issue: number,
   claim: Pick<Claim, 'id' | 'key'> & Partial<Claim>,
   deadline: Deadline,
-): Promise<Seat | undefined> {
+): Promise<LocalClaim | undefined> {
   const look = await context.reader.look(issue, claim.key, deadline)
   const place = look.thread.claims.find(({ record }) => record?.id === claim.id)
   if (place?.record === undefined || place.end?.how === 'completed') return undefined
@@ -90,27 +95,27 @@ export async function isHopeless(
  */
 export async function settleDuplicates(
   { api }: GithubContext,
-  seat: Seat,
+  localClaim: LocalClaim,
   look: Look,
   deadline: Deadline,
 ): Promise<void> {
   const { claims, duplicates } = look.thread
-  const own = claims.find(({ record }) => record?.id === seat.id)
-  if (own?.record !== undefined && own.comment < seat.comment) {
+  const own = claims.find(({ record }) => record?.id === localClaim.id)
+  if (own?.record !== undefined && own.comment < localClaim.comment) {
     const { comment, record, updatedAt, author } = own
-    Object.assign(seat, { comment, record, updatedAt, author, held: record.heldSince !== undefined })
+    Object.assign(localClaim, { comment, record, updatedAt, author, held: record.heldSince !== undefined })
   }
   for (const { id, comment } of duplicates) {
-    if (id === seat.id && comment > seat.comment) await api.deleteComment(comment, deadline).catch(() => {})
+    if (id === localClaim.id && comment > localClaim.comment) await api.deleteComment(comment, deadline).catch(() => {})
   }
 }
 
 function sit(
-  { seats, environment }: GithubContext,
+  { localClaims, environment }: GithubContext,
   claim: Pick<Claim, 'id' | 'key'> & Partial<Claim>,
-  known: Pick<Seat, 'issue' | 'comment' | 'author' | 'updatedAt' | 'record' | 'editedAt' | 'held'>,
-): Seat {
-  return seats.add({
+  known: Pick<LocalClaim, 'issue' | 'comment' | 'author' | 'updatedAt' | 'record' | 'editedAt' | 'held'>,
+): LocalClaim {
+  return localClaims.add({
     id: claim.id,
     key: claim.key,
     evict: claim.evict,

@@ -11,7 +11,7 @@ import type { GithubContext } from './context.ts'
 import { settleDuplicates, enter, find, isHopeless } from './entering.ts'
 import { heartbeat } from './heartbeat.ts'
 import { complete, endedBy, expire, leave, unknownClaim, vanish } from './leaving.ts'
-import type { Seat } from './seats.ts'
+import type { LocalClaim } from './local-claims.ts'
 import { heldBy, leftMs, mustShow, stand } from './claim-status.ts'
 import { takeOver } from './taking-over.ts'
 import { headOf, verdictOn } from './verdict.ts'
@@ -27,7 +27,7 @@ export function carryOutOn(
   request: Request,
   deadline: Deadline,
 ): Promise<ClaimStatus> {
-  const elsewhere = seatedElsewhere(context, request)
+  const elsewhere = claimedElsewhere(context, request)
   if (elsewhere !== undefined) return Promise.resolve(elsewhere)
   switch (request.op) {
     case 'claim':
@@ -44,21 +44,21 @@ export function carryOutOn(
 }
 
 /** The answer to a request whose id is that of a claim to another key: it says nothing of this one. */
-function seatedElsewhere({ seats }: GithubContext, request: Request): ClaimStatus | undefined {
+function claimedElsewhere({ localClaims }: GithubContext, request: Request): ClaimStatus | undefined {
   if (request.op === 'evict') return undefined
   const { key, id } = request.op === 'claim' ? request.claim : request
-  const seat = seats.find(id)
-  if (seat === undefined || seat.key === key) return undefined
+  const localClaim = localClaims.find(id)
+  if (localClaim === undefined || localClaim.key === key) return undefined
   return request.op === 'claim' ? { state: 'absent', reason: 'refused' } : unknownClaim
 }
 
 async function claimOn(context: GithubContext, issue: number, claim: Claim, deadline: Deadline): Promise<ClaimStatus> {
-  const ended = context.seats.endOf(claim.id)
+  const ended = context.localClaims.endOf(claim.id)
   if (ended !== undefined) return ended
-  const known = context.seats.find(claim.id)
+  const known = context.localClaims.find(claim.id)
   if (known !== undefined) return stand(context, known, claim.wait, deadline)
   if (!claim.wait && (await isHopeless(context, issue, claim, deadline))) {
-    return context.seats.end(claim.id, { state: 'absent', reason: 'refused' })
+    return context.localClaims.end(claim.id, { state: 'absent', reason: 'refused' })
   }
   return stand(context, await enter(context, issue, claim, deadline), claim.wait, deadline)
 }
@@ -69,29 +69,32 @@ async function renewOn(
   request: Renewal,
   deadline: Deadline,
 ): Promise<ClaimStatus> {
-  const { seats, pace, environment } = context
-  const told = seats.endOf(request.id)
+  const { localClaims, rateBudget, environment } = context
+  const told = localClaims.endOf(request.id)
   if (told !== undefined) return told
-  const known = seats.find(request.id)
-  const seat = known ?? (await find(context, issue, request, deadline))
-  if (seat === undefined) return unknownClaim
+  const known = localClaims.find(request.id)
+  const localClaim = known ?? (await find(context, issue, request, deadline))
+  if (localClaim === undefined) return unknownClaim
   // Of one that others had in their care the comment alone does not tell whether it has been ended.
-  const ended = known === undefined ? await takenOver(context, seat, deadline) : undefined
+  const ended = known === undefined ? await takenOver(context, localClaim, deadline) : undefined
   if (ended !== undefined) return ended
   const { fenceFloor = 0, ttlMs } = request
-  if (fenceFloor > seat.comment) return unsupported('a fence above the id of its comment')
+  if (fenceFloor > localClaim.comment) return unsupported('a fence above the id of its comment')
   const now = environment.now()
-  const everyMs = seat.held ? pace.editEveryMs(now, ttlMs, seats.size) : pace.waiterEditEveryMs(now, ttlMs, seats.size)
-  const isDue = ttlMs !== seat.record.ttlMs || now - seat.editedAt >= everyMs
-  const gone = isDue ? await heartbeat(context, seat, ttlMs, deadline) : undefined
+  const everyMs = localClaim.held
+    ? rateBudget.editEveryMs(now, ttlMs, localClaims.size)
+    : rateBudget.waiterEditEveryMs(now, ttlMs, localClaims.size)
+  const isDue = ttlMs !== localClaim.record.ttlMs || now - localClaim.editedAt >= everyMs
+  const gone = isDue ? await heartbeat(context, localClaim, ttlMs, deadline) : undefined
   if (gone !== undefined) return gone
-  if (!seat.held) return isDue ? stand(context, seat, true, deadline) : standOrRest(context, seat, deadline)
+  if (!localClaim.held)
+    return isDue ? stand(context, localClaim, true, deadline) : standOrRest(context, localClaim, deadline)
   // Stretched: the lease goes on as it was told, less the time since.
-  if (!isDue) return heldBy(seat, leftMs(context, seat))
-  const turnedOut = await takenOver(context, seat, deadline)
+  if (!isDue) return heldBy(localClaim, leftMs(context, localClaim))
+  const turnedOut = await takenOver(context, localClaim, deadline)
   if (turnedOut !== undefined) return turnedOut
-  context.mirror.put(seat.issue, seat.record)
-  return heldBy(seat, ttlMs)
+  context.mirror.put(localClaim.issue, localClaim.record)
+  return heldBy(localClaim, ttlMs)
 }
 
 async function releaseOn(
@@ -100,28 +103,31 @@ async function releaseOn(
   { id, key }: Release,
   deadline: Deadline,
 ): Promise<ClaimStatus> {
-  const { seats, settleMs } = context
-  const ended = seats.endOf(id)
+  const { localClaims, settleMs } = context
+  const ended = localClaims.endOf(id)
   if (ended !== undefined) return ended
   // Its comment may be about to appear.
-  const doubtMs = seats.doubtSince(id) + settleMs - context.environment.now()
+  const doubtMs = localClaims.doubtSince(id) + settleMs - context.environment.now()
   if (doubtMs > 0) await deadline.pause(doubtMs)
-  const seat = seats.find(id) ?? (await find(context, issue, { id, key }, deadline))
-  if (seat === undefined) return seats.end(id, unknownClaim)
+  const localClaim = localClaims.find(id) ?? (await find(context, issue, { id, key }, deadline))
+  if (localClaim === undefined) return localClaims.end(id, unknownClaim)
   const look = await context.reader.look(issue, key, deadline)
-  await settleDuplicates(context, seat, look, deadline)
-  const verdict = verdictOn(look, seat, settleMs)
-  if (verdict.state === 'ended') return leave(context, seat, endedBy(verdict.claim.end), look.thread)
-  if (verdict.state === 'expired') return expire(context, seat, look.thread, deadline)
-  const result = context.results.get(seat.comment) ?? (seat.held ? 'released' : 'gave up')
-  const wasThere = await complete(context, seat, result, deadline)
+  await settleDuplicates(context, localClaim, look, deadline)
+  const verdict = verdictOn(look, localClaim, settleMs)
+  if (verdict.state === 'ended') return leave(context, localClaim, endedBy(verdict.claim.end), look.thread)
+  if (verdict.state === 'expired') return expire(context, localClaim, look.thread, deadline)
+  const result = context.results.get(localClaim.comment) ?? (localClaim.held ? 'released' : 'gave up')
+  const wasThere = await complete(context, localClaim, result, deadline)
   // A look that does not show it may be too old. Who only waited has nothing to be told but that it is gone, and be it for
   // want of rights.
-  if (verdict.state === 'missing' && mustShow(context, seat, look)) {
-    const isGone = !wasThere || context.trustedAuthors.isRefused(seat.author)
-    if (isGone) return seat.held ? vanish(context, seat, look.thread) : leave(context, seat, unknownClaim, look.thread)
+  if (verdict.state === 'missing' && mustShow(context, localClaim, look)) {
+    const isGone = !wasThere || context.trustedAuthors.isRefused(localClaim.author)
+    if (isGone)
+      return localClaim.held
+        ? vanish(context, localClaim, look.thread)
+        : leave(context, localClaim, unknownClaim, look.thread)
   }
-  return leave(context, seat, { state: 'absent', reason: 'released' }, look.thread)
+  return leave(context, localClaim, { state: 'absent', reason: 'released' }, look.thread)
 }
 
 async function evictOn(
@@ -150,28 +156,32 @@ async function evictOn(
 }
 
 /** How a held claim has ended, if a look after its last edit shows that. */
-async function takenOver(context: GithubContext, seat: Seat, deadline: Deadline): Promise<ClaimStatus | undefined> {
+async function takenOver(
+  context: GithubContext,
+  localClaim: LocalClaim,
+  deadline: Deadline,
+): Promise<ClaimStatus | undefined> {
   for (;;) {
-    const look = await context.reader.look(seat.issue, seat.key, deadline)
-    const verdict = verdictOn(look, seat, context.settleMs)
-    if (verdict.state === 'ended') return leave(context, seat, endedBy(verdict.claim.end), look.thread)
-    if (verdict.state !== 'missing' || !mustShow(context, seat, look)) return undefined
-    if (context.trustedAuthors.isRefused(seat.author)) return vanish(context, seat, look.thread)
+    const look = await context.reader.look(localClaim.issue, localClaim.key, deadline)
+    const verdict = verdictOn(look, localClaim, context.settleMs)
+    if (verdict.state === 'ended') return leave(context, localClaim, endedBy(verdict.claim.end), look.thread)
+    if (verdict.state !== 'missing' || !mustShow(context, localClaim, look)) return undefined
+    if (context.trustedAuthors.isRefused(localClaim.author)) return vanish(context, localClaim, look.thread)
     // Its comment has just been edited: a look that does not show it shows nothing.
     await deadline.pause(context.settleMs)
   }
 }
 
 /** A waiter looks less often while requests are scarce. */
-async function standOrRest(context: GithubContext, seat: Seat, deadline: Deadline): Promise<ClaimStatus> {
+async function standOrRest(context: GithubContext, localClaim: LocalClaim, deadline: Deadline): Promise<ClaimStatus> {
   const now = context.environment.now()
-  const { waiting } = seat
-  const everyMs = context.pace.lookEveryMs(now, seat.record.ttlMs)
+  const { waiting } = localClaim
+  const everyMs = context.rateBudget.lookEveryMs(now, localClaim.record.ttlMs)
   if (waiting === undefined || now - waiting.at >= Math.min(everyMs, waiting.againMs)) {
-    return stand(context, seat, true, deadline)
+    return stand(context, localClaim, true, deadline)
   }
   const againMs = waiting.againMs - (now - waiting.at)
-  return { state: 'waiting', ahead: waiting.ahead, ttlMs: leftMs(context, seat), againMs }
+  return { state: 'waiting', ahead: waiting.ahead, ttlMs: leftMs(context, localClaim), againMs }
 }
 
 function unsupported(what: string): ClaimStatus {

@@ -4,7 +4,7 @@ import { claimText } from './claim-comment.ts'
 import type { Deadline } from './deadline.ts'
 import { timeAt, type GithubContext } from './context.ts'
 import { isGone, unavailable } from './faults.ts'
-import type { Absent, Seat } from './seats.ts'
+import type { Absent, LocalClaim } from './local-claims.ts'
 import { expiredResult, type ClaimEnd, type Thread } from './thread.ts'
 
 export const unknownClaim: Absent = { state: 'absent', reason: 'unknown' }
@@ -25,55 +25,55 @@ export function endedBy(end: ClaimEnd | undefined): Absent {
 /** Turns the claim's comment into a record of what it was. False: the comment is not there any more. */
 export async function complete(
   context: GithubContext,
-  seat: Seat,
+  localClaim: LocalClaim,
   result: string,
   deadline: Deadline,
 ): Promise<boolean> {
   const at = timeAt(context)
-  const { heldSince } = seat.record
+  const { heldSince } = localClaim.record
   const durationMs = heldSince === undefined ? 0 : Math.max(0, Math.round(at - heldSince))
-  const record = { ...seat.record, completion: { result, durationMs, at } }
-  return (await context.api.editComment(seat.comment, claimText(record), deadline)) !== undefined
+  const record = { ...localClaim.record, completion: { result, durationMs, at } }
+  return (await context.api.editComment(localClaim.comment, claimText(record), deadline)) !== undefined
 }
 
 /** The owner came too late: it says so itself, which spares the next one the waiting. */
 export async function expire(
   context: GithubContext,
-  seat: Seat,
+  localClaim: LocalClaim,
   thread: Thread,
   deadline: Deadline,
 ): Promise<ClaimStatus> {
-  await complete(context, seat, expiredResult, deadline)
-  return leave(context, seat, { state: 'absent', reason: 'expired' }, thread)
+  await complete(context, localClaim, expiredResult, deadline)
+  return leave(context, localClaim, { state: 'absent', reason: 'expired' }, thread)
 }
 
 /** Its comment is not there, or counts no more. */
-export function vanish(context: GithubContext, seat: Seat, thread: Thread): ClaimStatus {
-  if (!context.trustedAuthors.isRefused(seat.author)) return leave(context, seat, deleted, thread)
-  if (seat.held) return leave(context, seat, disowned, thread)
+export function vanish(context: GithubContext, localClaim: LocalClaim, thread: Thread): ClaimStatus {
+  if (!context.trustedAuthors.isRefused(localClaim.author)) return leave(context, localClaim, deleted, thread)
+  if (localClaim.held) return leave(context, localClaim, disowned, thread)
   throw unavailable('The token may not write to the repository any more, so its claims do not count.', 'auth')
 }
 
 /** Takes back a claim that would not wait: it never was more than a question. */
 export async function refuse(
   context: GithubContext,
-  seat: Seat,
+  localClaim: LocalClaim,
   thread: Thread,
   deadline: Deadline,
 ): Promise<ClaimStatus> {
-  await context.api.deleteComment(seat.comment, deadline).catch((error: unknown) => {
+  await context.api.deleteComment(localClaim.comment, deadline).catch((error: unknown) => {
     if (!isGone(error)) throw error
   })
-  return leave(context, seat, { state: 'absent', reason: 'refused' }, thread)
+  return leave(context, localClaim, { state: 'absent', reason: 'refused' }, thread)
 }
 
 /** The claim is over: forgets it, and takes down its signs, except for what is also the next one's. */
-export function leave(context: GithubContext, seat: Seat, status: Absent, thread: Thread): ClaimStatus {
-  context.results.delete(seat.comment)
-  if (seat.held) {
-    const next = thread.claims.find(({ comment, end }) => comment !== seat.comment && end === undefined)
-    context.mirror.drop(seat.issue, seat.id)
-    context.signs.takeDown(seat.issue, seat.author, next?.author)
+export function leave(context: GithubContext, localClaim: LocalClaim, status: Absent, thread: Thread): ClaimStatus {
+  context.results.delete(localClaim.comment)
+  if (localClaim.held) {
+    const next = thread.claims.find(({ comment, end }) => comment !== localClaim.comment && end === undefined)
+    context.mirror.drop(localClaim.issue, localClaim.id)
+    context.markers.takeDown(localClaim.issue, localClaim.author, next?.author)
   }
-  return context.seats.end(seat.id, status)
+  return context.localClaims.end(localClaim.id, status)
 }

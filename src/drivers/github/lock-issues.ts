@@ -109,8 +109,8 @@ label and its comments to the workers that share it.`
     const look = (async () => {
       await last
       if (this.#opening.size > 0) {
-        const patienceMs = Math.max(openingWithinMs, this.#settleMs)
-        await within(this.#environment, patienceMs, Promise.allSettled(this.#opening))
+        const sendTimeoutMs = Math.max(openingWithinMs, this.#settleMs)
+        await within(this.#environment, sendTimeoutMs, Promise.allSettled(this.#opening))
       }
       this.#nextLook = undefined
       const reading = await this.#api.issues(this.#label, deadline)

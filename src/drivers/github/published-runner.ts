@@ -2,7 +2,7 @@ import type { Claim, Runner } from '../../core/driver.ts'
 import { recordOf, textOf, wholeNumberOf } from './comment-text.ts'
 
 /** What may be told of a runner beyond its name. Comments may be public, so nothing is unless asked for. */
-export type Published = 'host' | 'pid' | 'party' | 'metadata'
+export type Published = 'host' | 'pid' | 'owner' | 'metadata'
 
 /** Enough to be told by, and never too much to be read again. */
 const nameLengthMax = 256
@@ -21,12 +21,12 @@ export function publishedRunner(
   workerId: string | undefined,
 ): PublishedRunner {
   const showsProcess = publish.has('pid')
-  const { host, pid, party } = runner
+  const { host, pid, owner } = runner
   const metadata = otherMetadata(runner)
   const more = {
     ...(showsProcess && { incarnation: runner.incarnation, pid }),
     ...(publish.has('host') && { host }),
-    ...(publish.has('party') && party !== undefined && { party }),
+    ...(publish.has('owner') && owner !== undefined && { owner }),
     ...(publish.has('metadata') && metadata !== undefined && { metadata }),
   }
   return {
@@ -47,14 +47,14 @@ export function publishedRunnerIn(lock: Readonly<Record<string, unknown>>, own: 
 /** The runner as far as its comment tells. @internal */
 export function runnerOf({ worker, node, more = {} }: PublishedRunner, task: unknown): Runner {
   const metadata = { ...recordOf(more['metadata']), ...(task !== undefined && { taskInfo: task }) }
-  const party = textOf(more['party'])
+  const owner = textOf(more['owner'])
   return {
     id: worker,
     incarnation: textOf(more['incarnation']) ?? worker,
     host: textOf(more['host']) ?? '',
     pid: wholeNumberOf(more['pid']) ?? 0,
     client: node,
-    ...(party !== undefined && { party }),
+    ...(owner !== undefined && { owner }),
     ...(Object.keys(metadata).length > 0 && { metadata }),
   }
 }

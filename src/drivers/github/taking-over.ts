@@ -2,7 +2,7 @@
 import type { Deadline } from './deadline.ts'
 import { timeAt, type GithubContext } from './context.ts'
 import { isInDoubt } from './faults.ts'
-import type { Seat } from './seats.ts'
+import type { LocalClaim } from './local-claims.ts'
 import { takeoverText, type TakeoverCause } from './takeover-comment.ts'
 import type { ThreadClaim } from './thread.ts'
 import { isSilent, type Look } from './verdict.ts'
@@ -43,23 +43,28 @@ export async function takeOver(
 }
 
 /** Ends those that the claim may turn out by its `evict` rule. True: there were any. */
-export async function turnOut(context: GithubContext, seat: Seat, look: Look, deadline: Deadline): Promise<boolean> {
-  const { comment, evict, staleMs = 0 } = seat
+export async function turnOut(
+  context: GithubContext,
+  localClaim: LocalClaim,
+  look: Look,
+  deadline: Deadline,
+): Promise<boolean> {
+  const { comment, evict, staleMs = 0 } = localClaim
   const open = look.thread.claims.filter((one) => one.comment < comment && one.end === undefined)
   const [head] = open
   if (head === undefined || evict === undefined) return false
   if (evict === 'all') {
     // All who stand before it: a waiter let in later would have a lower fence than this one.
-    await takeOver(context, takerOf(seat), open, 'forced', 'forced', deadline)
+    await takeOver(context, takerOf(localClaim), open, 'forced', 'forced', deadline)
     return true
   }
   // Who has only come to the front is no silent holder yet.
   const holds = head.record === undefined || head.record.heldSince !== undefined
   if (!holds || !isSilent(head, look, staleMs, context.settleMs)) return false
-  await takeOver(context, takerOf(seat), [head], 'stale', 'stale', deadline)
+  await takeOver(context, takerOf(localClaim), [head], 'stale', 'stale', deadline)
   return true
 }
 
-export function takerOf({ issue, key, record }: Seat): Taker {
+export function takerOf({ issue, key, record }: LocalClaim): Taker {
   return { issue, key, worker: record.runner.worker }
 }

@@ -24,13 +24,13 @@ export type Verdict =
   | { readonly state: 'ended'; readonly claim: ThreadClaim }
   /** Not renewed in time, and nobody has noted that yet. */
   | { readonly state: 'expired'; readonly claim: ThreadClaim }
-  /** Others stand before it. `overdue`: all of those, if every one of them is to be taken over. */
+  /** Others stand before it. `unrenewed`: all of those, if every one of them is to be taken over. */
   | {
       readonly state: 'behind'
       readonly claim: ThreadClaim
       readonly ahead: number
       readonly againMs: number
-      readonly overdue: readonly ThreadClaim[]
+      readonly unrenewed: readonly ThreadClaim[]
       /** Nothing is in the way but the time that a takeover takes to be safe. */
       readonly clearing: boolean
     }
@@ -53,13 +53,13 @@ export function verdictOn(look: Look, own: OwnClaim, settleMs: number): Verdict 
   if (open.length === 0 && waits.length === 0) return { state: 'first', claim }
   const alive = open.filter((one) => !isOver(one, look.dateMs))
   // Only the first in line takes over: a dozen of them would each write the same comment.
-  const overdue = open.every((one) => isOverdue(one, look, settleMs)) ? open : []
+  const unrenewed = open.every((one) => isUnrenewed(one, look, settleMs)) ? open : []
   return {
     state: 'behind',
     claim,
     ahead: Math.max(0, alive.length - 1),
     againMs: waits.length === 0 ? 0 : Math.min(...waits),
-    overdue,
+    unrenewed,
     clearing: open.length === 0,
   }
 }
@@ -93,7 +93,7 @@ function blocksForMs(claim: ThreadClaim, look: Look, settleMs: number): number {
   return showsAll ? leaseMs : Math.max(leaseMs, 2 * settleMs)
 }
 
-function isOverdue(claim: ThreadClaim, look: Look, settleMs: number): boolean {
+function isUnrenewed(claim: ThreadClaim, look: Look, settleMs: number): boolean {
   return isSilent(claim, look, claim.ttlMs, settleMs)
 }
 

@@ -33,7 +33,7 @@ export function closed(where: string): LeaseholdError {
 }
 
 /** The error of a reply that is overdue. */
-export function overdue(where: string, milliseconds: number): LeaseholdError {
+export function timedOut(where: string, milliseconds: number): LeaseholdError {
   const message = `The Leasehold server at ${where} has not answered for ${Math.round(milliseconds)} ms.`
   return new LeaseholdError('UNAVAILABLE', message, { reason: 'network' })
 }

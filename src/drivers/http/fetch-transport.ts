@@ -36,7 +36,7 @@ export class FetchTransport implements Transport {
     if (this.#closed) throw new Unsent(closed(this.#where))
     const abort = this.#begin()
     const leftMs = Math.max(0, call.deadline - performance.now())
-    const limit = timeLimit(leftMs, () => abort.abort(call.late()))
+    const limit = timeLimit(leftMs, () => abort.abort(call.timedOut()))
     try {
       return await until(abort.signal, this.#exchange(call, abort.signal))
     } catch (error) {

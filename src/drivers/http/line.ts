@@ -1,5 +1,5 @@
 import { describeAddress, type Address } from './address.ts'
-import { closed, overdue, Unsent } from './faults.ts'
+import { closed, timedOut, Unsent } from './faults.ts'
 import { Semaphore } from './semaphore.ts'
 import { transportTo, type StreamReader, type Transport, type TransportOptions } from './transport.ts'
 
@@ -44,7 +44,7 @@ export class Line {
     const isTurn = await this.#places.take(withinMs)
     try {
       if (this.#closed) throw new Unsent(closed(this.where))
-      if (!isTurn) throw new Unsent(overdue(this.where, withinMs))
+      if (!isTurn) throw new Unsent(timedOut(this.where, withinMs))
       const { text, ...reply } = await this.#transport.call({
         method,
         path,
@@ -55,7 +55,7 @@ export class Line {
         },
         body,
         deadline,
-        late: () => overdue(this.where, withinMs),
+        timedOut: () => timedOut(this.where, withinMs),
       })
       return { ...reply, value: parsed(text) }
     } finally {

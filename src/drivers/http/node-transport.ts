@@ -54,7 +54,7 @@ export class NodeTransport implements Transport {
         fail(error)
       }
       this.#underWay.add(abandon)
-      const limit = timeLimit(Math.max(0, deadline - performance.now()), () => abandon(call.late()))
+      const limit = timeLimit(Math.max(0, deadline - performance.now()), () => abandon(call.timedOut()))
       const settle = (): void => {
         isOver = true
         limit.cancel()

@@ -26,7 +26,7 @@ const optionalNumbers = [
   'durationMaxMs',
   'ttlAndGraceMaxMs',
 ] as const
-const optionalFlags = ['parties', 'renewals'] as const
+const optionalFlags = ['owners', 'renewals'] as const
 const timesListed = [
   'ttlMs',
   'graceMs',

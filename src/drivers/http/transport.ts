@@ -15,7 +15,7 @@ export interface OutgoingCall {
   /** On the clock of `performance`: when to give up. */
   readonly deadline: number
   /** What to give up with. */
-  late(): LeaseholdError
+  timedOut(): LeaseholdError
 }
 
 /** What came back, not yet read as JSON. */

@@ -3,7 +3,7 @@
  * is JSON text, which costs it and us least. Text also keeps names with dots and dollars, which would mean something to the
  * server, out of its way.
  */
-import type { News } from '../../core/admission.ts'
+import type { NotifiedClaim } from '../../core/admission.ts'
 import { howEnded } from '../../core/admission/lease-time.ts'
 import type { ClaimRecord, Ended } from '../../core/claim-record.ts'
 import type { Claim, ClaimStatus, Succession } from '../../core/driver.ts'
@@ -60,7 +60,7 @@ export interface StoredClaim {
 }
 
 /** News for another driver, told by the write that made it. */
-export interface StoredNews {
+export interface StoredNotification {
   readonly to: string
   readonly id: string
   readonly status: string
@@ -84,7 +84,7 @@ export interface StoredKey {
   readonly previousFence?: number | undefined
   /** From when on a newcomer may simply take the key, if `claims` is not empty before. */
   readonly freeAt: Date
-  readonly news?: readonly StoredNews[] | undefined
+  readonly notifications?: readonly StoredNotification[] | undefined
   /** When the TTL index may collect it: not before everything in it is over and its last fence cannot come again. */
   readonly expiresAt: Date
 }
@@ -171,7 +171,7 @@ export function forgetAt(document: KeyDocument): Date {
   return dateAt(ends.reduce((last, end) => Math.max(last, end), Math.max(fenceOver, document.ended?.until ?? 0)))
 }
 
-export function encodeNews({ record, status }: News, to: string): StoredNews {
+export function encodeNotification({ record, status }: NotifiedClaim, to: string): StoredNotification {
   return { to, id: record.claim.id, status: JSON.stringify(status) }
 }
 

@@ -8,7 +8,7 @@ interface MongoFault {
 }
 
 /** There was no answer in the time there was. */
-export class OutOfTime extends Error {
+export class TimedOut extends Error {
   constructor() {
     super('There was no answer in time')
   }
@@ -54,7 +54,7 @@ interface Explanation {
 }
 
 const network: Explanation = { reason: 'network', advice: 'Locks that are held live on until their ttl ends.' }
-const noAnswer: Explanation = { reason: 'no-answer', advice: 'What was asked may or may not have been done.' }
+const timedOut: Explanation = { reason: 'no-answer', advice: 'What was asked may or may not have been done.' }
 const other: Explanation = { reason: 'mongodb', advice: 'Nothing was changed.' }
 const auth: Explanation = { reason: 'auth', advice: 'Give this user the role readWrite on the database.' }
 const failover: Explanation = { reason: 'failover', advice: 'Another server is becoming the primary; try again.' }
@@ -63,8 +63,8 @@ const byCode: Readonly<Record<number, Explanation>> = {
   13: auth,
   18: { reason: 'auth', advice: 'The server did not accept the user or password.' },
   8000: { reason: 'auth', advice: 'The server did not accept the user or password.' },
-  50: noAnswer,
-  64: noAnswer,
+  50: timedOut,
+  64: timedOut,
   91: failover,
   189: failover,
   10_058: failover,
@@ -78,10 +78,10 @@ const byCode: Readonly<Record<number, Explanation>> = {
 }
 
 function explain(error: unknown): Explanation {
-  if (error instanceof OutOfTime) return noAnswer
+  if (error instanceof TimedOut) return timedOut
   const { name, code } = (error ?? {}) as MongoFault
   const known = typeof code === 'number' ? byCode[code] : undefined
   if (known !== undefined) return known
-  if (name === 'MongoOperationTimeoutError' || name === 'MongoNetworkTimeoutError') return noAnswer
+  if (name === 'MongoOperationTimeoutError' || name === 'MongoNetworkTimeoutError') return timedOut
   return name === 'MongoServerError' ? other : network
 }

@@ -154,13 +154,13 @@ export class QueuePoller {
 
 /**
  * How long to wait before the next look, after `vain` looks at which nobody had moved, for one that stands at `place`;
- * the next in line is at 1. `roll` is from 0 to 1.
+ * the next in line is at 1. `random` is from 0 to 1.
  */
-export function lookPauseMs(pace: Pace, vain: number, place: number, roll: number): number {
+export function lookPauseMs(pace: Pace, vain: number, place: number, random: number): number {
   const { minMs, maxMs, adaptive } = pace
-  if (!adaptive) return minMs + roll * (maxMs - minMs)
+  if (!adaptive) return minMs + random * (maxMs - minMs)
   const leastMs = Math.min(maxMs, minMs * Math.max(1, place))
-  return pauseMs({ attempts: Infinity, minMs: leastMs, maxMs, factor: 1.5, jitter: 0.2 }, vain + 1, roll)
+  return pauseMs({ attempts: Infinity, minMs: leastMs, maxMs, factor: 1.5, jitter: 0.2 }, vain + 1, random)
 }
 
 /** What is missing would move the others: each claim says something. */

@@ -1,12 +1,12 @@
 /** One `send`: first one command a key that settles what is simple (`quick.ts`), then compare-and-swap for what is not. */
-import type { News } from '../../core/admission.ts'
+import type { NotifiedClaim } from '../../core/admission.ts'
 import { keyOf } from '../../core/batcher.ts'
 import type { DocumentSwapper, Loaded, Swap } from '../../core/document-swaps.ts'
 import type { Request, ClaimStatus } from '../../core/driver.ts'
 import { writeConcern } from './concerns.ts'
 import {
   decodeDocument,
-  encodeNews,
+  encodeNotification,
   encodeRecord,
   firstStatus,
   forgetAt,
@@ -17,7 +17,7 @@ import {
   type StoredClaim,
   type StoredKey,
 } from './document.ts'
-import { faultOf, isDuplicate, isRefused, isTooLarge, OutOfTime } from './faults.ts'
+import { faultOf, isDuplicate, isRefused, isTooLarge, TimedOut } from './faults.ts'
 import { quickCommand, type Expression } from './quick.ts'
 import type { Store } from './store.ts'
 
@@ -36,7 +36,7 @@ export interface SendingSetup {
   readonly clock: () => Expression
   /** Never the same twice, whoever asks. */
   readonly newRevision: () => string
-  readonly tell: (key: string, id: string, status: ClaimStatus) => void
+  readonly notify: (key: string, id: string, status: ClaimStatus) => void
   readonly isOwn: (key: string, id: string) => boolean
   /** Whether claims of ours are known to wait there. */
   readonly isContended: (key: string) => boolean
@@ -173,13 +173,13 @@ export class Sending implements DocumentSwapper<Revision> {
     }
   }
 
-  #encode({ key, document, revision, news }: Swap<Revision>): StoredKey {
+  #encode({ key, document, revision, notifications }: Swap<Revision>): StoredKey {
     const { channel, newRevision } = this.#setup
     this.#ids ??= new Set(this.#requests.flatMap((request) => idOf(request) ?? []))
     const ids = this.#ids
     const channelOf = (id: string): string => (ids.has(id) ? channel : (revision.channels.get(id) ?? ''))
-    const told = news
-      .map((one) => encodeNews(one, channelOf(one.record.claim.id)))
+    const told = notifications
+      .map((one) => encodeNotification(one, channelOf(one.record.claim.id)))
       .filter(({ to }) => to !== channel && to !== '')
     const isSole = hasSole(document)
     const claims = document.claims.map((record) => encodeRecord(record, channelOf(record.claim.id), isSole))
@@ -191,25 +191,25 @@ export class Sending implements DocumentSwapper<Revision> {
       lastFence: document.lastFence,
       ended: document.ended && JSON.stringify(document.ended),
       claims: claims.length > 0 ? claims : undefined,
-      news: told.length > 0 ? told : undefined,
+      notifications: told.length > 0 ? told : undefined,
       freeAt: freeAt(document),
       expiresAt: forgetAt(document),
     }
   }
 
   /** Tells our own at once; others hear it from the document. */
-  tell(news: readonly (News & { readonly key: string })[]): void {
-    const { tell, isOwn } = this.#setup
-    for (const { key, record, status } of news) {
+  notify(notifications: readonly (NotifiedClaim & { readonly key: string })[]): void {
+    const { notify, isOwn } = this.#setup
+    for (const { key, record, status } of notifications) {
       const { id } = record.claim
-      if (isOwn(key, id)) queueMicrotask(() => tell(key, id, status))
+      if (isOwn(key, id)) queueMicrotask(() => notify(key, id, status))
     }
   }
 
   /** What is left of the time this send may take. Within it a paused server cannot keep a renewal waiting. */
   #leftMs(): number {
     const leftMs = Math.floor(this.#deadline - performance.now())
-    if (leftMs < 1) throw new OutOfTime()
+    if (leftMs < 1) throw new TimedOut()
     return leftMs
   }
 }

@@ -4,7 +4,7 @@ import { LeaseholdError } from '../../core/errors.ts'
 import { loadFirst } from '../../core/machine/optional-package.ts'
 import type { MongoClientLike, MongoCollection, MongoDatabase, MongoSource, Stage } from './client.ts'
 import { refuseWeakConcerns, type ReadConcern } from './concerns.ts'
-import { faultOf, isAlone, OutOfTime } from './faults.ts'
+import { faultOf, isAlone, TimedOut } from './faults.ts'
 
 export interface StoreOptions {
   readonly database?: string | undefined
@@ -70,7 +70,7 @@ export class Store {
       refuseWeakConcerns(database, options.readConcern)
       const asked = database.command({ hello: 1 }, { timeoutMS: timeoutMs, readPreference: 'primary' })
       // A client that is not connected yet looks for its servers for as long as it likes.
-      const hello = (await inTime(timeoutMs, asked, () => new OutOfTime())) as Hello
+      const hello = (await inTime(timeoutMs, asked, () => new TimedOut())) as Hello
       if ((hello.maxWireVersion ?? 0) < wireVersionMin) {
         throw new LeaseholdError('UNSUPPORTED', 'This server is older than MongoDB 4.4. Update it.')
       }
@@ -121,7 +121,7 @@ export class Store {
   /** Lets go of the client, if it was made here. One that still wants a word with a silent server is left to itself. */
   async close(): Promise<void> {
     if (this.#client === undefined) return
-    await inTime(closeMs, this.#client.close(), () => new OutOfTime()).catch(() => {})
+    await inTime(closeMs, this.#client.close(), () => new TimedOut()).catch(() => {})
   }
 }
 

@@ -78,7 +78,7 @@ export class Holdings {
   }
 
   /** Those whose time is over. */
-  overdue(now: number): readonly Holding[] {
+  expired(now: number): readonly Holding[] {
     if (now < this.#nextEnd) return nobody
     const over = [...this.#byKeyAndId.values()].filter(({ expiresAt }) => now >= expiresAt)
     this.#nextEnd = Infinity

@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { LeaseholdError } from '../../core/errors.ts'
-import { NoAnswer } from './bounds.ts'
+import { TimedOut } from './bounds.ts'
 import type { Connections, Pinned, Row } from './connections.ts'
 import { inSchema } from './schema.ts'
 
@@ -182,7 +182,7 @@ async function areApart(pinned: Pinned, session: number, other: Pinned): Promise
     return session === after && session !== others
   } catch (error) {
     // Not answered while the other has its transaction: the pooler has no second session to give.
-    if (error instanceof NoAnswer) return false
+    if (error instanceof TimedOut) return false
     throw error
   }
 }

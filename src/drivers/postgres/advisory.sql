@@ -7,7 +7,7 @@ create schema if not exists leasehold;
 -- ones drawn, and a restore may have brought back older ones.
 create sequence if not exists leasehold.advisory_fences;
 
--- Which name a 64-bit key stands for, to tell two names with one key apart, and for people.
+-- Which name a 64-bit key stands for, to notify two names with one key apart, and for people.
 create unlogged table if not exists leasehold.advisory_names (
   hash    bigint primary key,
   key     text collate "C" not null,

@@ -3,7 +3,7 @@ import type { KeyPage, ListedClaim, ListedKey, Runner, ClaimStatus, Succession }
 import type { Batch } from './batch.ts'
 
 /** News of a claim. Without a status it only says: ask. */
-export interface Notice {
+export interface PgNotification {
   readonly key: string
   readonly id: string
   readonly status?: ClaimStatus
@@ -16,23 +16,23 @@ interface RawAnswer {
   readonly leftMs?: readonly number[] | null
   readonly released?: readonly string[] | null
   readonly rest: readonly (ClaimStatus | PlainAnswer)[]
-  readonly news: readonly Notice[] | null
+  readonly notifications: readonly PgNotification[] | null
 }
 
 /** What the function `send_one` answers to a plain request. */
 type PlainAnswer =
   | { readonly fence: number; readonly leftMs: number }
-  | { readonly released: true; readonly news?: readonly Notice[] }
+  | { readonly released: true; readonly notifications?: readonly PgNotification[] }
   | { readonly ahead: number; readonly ttlMs: number; readonly againMs: number }
 
 /** The statuses of a batch in the order asked, and the news that came with them. */
 export function readAnswer(
   text: string,
   { requests, places }: Batch,
-): { readonly statuses: readonly ClaimStatus[]; readonly news: readonly Notice[] } {
+): { readonly statuses: readonly ClaimStatus[]; readonly notifications: readonly PgNotification[] } {
   const answer = JSON.parse(text) as RawAnswer | PlainAnswer
-  if (!('rest' in answer)) return { statuses: [plainStatus(answer)], news: newsIn(answer) }
-  const { held, fences, leftMs, released, rest, news } = answer
+  if (!('rest' in answer)) return { statuses: [plainStatus(answer)], notifications: notificationsIn(answer) }
+  const { held, fences, leftMs, released, rest, notifications } = answer
   const byKey = new Map<string, ClaimStatus>()
   for (const key of released ?? []) byKey.set(key, { state: 'absent', reason: 'released' })
   for (const [index, key] of (held ?? []).entries()) {
@@ -44,18 +44,18 @@ export function readAnswer(
     const status = byKey.get(keyOf(request)) ?? restStatus(rest[next++] as ClaimStatus | PlainAnswer)
     statuses[places?.[index] ?? index] = status
   }
-  return { statuses, news: [...(news ?? []).map(readNotice), ...rest.flatMap(newsIn)] }
+  return { statuses, notifications: [...(notifications ?? []).map(readNotification), ...rest.flatMap(notificationsIn)] }
 }
 
 function restStatus(answer: ClaimStatus | PlainAnswer): ClaimStatus {
   return 'state' in answer ? readStatus(answer) : plainStatus(answer)
 }
 
-function newsIn(answer: ClaimStatus | PlainAnswer): readonly Notice[] {
-  return 'news' in answer ? (answer.news ?? none) : none
+function notificationsIn(answer: ClaimStatus | PlainAnswer): readonly PgNotification[] {
+  return 'notifications' in answer ? (answer.notifications ?? none) : none
 }
 
-const none: readonly Notice[] = []
+const none: readonly PgNotification[] = []
 
 function plainStatus(answer: PlainAnswer): ClaimStatus {
   if ('released' in answer) return { state: 'absent', reason: 'released' }
@@ -63,8 +63,8 @@ function plainStatus(answer: PlainAnswer): ClaimStatus {
   return { state: 'held', fence: answer.fence, ttlMs: answer.leftMs }
 }
 
-export function readNotice(notice: Notice): Notice {
-  return notice.status === undefined ? notice : { ...notice, status: readStatus(notice.status) }
+export function readNotification(notification: PgNotification): PgNotification {
+  return notification.status === undefined ? notification : { ...notification, status: readStatus(notification.status) }
 }
 
 /** The database keeps runners as text: what they say of themselves is nobody's business there. */

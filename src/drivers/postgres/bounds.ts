@@ -8,7 +8,7 @@ export class NotSent extends Error {
 }
 
 /** The statement was sent, and the server has not answered in time. */
-export class NoAnswer extends Error {
+export class TimedOut extends Error {
   constructor(withinMs: number) {
     super(`The database did not answer within ${Math.round(withinMs)} ms`)
   }
@@ -21,7 +21,7 @@ export class InTransaction extends Error {
   }
 }
 
-/** What `work` resolves to, unless it takes longer than that: then rejects with {@link NoAnswer}. */
+/** What `work` resolves to, unless it takes longer than that: then rejects with {@link TimedOut}. */
 export function within<Result>(work: PromiseLike<Result>, withinMs: number): Promise<Result> {
-  return inTime(withinMs, work, (milliseconds) => new NoAnswer(milliseconds))
+  return inTime(withinMs, work, (milliseconds) => new TimedOut(milliseconds))
 }

@@ -26,7 +26,7 @@ export interface Pinned {
 export interface Connections {
   /**
    * What a statement answers in the only column, a text, of its only row; empty if there is none. It is a transaction of
-   * its own, on any connection. Throws {@link NotSent} if it surely never reached the server, {@link NoAnswer} when `withinMs` have passed.
+   * its own, on any connection. Throws {@link NotSent} if it surely never reached the server, {@link TimedOut} when `withinMs` have passed.
    */
   ask(text: string, values: readonly Value[], withinMs: number): Promise<string>
   /** The same for a statement with any rows. */
@@ -34,7 +34,7 @@ export interface Connections {
   /** Runs several statements without values, all or none of them. */
   script(text: string, withinMs: number): Promise<void>
   /** Listens on a connection that no query waits for. `lost` is called once it has ended by itself. */
-  listen(channel: string, heard: (payload: string) => void, lost: () => void): Promise<Ear>
+  listen(channel: string, onPayload: (payload: string) => void, lost: () => void): Promise<Ear>
   /** A connection of our own. `lost` is called once it has ended by itself. */
   pin(lost: () => void): Promise<Pinned>
   /** Closes what was opened here. A pool or client that was handed in stays open. */

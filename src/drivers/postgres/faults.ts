@@ -1,5 +1,5 @@
 import { LeaseholdError, messageOf } from '../../core/errors.ts'
-import { InTransaction, NoAnswer, NotSent } from './bounds.ts'
+import { InTransaction, TimedOut, NotSent } from './bounds.ts'
 
 /** The five characters by which the server names an error. Undefined: it was not the server that complained. */
 function sqlState(error: unknown): string | undefined {
@@ -95,9 +95,9 @@ interface Explanation {
 }
 
 function explain(error: unknown): Explanation {
-  if (error instanceof NoAnswer) return noAnswer
+  if (error instanceof TimedOut) return noAnswer
   if (causeOf(error) instanceof InTransaction) return inTransaction
-  if (causeOf(error) instanceof NoAnswer) return { reason: 'busy', advice: 'No connection of the pool came free.' }
+  if (causeOf(error) instanceof TimedOut) return { reason: 'busy', advice: 'No connection of the pool came free.' }
   const state = sqlState(error)
   if (state === undefined) return network
   return byState[state] ?? byClass[state.slice(0, 2)] ?? other

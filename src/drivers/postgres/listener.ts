@@ -4,9 +4,9 @@ export interface ListenerOptions {
   readonly connections: Connections
   readonly channel: string
   /** Passes on what arrived, except our own probes. */
-  readonly heard: (payload: string) => void
+  readonly onPayload: (payload: string) => void
   /** Listening works again after it did not: news in between was missed. */
-  readonly regained: () => void
+  readonly onGap: () => void
 }
 
 /** How long a probe may take before we count as deaf. */
@@ -29,7 +29,7 @@ export class Listener {
   #closed = false
   #retryMs = retryMinMs
   #retry: NodeJS.Timeout | undefined
-  #probeHeard: (() => void) | undefined
+  #probeArrived: (() => void) | undefined
   #provenAt = 0
   /** A session that was given up may still hear for a while, and its successor the same. */
   #attempt = 0
@@ -52,7 +52,7 @@ export class Listener {
     try {
       ear = await connections.listen(
         channel,
-        (payload) => attempt === this.#attempt && this.#hear(payload),
+        (payload) => attempt === this.#attempt && this.#onNotification(payload),
         () => this.#lost(ear),
       )
       this.#ear = ear
@@ -76,7 +76,7 @@ export class Listener {
   async close(): Promise<void> {
     this.#closed = true
     this.#hears = false
-    this.#probeHeard?.()
+    this.#probeArrived?.()
     clearTimeout(this.#retry)
     await this.#shut()
   }
@@ -90,25 +90,25 @@ export class Listener {
   async #probe(): Promise<boolean> {
     const { connections, channel } = this.#options
     let timer: NodeJS.Timeout | undefined
-    const heard = new Promise<boolean>((resolve) => {
-      this.#probeHeard = () => resolve(true)
+    const onPayload = new Promise<boolean>((resolve) => {
+      this.#probeArrived = () => resolve(true)
       timer = setTimeout(() => resolve(false), probeMs).unref()
     })
     try {
       await connections.query('select pg_notify($1, $2)', [channel, probe], probeMs)
-      return await heard
+      return await onPayload
     } catch {
       return false
     } finally {
       clearTimeout(timer)
-      this.#probeHeard = undefined
+      this.#probeArrived = undefined
       this.#provenAt = performance.now()
     }
   }
 
-  #hear(payload: string): void {
-    if (payload === probe) this.#probeHeard?.()
-    else this.#options.heard(payload)
+  #onNotification(payload: string): void {
+    if (payload === probe) this.#probeArrived?.()
+    else this.#options.onPayload(payload)
   }
 
   #lost(ear: Ear | undefined): void {
@@ -128,7 +128,7 @@ export class Listener {
 
   async #startAgain(): Promise<void> {
     await this.start()
-    if (this.#hears) this.#options.regained()
+    if (this.#hears) this.#options.onGap()
   }
 
   async #shut(): Promise<void> {

@@ -22,7 +22,7 @@ export interface PostgresOptions extends SchemaOptions {
    *
    * @default 5000
    */
-  readonly patienceMs?: number | undefined
+  readonly sendTimeoutMs?: number | undefined
 }
 
 /** Every option by its name. @internal */
@@ -31,7 +31,7 @@ export const postgresNames: OptionNames<PostgresOptions> = {
   unlogged: true,
   poolSize: true,
   listen: true,
-  patienceMs: true,
+  sendTimeoutMs: true,
 }
 
 /** What a URL says, `?schema=locks&poolSize=2&unlogged=true`, and the URL for the client, without that. @internal */

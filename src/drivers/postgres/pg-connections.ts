@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto'
-import { NoAnswer, NotSent, within } from './bounds.ts'
+import { TimedOut, NotSent, within } from './bounds.ts'
 import type { Connections, Ear, Pinned, Row, Value } from './connections.ts'
 import { eventsOf, hangUp, ignore, isPgPool, part, type PgClient, type PgPool } from './pg-client.ts'
 import { PooledClients } from './pooled-clients.ts'
@@ -57,14 +57,14 @@ export class PgConnections implements Connections {
     await this.#clients.use(withinMs, (client: PgClient) => client.query({ text }))
   }
 
-  async listen(channel: string, heard: (payload: string) => void, lost: () => void): Promise<Ear> {
-    const hear = ({ channel: name, payload }: Notification): void => {
-      if (name === channel) heard(payload ?? '')
+  async listen(channel: string, onPayload: (payload: string) => void, lost: () => void): Promise<Ear> {
+    const onNotification = ({ channel: name, payload }: Notification): void => {
+      if (name === channel) onPayload(payload ?? '')
     }
     const source = this.#source
     if (isPgPool(source)) {
       const client = await this.#connectApart(lost)
-      eventsOf(client).on('notification', hear)
+      eventsOf(client).on('notification', onNotification)
       try {
         await within(client.query({ text: `listen ${channel}` }), listenMs)
       } catch (error) {
@@ -75,10 +75,10 @@ export class PgConnections implements Connections {
     }
     const events = eventsOf(source)
     const deafen = (): void => {
-      events.removeListener('notification', hear)
+      events.removeListener('notification', onNotification)
       events.removeListener('end', lost)
     }
-    events.on('notification', hear)
+    events.on('notification', onNotification)
     events.on('end', lost)
     try {
       await this.script(`listen ${channel}`, listenMs)
@@ -101,7 +101,7 @@ export class PgConnections implements Connections {
       try {
         return await within(work, withinMs)
       } catch (error) {
-        if (error instanceof NoAnswer) hangUp(client)
+        if (error instanceof TimedOut) hangUp(client)
         throw error
       }
     }
@@ -138,7 +138,7 @@ export class PgConnections implements Connections {
       events.removeListener('end', lost)
       hangUp(client)
       // Told as what it is: the network, and not a pool that is used up.
-      throw new NotSent(error instanceof NoAnswer ? new Error('No connection was made in time') : error)
+      throw new NotSent(error instanceof TimedOut ? new Error('No connection was made in time') : error)
     }
     return client
   }

@@ -1,4 +1,4 @@
-import { InTransaction, NoAnswer, NotSent, within } from './bounds.ts'
+import { InTransaction, TimedOut, NotSent, within } from './bounds.ts'
 import { sparesConnection } from './faults.ts'
 import { eventsOf, ignore, isInTransaction, type PgPool, type PgPoolClient } from './pg-client.ts'
 
@@ -46,7 +46,7 @@ export class PooledClients {
       if (sparesConnection(error)) this.#putBack(client)
       else this.#giveBack(client, true)
       // Whatever cut that one off may have cut off those that were idle: a renewal has no time to try each.
-      if (error instanceof NoAnswer) this.#giveBackKept(true)
+      if (error instanceof TimedOut) this.#giveBackKept(true)
       throw error
     }
   }

@@ -1,5 +1,5 @@
 import { loadFirst, type OptionalPackage } from '../../core/machine/optional-package.ts'
-import { NoAnswer, NotSent, within } from './bounds.ts'
+import { TimedOut, NotSent, within } from './bounds.ts'
 import type { Connections, Ear, Pinned, Row, Value } from './connections.ts'
 
 /** A statement that was sent, or waits to be. */
@@ -15,7 +15,7 @@ export const postgresJs: OptionalPackage<'postgres'> = { name: 'postgres', fits:
 /** What we use of an instance of `postgres`. */
 export interface PostgresJs {
   unsafe(text: string, values?: never[], options?: { prepare?: boolean }): PromiseLike<readonly Row[]>
-  listen(channel: string, heard: (payload: string) => void): Promise<{ readonly unlisten: () => Promise<void> }>
+  listen(channel: string, onPayload: (payload: string) => void): Promise<{ readonly unlisten: () => Promise<void> }>
   end(options?: { timeout?: number }): Promise<void>
   readonly options: {
     readonly max: number
@@ -77,7 +77,7 @@ export class PostgresJsConnections implements Connections {
     try {
       return await work(sql)
     } catch (error) {
-      if (error instanceof NoAnswer) await this.#replace(sql)
+      if (error instanceof TimedOut) await this.#replace(sql)
       throw error
     }
   }
@@ -91,9 +91,9 @@ export class PostgresJsConnections implements Connections {
     if (this.#owned || silent !== this.#given) silent.end({ timeout: replacedSeconds }).catch(() => {})
   }
 
-  async listen(channel: string, heard: (payload: string) => void): Promise<Ear> {
+  async listen(channel: string, onPayload: (payload: string) => void): Promise<Ear> {
     // It has a connection of its own for all listeners, and makes it anew when it is lost. The probe tells if it fails.
-    const listening = this.#sql.listen(channel, heard)
+    const listening = this.#sql.listen(channel, onPayload)
     try {
       const { unlisten } = await within(listening, listenMs)
       return { close: () => within(unlisten(), goodbyeMs) }
@@ -146,7 +146,7 @@ async function run(
   try {
     return await within(pending, withinMs)
   } catch (error) {
-    if (error instanceof NoAnswer) giveUp(pending)
+    if (error instanceof TimedOut) giveUp(pending)
     const { code } = error as { code?: unknown }
     throw typeof code === 'string' && neverConnected.has(code) ? new NotSent(error) : error
   }

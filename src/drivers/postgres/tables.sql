@@ -24,7 +24,7 @@ create @table@ if not exists leasehold.keys (
   -- The holder; id is null if there is none here. If the key is crowded, it holds everything.
   id             text,
   -- Where its driver listens: a channel, or empty.
-  owner          text,
+  channel          text,
   ttl_ms         bigint,
   -- Null: the same as acquired_at.
   entered_at     bigint,
@@ -59,7 +59,7 @@ create @table@ if not exists leasehold.claims (
   arrival        bigint  not null,
   -- 0 while waiting, like acquired_at.
   fence          bigint  not null,
-  owner          text    not null,
+  channel          text    not null,
   -- The ttl in force.
   ttl_ms         bigint  not null,
   entered_at     bigint  not null,

@@ -10,7 +10,7 @@ export interface Question<Answer, Verdict> {
   /** The answer of a node that gave none in time. */
   silence(node: Node): Answer
   /** Told each answer, also those that come in time but after the verdict. */
-  heard?(node: Node, answer: Answer): void
+  onAnswer?(node: Node, answer: Answer): void
   /**
    * The outcome, as soon as nothing still to come can change it. Answers are in the order of `nodes`, undefined where
    * none has come yet; when all have come there must be a verdict.
@@ -88,7 +88,7 @@ class RunningPoll<Answer, Verdict> implements Poll {
     if (this.#answers[place] !== undefined) return
     this.#answers[place] = answer
     this.#missing -= 1
-    this.#question.heard?.(this.#question.nodes[place] as Node, answer)
+    this.#question.onAnswer?.(this.#question.nodes[place] as Node, answer)
     this.#look()
   }
 

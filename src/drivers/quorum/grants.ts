@@ -16,7 +16,7 @@ export interface Grant {
    * Nodes where it has been held without a break since before the end told last. Only these count when it is renewed:
    * one that got it late may have been somebody else's in between.
    */
-  readonly seats: Map<Node, Held>
+  readonly votes: Map<Node, Held>
 }
 
 /** Which claim is meant. An id by itself may be somebody's for another key: what is told of one must not be told of the other. */

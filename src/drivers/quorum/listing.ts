@@ -110,7 +110,7 @@ function copiesByClaim(all: readonly Copy[], known: string | undefined): Copy[][
   const byName = new Map<string, Copy[]>()
   for (const copy of copies) {
     const { id, runner } = copy.claim
-    const name = isHidden && id !== known ? JSON.stringify([runner.client, runner.incarnation, runner.party]) : id
+    const name = isHidden && id !== known ? JSON.stringify([runner.client, runner.incarnation, runner.owner]) : id
     byName.set(name, [...(byName.get(name) ?? []), copy])
   }
   return [...byName.values()]

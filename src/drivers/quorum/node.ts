@@ -83,7 +83,7 @@ export class Node {
       return false
     }
     this.#unanswered += 1
-    this.#batcher.submit(request, { answered: (_, status) => this.#hear(status, answered) })
+    this.#batcher.submit(request, { answered: (_, status) => this.#onNotification(status, answered) })
     return true
   }
 
@@ -135,7 +135,7 @@ export class Node {
     answered(counts ? status : this.#voting.instead(this.name, status))
   }
 
-  #hear(status: ClaimStatus, answered: Answered): void {
+  #onNotification(status: ClaimStatus, answered: Answered): void {
     this.#unanswered -= 1
     this.#silent = false
     if (status.state !== 'unknown') return answered(status)

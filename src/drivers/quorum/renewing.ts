@@ -1,10 +1,10 @@
 import type { Request, ClaimStatus } from '../../core/driver.ts'
-import type { Assembly } from './assembly.ts'
+import type { Quorum } from './quorum.ts'
 import { clear, writeBack } from './claiming.ts'
 import { agreeOnFence } from './fence-agreement.ts'
 import type { Grant } from './grants.ts'
 import type { Node } from './node.ts'
-import { ifSeated, takeSeat } from './seats.ts'
+import { ifVoted, countVote } from './votes.ts'
 import { saidBy } from './uncounted.ts'
 import { majorityTtlMs, renewalVerdict, type Held } from './verdict.ts'
 
@@ -14,8 +14,8 @@ type Renewal = Extract<Request, { op: 'renew' }>
  * Renews on all nodes. Held if a majority of those that count renewed, over if a majority says so, else to be tried
  * again.
  */
-export async function renewOn(assembly: Assembly, request: Renewal): Promise<ClaimStatus> {
-  const { environment, grants, majority } = assembly
+export async function renewOn(quorum: Quorum, request: Renewal): Promise<ClaimStatus> {
+  const { environment, grants, majority } = quorum
   const { ttlMs } = request
   const grant = grants.get(request)
   const sentAt = environment.now()
@@ -25,17 +25,17 @@ export async function renewOn(assembly: Assembly, request: Renewal): Promise<Cla
   const held = new Map<Node, Held>()
   const answered = new Map<Node, ClaimStatus>()
   let isRenewed = false
-  const outcome = await assembly.ask<'held' | ClaimStatus>({
-    withinMs: assembly.answerWithinMs(ttlMs),
-    ask: (node, hear) => node.vote(renewal, ifSeated(grant, node, hear)),
-    heard: (node, status) => {
+  const outcome = await quorum.ask<'held' | ClaimStatus>({
+    withinMs: quorum.answerWithinMs(ttlMs),
+    ask: (node, onNotification) => node.vote(renewal, ifVoted(grant, node, onNotification)),
+    onAnswer: (node, status) => {
       answered.set(node, status)
       if (status.state === 'held') held.set(node, status)
-      if (saidBy(status).state === 'absent') grant?.seats.delete(node)
-      if (grant !== undefined && isRenewed) takeSeat(assembly, grant, node, status)
+      if (saidBy(status).state === 'absent') grant?.votes.delete(node)
+      if (grant !== undefined && isRenewed) countVote(quorum, grant, node, status)
     },
     judge: (answers) => {
-      const verdict = assembly.outcome(renewalVerdict(answers, majority), answers)
+      const verdict = quorum.outcome(renewalVerdict(answers, majority), answers)
       // Of a claim that another process was granted, the nodes know the fence, and one that was late has another.
       const isClear = verdict !== 'held' || grant !== undefined || agreedFence(held, majority) !== undefined
       return isClear || !answers.includes(undefined) ? verdict : undefined
@@ -45,20 +45,20 @@ export async function renewOn(assembly: Assembly, request: Renewal): Promise<Cla
     if (outcome.state !== 'absent') return outcome
     grants.delete(request)
     // A minority may have it still: nobody can hold it any more, and unless it is in its grace it is only in the way.
-    const elsewhere = assembly.nodes.filter((node) => answered.get(node)?.state !== 'absent')
-    if (grant?.claim.graceMs === 0) clear(assembly, grant.claim, elsewhere)
+    const elsewhere = quorum.nodes.filter((node) => answered.get(node)?.state !== 'absent')
+    if (grant?.claim.graceMs === 0) clear(quorum, grant.claim, elsewhere)
     return outcome
   }
-  const fence = await fenceFor(assembly, request, grant, held)
-  if (fence === undefined) return assembly.unknown([])
-  const until = assembly.heldUntil(sentAt, majorityTtlMs([...held.values()], majority))
+  const fence = await fenceFor(quorum, request, grant, held)
+  if (fence === undefined) return quorum.unknown([])
+  const until = quorum.heldUntil(sentAt, majorityTtlMs([...held.values()], majority))
   if (grant !== undefined && grants.get(request) === grant) {
     Object.assign(grant, { fence, ttlMs, until })
     grants.put(grant, environment.now())
     isRenewed = true
-    for (const [node, status] of answered) takeSeat(assembly, grant, node, status)
+    for (const [node, status] of answered) countVote(quorum, grant, node, status)
   }
-  return assembly.told([...held.values()], fence, until) ?? assembly.unknown([])
+  return quorum.told([...held.values()], fence, until) ?? quorum.unknown([])
 }
 
 /**
@@ -67,16 +67,16 @@ export async function renewOn(assembly: Assembly, request: Renewal): Promise<Cla
  * may be answered.
  */
 async function fenceFor(
-  assembly: Assembly,
+  quorum: Quorum,
   request: Renewal,
   grant: Grant | undefined,
   held: Map<Node, Held>,
 ): Promise<number | undefined> {
   if (grant === undefined) {
-    return agreedFence(held, assembly.majority) ?? Math.min(...[...held.values()].map(({ fence }) => fence))
+    return agreedFence(held, quorum.majority) ?? Math.min(...[...held.values()].map(({ fence }) => fence))
   }
   if ((request.fenceFloor ?? 0) <= grant.fence) return grant.fence
-  return agreeOnFence(held, assembly.majority, (behind, highest) => writeBack(assembly, request, held, behind, highest))
+  return agreeOnFence(held, quorum.majority, (behind, highest) => writeBack(quorum, request, held, behind, highest))
 }
 
 /** The fence that a majority has; undefined if none has the same. */

@@ -1,5 +1,5 @@
-import { unlessOverdue } from './faults.ts'
-import type { Listener } from './link.ts'
+import { withTimeout } from './faults.ts'
+import type { Listener } from './transport.ts'
 
 /** What tells how connecting goes on: a client of either library. */
 interface Connecting {
@@ -30,7 +30,7 @@ export async function connecting(
   })
   const started = start()
   try {
-    await unlessOverdue(started === undefined ? told : Promise.race([started, told]), withinMs)
+    await withTimeout(started === undefined ? told : Promise.race([started, told]), withinMs)
   } finally {
     stop()
     // What comes after the first word on it is of no interest.

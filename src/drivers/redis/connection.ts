@@ -3,7 +3,7 @@ import { connect as connectTls } from 'node:tls'
 import { timeLimit, type TimeLimit } from '../../core/time/bounded.ts'
 import type { Address } from './address.ts'
 import { isAscii } from './ascii.ts'
-import { overdue, unsent } from './faults.ts'
+import { timedOut, unsent } from './faults.ts'
 import { Push, ReplyError, ReplyReader } from './replies.ts'
 
 const keepAliveMs = 10_000
@@ -32,14 +32,14 @@ export class Connection {
   readonly #events: ConnectionEvents
   readonly #socket: Socket
   readonly #callers: Caller[] = []
-  readonly #reader = new ReplyReader((reply) => this.#hear(reply))
+  readonly #reader = new ReplyReader((reply) => this.#onNotification(reply))
   #error: Error | undefined
   #ended = false
   /** Looks for overdue replies. One that comes in time does not stop it: it then finds nothing. */
   #watch: TimeLimit | undefined
   #watchAt = Infinity
 
-  /** Begins to connect. {@link signIn} tells how that went. */
+  /** Begins to connect. {@transport signIn} tells how that went. */
   constructor(address: Address, events: ConnectionEvents) {
     this.#address = address
     this.#events = events
@@ -88,7 +88,7 @@ export class Connection {
     this.#socket.destroy()
   }
 
-  #hear(reply: unknown): void {
+  #onNotification(reply: unknown): void {
     if (reply instanceof Push) this.#hearPush(reply.items)
     else if (reply instanceof ReplyError) this.#callers.shift()?.reject(reply)
     else this.#callers.shift()?.resolve(reply)
@@ -111,7 +111,7 @@ export class Connection {
     const next = this.#callers.reduce((soonest, caller) => (caller.until < soonest.until ? caller : soonest), nobody)
     if (next.until === Infinity) return
     if (performance.now() < next.until) this.#watchUntil(next.until)
-    else this.#socket.destroy(overdue(next.withinMs))
+    else this.#socket.destroy(timedOut(next.withinMs))
   }
 
   #end(error: Error): void {

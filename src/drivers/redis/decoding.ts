@@ -6,13 +6,13 @@ import { faultOf } from './faults.ts'
 import { ReplyError } from './replies.ts'
 
 /** What a script returned: the answers and, if there is any, the news for other claims of this very client. */
-export function openReply(reply: unknown): { readonly text: unknown; readonly news: readonly string[] } {
-  if (!Array.isArray(reply)) return { text: reply, news: noNews }
-  const [text, ...news] = reply as unknown[]
-  return { text, news: news.map(String) }
+export function openReply(reply: unknown): { readonly text: unknown; readonly notifications: readonly string[] } {
+  if (!Array.isArray(reply)) return { text: reply, notifications: noNotifications }
+  const [text, ...notifications] = reply as unknown[]
+  return { text, notifications: notifications.map(String) }
 }
 
-const noNews: readonly string[] = []
+const noNotifications: readonly string[] = []
 
 /** The statuses of a whole batch. */
 export function decodeReply(reply: unknown, requests: readonly Request[]): ClaimStatus[] {
@@ -101,7 +101,7 @@ export function decodeSolo(reply: unknown, request: Request): ClaimStatus {
 }
 
 /** News as it is published: a status, the claim's id, the key. */
-export function decodeNews(message: string): { key: string; id: string; status: ClaimStatus } | undefined {
+export function decodeNotification(message: string): { key: string; id: string; status: ClaimStatus } | undefined {
   const lineEnd = message.indexOf('\n')
   const idEnd = message.indexOf('\n', lineEnd + 1)
   if (lineEnd < 0 || idEnd < 0) return undefined

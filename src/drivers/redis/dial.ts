@@ -1,10 +1,10 @@
 /** Makes the link for a URL: our own to one server, and to a Cluster over whichever client library is installed. */
 import { loadFirst } from '../../core/machine/optional-package.ts'
 import type { Address, ClusterAddress } from './address.ts'
-import { IoredisLink, type IoredisClient } from './ioredis.ts'
-import type { Link } from './link.ts'
-import { NodeRedisClusterLink, type NodeRedisCluster } from './node-redis.ts'
-import { OwnLink, reconnectAfterMs } from './own-link.ts'
+import { IoredisTransport, type IoredisClient } from './ioredis.ts'
+import type { RedisTransport } from './transport.ts'
+import { NodeRedisClusterTransport, type NodeRedisCluster } from './node-redis.ts'
+import { DirectTransport, reconnectAfterMs } from './direct-transport.ts'
 
 const connectTimeoutMs = 5000
 const silentNodeMs = 2000
@@ -18,8 +18,8 @@ interface NodeRedis {
 }
 
 /** ioredis where there is a choice: decision 020 has the figures. */
-export async function dial(address: Address | ClusterAddress): Promise<Link> {
-  if (!('nodes' in address)) return new OwnLink(address)
+export async function dial(address: Address | ClusterAddress): Promise<RedisTransport> {
+  if (!('nodes' in address)) return new DirectTransport(address)
   const { name, module } = await loadFirst('A Redis Cluster', [
     { name: 'ioredis', fits: ['5', '6'] },
     { name: 'redis', fits: ['4.6', '5', '6'] },
@@ -30,10 +30,10 @@ export async function dial(address: Address | ClusterAddress): Promise<Link> {
 /** By the call that fails; and it is mended by dialling again. */
 function saidElsewhere(): void {}
 
-function dialIoredis({ Cluster }: Ioredis, address: ClusterAddress): Link {
+function dialIoredis({ Cluster }: Ioredis, address: ClusterAddress): RedisTransport {
   const client = new Cluster(address.nodes, ioredisOptions(address))
   client.on('error', saidElsewhere)
-  return new IoredisLink(client, true)
+  return new IoredisTransport(client, true)
 }
 
 /** A cluster's client sends again by itself what a node refused, or did not answer before it was gone. */
@@ -59,10 +59,10 @@ function ioredisOptions({ tls, username, password }: ClusterAddress): object {
   }
 }
 
-function dialNodeRedis(nodeRedis: NodeRedis, address: ClusterAddress): Link {
+function dialNodeRedis(nodeRedis: NodeRedis, address: ClusterAddress): RedisTransport {
   const cluster = nodeRedis.createCluster(nodeRedisOptions(address))
   cluster.on('error', saidElsewhere)
-  return new NodeRedisClusterLink(cluster, true)
+  return new NodeRedisClusterTransport(cluster, true)
 }
 
 function nodeRedisOptions({ nodes, tls, username, password }: ClusterAddress): object {

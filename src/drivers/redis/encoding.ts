@@ -5,7 +5,7 @@ import { shortRunner } from '../../core/short-runner.ts'
 import { isAscii } from './ascii.ts'
 import { hashTags, hashTagNumberOf } from './hash-tags.ts'
 import type { Keyspace } from './keyspace.ts'
-import { claimTerms, Kinds, lifeOf } from './kinds.ts'
+import { claimTerms, RequestTemplates, recordTtlOf } from './request-templates.ts'
 
 /** What is the same for every batch of a driver. */
 export interface Sender {
@@ -27,14 +27,14 @@ export interface Batch {
 export function encodeBatch(requests: readonly Request[], { keyspace, channel, clock }: Sender): Batch {
   const keys: string[] = []
   const [now, spareMs] = clock === undefined ? ['', 0] : [String(clock()), spareMsUnderTest]
-  const kinds = new Kinds(spareMs)
+  const templates = new RequestTemplates(spareMs)
   const tags = new Tags()
   let [ids, numbers, last] = ['', '', '']
   let apart = true
   for (const request of requests) {
     const key = keyOf(request)
     const tag = hashTagNumberOf(key)
-    const kind = kinds.of(request)
+    const kind = templates.of(request)
     keys.push(keyspace.recordOf(tag, key))
     if (kind.claimsPlainly) tags.add(tag)
     // A client's requests are in the order of their keys: then this sees every key that comes twice.
@@ -45,7 +45,7 @@ export function encodeBatch(requests: readonly Request[], { keyspace, channel, c
   }
   const head = [String(keyspace.tagEnd), channel, now, String(spareMs), apart ? '1' : '', apart ? tags.text : '']
   const [length, idText] = idTexts(ids, requests)
-  const { count, texts } = kinds
+  const { count, texts } = templates
   return { keys, values: [...head, String(count), ...texts, count === 1 ? '' : numbers, length, idText] }
 }
 
@@ -62,7 +62,7 @@ export function encodeSolo(request: Request, { keyspace, channel, clock }: Sende
     const { ttlMs } = request.op === 'claim' ? request.claim : request
     if (!Number.isInteger(ttlMs) || ttlMs >= 10 ** ttlDigits) return undefined
     if (request.op === 'claim') values[2] += shortRunner(request.claim.runner)
-    values.push(lifeOf(ttlMs, spareMs), String(ttlMs).padStart(ttlDigits, '0'))
+    values.push(recordTtlOf(ttlMs, spareMs), String(ttlMs).padStart(ttlDigits, '0'))
   } else {
     values.push(String(idAt + Buffer.byteLength(values[2] as string) - 1))
     if (clock !== undefined) values.push('')

@@ -61,15 +61,17 @@ export function isHalfMoved(error: unknown): boolean {
 }
 
 /** The error of a reply that is overdue: whether the request was carried out is not known. */
-export function overdue(milliseconds: number): LeaseholdError {
-  return new Overdue('UNAVAILABLE', `Redis has not answered for ${Math.round(milliseconds)} ms.`, { reason: 'network' })
+export function timedOut(milliseconds: number): LeaseholdError {
+  return new TimedOut('UNAVAILABLE', `Redis has not answered for ${Math.round(milliseconds)} ms.`, {
+    reason: 'network',
+  })
 }
 
-class Overdue extends LeaseholdError {}
+class TimedOut extends LeaseholdError {}
 
 /** Settles as `reply` does, or rejects as overdue. */
-export function unlessOverdue<Reply>(reply: Promise<Reply>, withinMs: number): Promise<Reply> {
-  return inTime(withinMs, reply, overdue)
+export function withTimeout<Reply>(reply: Promise<Reply>, withinMs: number): Promise<Reply> {
+  return inTime(withinMs, reply, timedOut)
 }
 
 /** Whether the server does not know a script, and so has not carried out anything. */
@@ -83,8 +85,8 @@ export function isReadOnly(error: unknown): boolean {
   return reply.startsWith('READONLY') || reply.startsWith('MASTERDOWN')
 }
 
-export function isOverdue(error: unknown): boolean {
-  return error instanceof Overdue
+export function isTimedOut(error: unknown): boolean {
+  return error instanceof TimedOut
 }
 
 /** The error of a call while there is no connection. */

@@ -1,8 +1,8 @@
 import { LeaseholdError } from '../../core/errors.ts'
 import { connecting } from './connecting.ts'
-import { unlessOverdue } from './faults.ts'
-import type { Link, Listener, Shelf, Subscription } from './link.ts'
-import { reconnectAfterMs } from './own-link.ts'
+import { withTimeout } from './faults.ts'
+import type { RedisTransport, Listener, RedisServer, Subscription } from './transport.ts'
+import { reconnectAfterMs } from './direct-transport.ts'
 
 /** What is used of an ioredis client, a single one or a Cluster, of version 5 or 6. */
 export interface IoredisClient {
@@ -21,9 +21,9 @@ export interface IoredisClient {
 }
 
 /** The driver's link over an ioredis client. `owned`: the driver made the client, for a Cluster, and closes it. @internal */
-export class IoredisLink implements Link {
+export class IoredisTransport implements RedisTransport {
   readonly cluster: boolean
-  readonly newsInReplies = false
+  readonly notificationsInReplies = false
   readonly #client: IoredisClient
   readonly #owned: boolean
   #subscriber: IoredisClient | undefined
@@ -44,14 +44,14 @@ export class IoredisLink implements Link {
   }
 
   call(command: string, args: readonly string[], _key: string | undefined, withinMs: number): Promise<unknown> {
-    return unlessOverdue(this.#client.call(command, args as string[]), withinMs)
+    return withTimeout(this.#client.call(command, args as string[]), withinMs)
   }
 
-  async subscribe(channel: string, { heard, missed }: Subscription, withinMs: number): Promise<void> {
+  async subscribe(channel: string, { onMessage, onGap }: Subscription, withinMs: number): Promise<void> {
     // A Cluster keeps a connection for subscriptions itself.
     const subscriber = this.cluster ? this.#client : this.#client.duplicate(subscriberOptions)
-    const onMessage = (from: string, message: string): void => {
-      if (from === channel) heard(message)
+    const onChannelMessage = (from: string, message: string): void => {
+      if (from === channel) onMessage(message)
     }
     let interruptions = 0
     let watch: NodeJS.Timeout | undefined
@@ -66,13 +66,13 @@ export class IoredisLink implements Link {
       if (interruptions === 0) return
       // By hand: what ioredis itself sends again it does not look after when that fails too.
       const again = this.cluster ? Promise.resolve() : subscriber.subscribe(channel).then(subscribed)
-      void again.then(missed, ignore)
+      void again.then(onGap, ignore)
     }
     const onClose = (): void => {
       clearTimeout(watch)
       interruptions += 1
     }
-    const listeners = { message: onMessage, connect: onConnect, ready: onReady, close: onClose, error: ignore }
+    const listeners = { message: onChannelMessage, connect: onConnect, ready: onReady, close: onClose, error: ignore }
     for (const [event, listener] of Object.entries(listeners)) subscriber.on(event, listener)
     this.#unlisten = () => {
       clearTimeout(watch)
@@ -84,17 +84,17 @@ export class IoredisLink implements Link {
     this.#subscriber = subscriber
     this.#channel = channel
     if (!this.cluster) await connected(subscriber, withinMs)
-    await unlessOverdue(subscriber.subscribe(channel), withinMs)
+    await withTimeout(subscriber.subscribe(channel), withinMs)
     subscribed()
   }
 
-  async shelves(): Promise<readonly Shelf[]> {
+  async servers(): Promise<readonly RedisServer[]> {
     if (this.#client.nodes === undefined || !this.cluster) {
       return [{ name: '', call: (command, args, withinMs) => this.call(command, args, undefined, withinMs) }]
     }
     return this.#client.nodes('master').map((node) => ({
       name: nameOf(node),
-      call: (command, args, withinMs) => unlessOverdue(node.call(command, args as string[]), withinMs),
+      call: (command, args, withinMs) => withTimeout(node.call(command, args as string[]), withinMs),
     }))
   }
 

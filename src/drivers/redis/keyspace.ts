@@ -10,7 +10,7 @@ import { hashTagNumberOf, hashTags } from './hash-tags.ts'
  * - `{T}fence` string: the last fence of all keys with this tag
  * - `{T}birth` string: since when they have been kept, once somebody has asked; these two are the only names that stay
  *
- * and the channels `news:CLIENT`, one a client.
+ * and the channels `notifications:CLIENT`, one a client.
  */
 export class Keyspace {
   readonly prefix: string

@@ -10,12 +10,12 @@ import { wholeRunner } from '../../core/short-runner.ts'
 import { isHalfMoved } from './faults.ts'
 import { hashTagOf } from './hash-tags.ts'
 import type { Keyspace } from './keyspace.ts'
-import type { Link, Shelf } from './link.ts'
+import type { RedisTransport, RedisServer } from './transport.ts'
 import { listScript, run } from './script.ts'
 import { foreign } from './decoding.ts'
 
 /** Where a page ended: the server, its cursor, and names found but not shown yet. */
-type Bookmark = readonly [shelf: string, cursor: string, found: readonly string[]]
+type Bookmark = readonly [server: string, cursor: string, found: readonly string[]]
 
 /** How many keys of Redis to look at in one step. */
 const scanCount = 500
@@ -23,7 +23,7 @@ const scanCount = 500
 const spareNamesMax = 3
 
 export interface Lister {
-  readonly link: Link
+  readonly transport: RedisTransport
   readonly keyspace: Keyspace
   readonly clock: (() => number) | undefined
   /** The longest that one question to a server may take. */
@@ -55,7 +55,7 @@ export async function listPage(lister: Lister, query: ListQuery): Promise<KeyPag
 
 /** A walk over the names of all records, server by server. */
 class Walk {
-  readonly #shelves: readonly Shelf[]
+  readonly #servers: readonly RedisServer[]
   readonly #keyspace: Keyspace
   readonly #prefix: string
   readonly #stepMs: number
@@ -65,16 +65,16 @@ class Walk {
   #done = false
   #found: string[] = []
 
-  private constructor(shelves: readonly Shelf[], { keyspace, stepMs }: Lister, prefix: string) {
-    this.#shelves = shelves
+  private constructor(servers: readonly RedisServer[], { keyspace, stepMs }: Lister, prefix: string) {
+    this.#servers = servers
     this.#keyspace = keyspace
     this.#prefix = prefix
     this.#stepMs = stepMs
   }
 
   static async begin(lister: Lister, query: ListQuery): Promise<Walk> {
-    const shelves = await lister.link.shelves()
-    const inOrder = shelves.toSorted((one, other) => (one.name < other.name ? -1 : 1))
+    const servers = await lister.transport.servers()
+    const inOrder = servers.toSorted((one, other) => (one.name < other.name ? -1 : 1))
     const walk = new Walk(inOrder, lister, query.prefix ?? '')
     if (query.after !== undefined) walk.#resume(query.after)
     return walk
@@ -82,13 +82,13 @@ class Walk {
 
   /** Up to `count` more names; none at the end. */
   async next(count: number): Promise<readonly string[]> {
-    while (this.#found.length === 0 && this.#at < this.#shelves.length) {
+    while (this.#found.length === 0 && this.#at < this.#servers.length) {
       if (this.#done) {
         this.#at += 1
         this.#cursor = '0'
         this.#done = false
       } else {
-        await this.#scan(this.#shelves[this.#at] as Shelf, count)
+        await this.#scan(this.#servers[this.#at] as RedisServer, count)
       }
     }
     return this.#found.splice(0, count)
@@ -97,26 +97,26 @@ class Walk {
   /** Where to go on, beginning with a name that was taken and not shown. */
   bookmark(first: string): string {
     const cursor = this.#done ? 'end' : this.#cursor
-    const mark: Bookmark = [this.#shelves[this.#at]?.name ?? '', cursor, [first, ...this.#found]]
+    const mark: Bookmark = [this.#servers[this.#at]?.name ?? '', cursor, [first, ...this.#found]]
     return JSON.stringify(mark)
   }
 
   /** A step that finds much more than there is room for is taken again, a smaller one. */
-  async #scan(shelf: Shelf, room: number): Promise<void> {
+  async #scan(server: RedisServer, room: number): Promise<void> {
     let size = scanCount
-    let [cursor, names] = await this.#look(shelf, size)
+    let [cursor, names] = await this.#look(server, size)
     while (names.length > room + spareNamesMax && size > 1) {
       size = Math.min(room, size >> 1)
-      ;[cursor, names] = await this.#look(shelf, size)
+      ;[cursor, names] = await this.#look(server, size)
     }
     this.#cursor = cursor
     this.#done = this.#cursor === '0'
     this.#found.push(...names)
   }
 
-  async #look(shelf: Shelf, size: number): Promise<readonly [cursor: string, names: readonly string[]]> {
+  async #look(server: RedisServer, size: number): Promise<readonly [cursor: string, names: readonly string[]]> {
     const args = [this.#cursor, 'MATCH', this.#keyspace.pattern(this.#prefix), 'COUNT', String(size)]
-    const [cursor, names] = (await shelf.call('SCAN', args, this.#stepMs)) as [string, string[]]
+    const [cursor, names] = (await server.call('SCAN', args, this.#stepMs)) as [string, string[]]
     // Within one step SCAN may name a key twice.
     return [cursor, [...new Set(names)]]
   }
@@ -124,11 +124,11 @@ class Walk {
   #resume(after: string): void {
     const [name, cursor, found] = parseBookmark(after)
     // A server that has left the cluster has given its keys to others: go on with the next name.
-    const at = this.#shelves.findIndex((shelf) => shelf.name >= name)
-    this.#at = at < 0 ? this.#shelves.length : at
+    const at = this.#servers.findIndex((server) => server.name >= name)
+    this.#at = at < 0 ? this.#servers.length : at
     // A bookmark comes back from whoever lists: it is not to show more than its prefix does.
     this.#found = found.filter((each) => this.#keyspace.isRecord(each, this.#prefix))
-    if (this.#shelves[this.#at]?.name !== name) return
+    if (this.#servers[this.#at]?.name !== name) return
     this.#done = cursor === 'end'
     this.#cursor = this.#done ? '0' : cursor
   }
@@ -159,8 +159,8 @@ function shown(keys: readonly KeyRead[]): readonly ListedKey[] {
 
 /** The keys with these records, in one call; on a cluster one a hash tag. */
 async function read(lister: Lister, names: readonly string[]): Promise<KeysRead> {
-  const { link, keyspace } = lister
-  const groups = link.cluster && names.length > 0 ? byHashTag(names, keyspace) : [names]
+  const { transport, keyspace } = lister
+  const groups = transport.cluster && names.length > 0 ? byHashTag(names, keyspace) : [names]
   let now = 0
   const found = new Map<string, KeyRead>()
   for (const group of groups) {
@@ -182,9 +182,9 @@ async function readGroup(lister: Lister, names: readonly string[]): Promise<Keys
   }
 }
 
-async function readCall({ link, keyspace, clock, stepMs }: Lister, names: readonly string[]): Promise<KeysRead> {
+async function readCall({ transport, keyspace, clock, stepMs }: Lister, names: readonly string[]): Promise<KeysRead> {
   const values = [String(keyspace.tagEnd), '', clock === undefined ? '' : String(clock()), '0']
-  const answer = (await run(link, listScript, names, values, stepMs)) as [string, ...(string[][] | string)[]]
+  const answer = (await run(transport, listScript, names, values, stepMs)) as [string, ...(string[][] | string)[]]
   const [time, ...answers] = answer
   const keys = answers.map((claims, index) => {
     const key = keyspace.keyOf(names[index] as string)

@@ -1,7 +1,7 @@
 import { connecting } from './connecting.ts'
-import { unlessOverdue } from './faults.ts'
-import type { Link, Listener, Shelf, Subscription } from './link.ts'
-import { reconnectAfterMs } from './own-link.ts'
+import { withTimeout } from './faults.ts'
+import type { RedisTransport, Listener, RedisServer, Subscription } from './transport.ts'
+import { reconnectAfterMs } from './direct-transport.ts'
 
 /** What is used of a node-redis client (`redis` 4 and later), a single one. */
 export interface NodeRedisClient {
@@ -34,9 +34,9 @@ export interface NodeRedisCluster {
 }
 
 /** The driver's link over a node-redis client that somebody else made. @internal */
-export class NodeRedisLink implements Link {
+export class NodeRedisTransport implements RedisTransport {
   readonly cluster = false
-  readonly newsInReplies = false
+  readonly notificationsInReplies = false
   readonly #client: NodeRedisClient
   #subscriber: NodeRedisClient | undefined
   #watch: NodeJS.Timeout | undefined
@@ -51,11 +51,11 @@ export class NodeRedisLink implements Link {
   }
 
   call(command: string, args: readonly string[], _key: string | undefined, withinMs: number): Promise<unknown> {
-    return unlessOverdue(this.#client.sendCommand([command, ...args]), withinMs)
+    return withTimeout(this.#client.sendCommand([command, ...args]), withinMs)
   }
 
   async subscribe(channel: string, subscription: Subscription, withinMs: number): Promise<void> {
-    const { heard, missed } = subscription
+    const { onMessage, onGap } = subscription
     const subscriber = this.#client.duplicate()
     this.#subscriber = subscriber
     let interruptions = 0
@@ -71,24 +71,24 @@ export class NodeRedisLink implements Link {
     })
     subscriber.on('ready', () => {
       clearTimeout(this.#watch)
-      if (interruptions > 0) missed()
+      if (interruptions > 0) onGap()
     })
     await connecting(subscriber, () => subscriber.connect(), withinMs)
-    await unlessOverdue(subscriber.subscribe(channel, heard), withinMs)
+    await withTimeout(subscriber.subscribe(channel, onMessage), withinMs)
   }
 
   /** With another client: of the one there is nothing is to be had any more. */
   #subscribeAgain(channel: string, subscription: Subscription, withinMs: number, attempt: number): void {
     if (this.#closed) return
     if (this.#subscriber !== undefined) end(this.#subscriber)
-    this.subscribe(channel, subscription, withinMs).then(subscription.missed, () => {
+    this.subscribe(channel, subscription, withinMs).then(subscription.onGap, () => {
       const again = (): void => this.#subscribeAgain(channel, subscription, withinMs, attempt + 1)
       clearTimeout(this.#watch)
       if (!this.#closed) this.#watch = setTimeout(again, reconnectAfterMs(attempt))
     })
   }
 
-  async shelves(): Promise<readonly Shelf[]> {
+  async servers(): Promise<readonly RedisServer[]> {
     return [{ name: '', call: (command, args, withinMs) => this.call(command, args, undefined, withinMs) }]
   }
 
@@ -102,9 +102,9 @@ export class NodeRedisLink implements Link {
 }
 
 /** The driver's link over a node-redis cluster. `owned`: the driver made it, and closes it. @internal */
-export class NodeRedisClusterLink implements Link {
+export class NodeRedisClusterTransport implements RedisTransport {
   readonly cluster = true
-  readonly newsInReplies = false
+  readonly notificationsInReplies = false
   readonly #client: NodeRedisCluster
   readonly #owned: boolean
   #channel: string | undefined
@@ -121,7 +121,7 @@ export class NodeRedisClusterLink implements Link {
     const onError = (error: unknown): void => void (told = error)
     this.#client.on('error', onError)
     try {
-      await unlessOverdue(this.#client.connect(), withinMs)
+      await withTimeout(this.#client.connect(), withinMs)
     } catch (error) {
       throw told ?? error
     } finally {
@@ -130,15 +130,15 @@ export class NodeRedisClusterLink implements Link {
   }
 
   call(command: string, args: readonly string[], key: string | undefined, withinMs: number): Promise<unknown> {
-    return unlessOverdue(this.#client.sendCommand(key, false, [command, ...args]), withinMs)
+    return withTimeout(this.#client.sendCommand(key, false, [command, ...args]), withinMs)
   }
 
-  async subscribe(channel: string, { heard }: Subscription, withinMs: number): Promise<void> {
+  async subscribe(channel: string, { onMessage }: Subscription, withinMs: number): Promise<void> {
     this.#channel = channel
-    await unlessOverdue(this.#client.subscribe(channel, heard), withinMs)
+    await withTimeout(this.#client.subscribe(channel, onMessage), withinMs)
   }
 
-  async shelves(): Promise<readonly Shelf[]> {
+  async servers(): Promise<readonly RedisServer[]> {
     // Version 4 names a node once for each range of slots that it has.
     const nodes = new Map(this.#client.masters.map((node) => [node.address, node]))
     return [...nodes.values()].map((node) => ({
@@ -147,7 +147,7 @@ export class NodeRedisClusterLink implements Link {
         const sent = Promise.resolve(this.#client.nodeClient(node as never)).then((client) =>
           client.sendCommand([command, ...args]),
         )
-        return unlessOverdue(sent, withinMs)
+        return withTimeout(sent, withinMs)
       },
     }))
   }

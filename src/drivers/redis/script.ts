@@ -12,7 +12,7 @@ import fences from './lua/fences.lua.generated.ts'
 import key from './lua/key.lua.generated.ts'
 import leaseTime from './lua/lease-time.lua.generated.ts'
 import list from './lua/list.lua.generated.ts'
-import news from './lua/news.lua.generated.ts'
+import notifications from './lua/notifications.lua.generated.ts'
 import plain from './lua/plain.lua.generated.ts'
 import promotion from './lua/promotion.lua.generated.ts'
 import quick from './lua/quick.lua.generated.ts'
@@ -21,7 +21,7 @@ import solo from './lua/solo.lua.generated.ts'
 import soloCall from './lua/solo-call.lua.generated.ts'
 import soloRest from './lua/solo-rest.lua.generated.ts'
 import { isUnknownScript } from './faults.ts'
-import type { Link } from './link.ts'
+import type { RedisTransport } from './transport.ts'
 
 /** A Lua script as Redis knows it: by its text, and by the hash of that. */
 export interface Script {
@@ -62,14 +62,17 @@ const ownScripts = requestScripts('local ON_CLUSTER, NEWS_IN_REPLY = 0, 1')
 const givenScripts = requestScripts('local ON_CLUSTER, NEWS_IN_REPLY = 0, 0')
 const clusterScripts = requestScripts('local ON_CLUSTER, NEWS_IN_REPLY = 1, 0')
 
-export function scriptsFor({ cluster, newsInReplies }: Pick<Link, 'cluster' | 'newsInReplies'>): Scripts {
-  return cluster ? clusterScripts : newsInReplies ? ownScripts : givenScripts
+export function scriptsFor({
+  cluster,
+  notificationsInReplies,
+}: Pick<RedisTransport, 'cluster' | 'notificationsInReplies'>): Scripts {
+  return cluster ? clusterScripts : notificationsInReplies ? ownScripts : givenScripts
 }
 
 function requestScripts(where: string): Scripts {
   return {
-    batch: script(where, call, fences, news, ...theRule, quick, batch),
-    solo: script(where, solo, fences, news, soloCall, contended, ...theRule, soloRest),
+    batch: script(where, call, fences, notifications, ...theRule, quick, batch),
+    solo: script(where, solo, fences, notifications, soloCall, contended, ...theRule, soloRest),
   }
 }
 
@@ -103,16 +106,16 @@ function withConstants(text: string): string {
 
 /** Runs a script by its hash. A server that does not know it (new, flushed, restarted) is sent the text. */
 export function run(
-  link: Link,
+  transport: RedisTransport,
   { sha, text }: Script,
   keys: readonly string[],
   values: readonly string[],
   withinMs: number,
 ): Promise<unknown> {
   const args = [sha, String(keys.length), ...keys, ...values]
-  return link.call('EVALSHA', args, keys[0], withinMs).catch((error: unknown) => {
+  return transport.call('EVALSHA', args, keys[0], withinMs).catch((error: unknown) => {
     // Nothing has been carried out.
     if (!isUnknownScript(error)) throw error
-    return link.call('EVAL', args.with(0, text), keys[0], withinMs)
+    return transport.call('EVAL', args.with(0, text), keys[0], withinMs)
   })
 }

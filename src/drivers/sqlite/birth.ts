@@ -69,7 +69,7 @@ function renewAll(database: Database, boot: string, now: number): void {
   for (const table of ['held', 'waiting']) {
     database
       .command(`update ${table} set expires_at = max(expires_at, ?1 + ttl_ms), last_heartbeat = max(last_heartbeat, ?1)
-        where substr(owner, 1, length(?2)) = ?2 and key <> x''`)
+        where substr(stamp, 1, length(?2)) = ?2 and key <> x''`)
       .run(now, `${boot}_`)
   }
   database.exec('delete from sights')

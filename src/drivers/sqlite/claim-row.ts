@@ -11,7 +11,7 @@ export interface ClaimRow {
   /** For a waiter its arrival, for a holder its turn. */
   readonly order: number
   readonly fence: number
-  readonly owner: string
+  readonly stamp: string
   readonly ttlMs: number
   readonly detached: boolean
   readonly enteredAt: number
@@ -46,7 +46,7 @@ export function decodeRow(row: Row, state: 'held' | 'waiting'): ClaimRow {
     claim: readClaim(row),
     order: row[held ? 'turn' : 'arrival'] as number,
     fence: held ? (row['fence'] as number) : 0,
-    owner: row['owner'] as string,
+    stamp: row['stamp'] as string,
     ttlMs: row['ttl_ms'] as number,
     detached: row['detached'] === 1,
     enteredAt: row['entered_at'] as number,
@@ -81,14 +81,14 @@ export function recordOf(row: ClaimRow, died: boolean, shiftMs = 0): ClaimRecord
   }
 }
 
-/** What to store for a record whose times are of `owner`'s clock. */
-export function rowOf(record: ClaimRecord, owner: string): ClaimRow {
+/** What to store for a record whose times are of `stamp`'s clock. */
+export function rowOf(record: ClaimRecord, stamp: string): ClaimRow {
   return {
     state: record.state,
     claim: record.claim,
     order: record.order,
     fence: record.fence,
-    owner,
+    stamp,
     ttlMs: record.ttlMs,
     detached: record.detached,
     enteredAt: record.enteredAt,
@@ -125,7 +125,7 @@ export function newHolderValues(row: ClaimRow, turn: number): Value[] {
     row.claim.id,
     turn,
     row.fence,
-    row.owner,
+    row.stamp,
     row.ttlMs,
     Number(row.detached),
     row.enteredAt,
@@ -147,7 +147,7 @@ export function holderValues(row: ClaimRow): Value[] {
     row.claim.key,
     row.claim.id,
     row.fence,
-    row.owner,
+    row.stamp,
     row.ttlMs,
     Number(row.detached),
     row.acquiredAt,
@@ -168,7 +168,7 @@ export function newWaiterValues(row: ClaimRow): Value[] {
     row.claim.id,
     bandOf(row.claim),
     row.order,
-    row.owner,
+    row.stamp,
     row.ttlMs,
     Number(row.detached),
     row.enteredAt,
@@ -186,7 +186,7 @@ export function waiterValues(row: ClaimRow): Value[] {
   return [
     row.claim.key,
     row.claim.id,
-    row.owner,
+    row.stamp,
     row.ttlMs,
     Number(row.detached),
     row.lastHeartbeat,

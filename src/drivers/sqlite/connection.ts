@@ -19,12 +19,11 @@ import {
   otherProgram,
   refuseAliases,
   refuseNetworkFileSystem,
-  refuseNewerFormat,
+  refuseOtherFormats,
   refuseStrangeInboxes,
 } from './store-file.ts'
 import type { SqliteEnvironment } from './sqlite-environment.ts'
 import { isDeletedKept } from './unfinished-statements.ts'
-import { upgrade } from './upgrade.ts'
 
 /** Pages in the log before they are carried over into the file. Seldom enough to be cheap, often enough to be short. */
 const checkpointEveryPages = 1000
@@ -75,7 +74,7 @@ export function connect(
     database.exec(`pragma page_size = ${pageBytes}`)
     createTables(database, file, refuseIfInUse)
     createInboxDirectory(file)
-    refuseNewerFormat(file, formatOf(database))
+    refuseOtherFormats(file, formatOf(database))
     const mode = database.query('pragma journal_mode = wal').get()?.['journal_mode']
     if (mode !== 'wal') throw new Error(`SQLite cannot keep a log beside this file (journal mode ${String(mode)})`)
     database.exec(`pragma synchronous = normal; pragma wal_autocheckpoint = ${checkpointEveryPages}`)
@@ -111,7 +110,7 @@ function refuseStrangers(database: Database, file: string): void {
 
 /** All in one transaction, and before a new file has a log: the marks then stand in the file itself, for all to see. */
 export function createTables(database: Database, file: string, refuseIfInUse: () => void = () => {}): void {
-  if (isMarked(database) && formatOf(database) >= formatVersion) return
+  if (isMarked(database)) return refuseOtherFormats(file, formatOf(database))
   database.exec('begin immediate')
   try {
     // Another process may have been quicker.
@@ -119,9 +118,6 @@ export function createTables(database: Database, file: string, refuseIfInUse: ()
       if (database.query('select 1 as used from sqlite_master limit 1').get() !== undefined) throw otherProgram(file)
       refuseIfInUse()
       database.exec(`${schema}; pragma application_id = ${applicationId}; pragma user_version = ${formatVersion}`)
-    } else if (formatOf(database) < formatVersion) {
-      upgrade(database, formatOf(database))
-      database.exec(`pragma user_version = ${formatVersion}`)
     }
     database.exec('commit')
   } catch (error) {

@@ -1,4 +1,4 @@
-import { parseOwner, type Owner } from '../../core/machine/owner.ts'
+import { parseStamp, type LivenessStamp } from '../../core/machine/liveness-stamp.ts'
 
 /** How often the processes in front of our waiting claims are looked at. */
 const lookEveryMs = 40
@@ -13,8 +13,8 @@ export interface DeathWatchOptions {
   /** A number that changes when the file may have changed. */
   version(): string
   /** Who holds this key or stands first in its queue. */
-  ownersOf(key: string): readonly string[]
-  isGone(owner: Owner): boolean
+  stampsOf(key: string): readonly string[]
+  isGone(stamp: LivenessStamp): boolean
   /** Somebody in front of this claim has died: it should ask. */
   died(key: string, id: string): void
 }
@@ -27,7 +27,7 @@ export class DeathWatch {
   readonly #options: DeathWatchOptions
   /** Ids of our waiting claims, by key. */
   readonly #waiting = new Map<string, Set<string>>()
-  readonly #ownersByKey = new Map<string, readonly string[]>()
+  readonly #stampsByKey = new Map<string, readonly string[]>()
   readonly #reportedAt = new Map<string, number>()
   /** Keys still to be read since the file last changed. */
   readonly #unread = new Set<string>()
@@ -64,7 +64,7 @@ export class DeathWatch {
     const ids = this.#waiting.get(key)
     if (ids === undefined || !ids.delete(id) || ids.size > 0) return
     this.#waiting.delete(key)
-    this.#ownersByKey.delete(key)
+    this.#stampsByKey.delete(key)
     this.#unread.delete(key)
   }
 
@@ -79,14 +79,14 @@ export class DeathWatch {
     // Not as soon as nobody waits: who has had its turn mostly waits again before the next look.
     if (this.isIdle) return this.close()
     try {
-      this.#readOwners()
+      this.#readStamps()
       this.#report()
     } catch {
       // The file is busy or gone for the moment; the next look may have more luck.
     }
   }
 
-  #readOwners(): void {
+  #readStamps(): void {
     const version = this.#options.version()
     if (version !== this.#version) {
       // Those not yet read keep their place in front: where there are many, all get their turn.
@@ -96,7 +96,7 @@ export class DeathWatch {
     let looks = keysPerLook
     for (const key of this.#unread) {
       if (looks-- === 0) return
-      this.#ownersByKey.set(key, this.#options.ownersOf(key))
+      this.#stampsByKey.set(key, this.#options.stampsOf(key))
       this.#unread.delete(key)
     }
   }
@@ -104,8 +104,8 @@ export class DeathWatch {
   #report(): void {
     const now = performance.now()
     const gone = new Map<string, boolean>()
-    for (const [key, owners] of this.#ownersByKey) {
-      for (const name of owners) {
+    for (const [key, stamps] of this.#stampsByKey) {
+      for (const name of stamps) {
         if (!gone.has(name)) gone.set(name, this.#isGone(name))
         if (gone.get(name) !== true) continue
         const report = `${key} ${name}`
@@ -123,7 +123,7 @@ export class DeathWatch {
   }
 
   #isGone(name: string): boolean {
-    const owner = parseOwner(name)
-    return owner !== undefined && this.#options.isGone(owner)
+    const stamp = parseStamp(name)
+    return stamp !== undefined && this.#options.isGone(stamp)
   }
 }

@@ -14,7 +14,7 @@ export function tidy({ database, statements }: Connection, writing: TransactionW
   database.exec(`
     delete from sights where not exists (select 1 from held where key = sights.key and id = sights.id)
       and not exists (select 1 from waiting where key = sights.key and id = sights.id)`)
-  for (const row of statements.overdueKeys.all(`${boot}_`, now, keysPerOpening)) {
+  for (const row of statements.expiredKeys.all(`${boot}_`, now, keysPerOpening)) {
     // Releasing nothing makes the rule look at the key: it ends what is over and lets the next one in.
     writing.carryOut({ op: 'release', key: row['key'] as string, id: '' })
   }

@@ -1,5 +1,5 @@
 import type { ClaimStatus } from '../../core/driver.ts'
-import type { Notice } from './transaction-writer.ts'
+import type { PgNotification } from './transaction-writer.ts'
 
 /** A line longer than this is nobody's news. */
 const lineLengthMax = 64 * 1024
@@ -8,18 +8,18 @@ const lineLengthMax = 64 * 1024
 export const lookLine = 'look\n'
 
 /** What an inbox says: a status, in one line. */
-export interface InboxNews {
+export interface InboxNotification {
   readonly key: string
   readonly id: string
   readonly status: ClaimStatus
 }
 
-export function writeInboxLine({ key, id, status }: Notice): string {
+export function writeInboxLine({ key, id, status }: PgNotification): string {
   return `${JSON.stringify({ key, id, status })}\n`
 }
 
 /** Reads one line. Whoever can open the file can write there, so anything but well-formed news is ignored. */
-export function readInboxLine(line: string): InboxNews | undefined {
+export function readInboxLine(line: string): InboxNotification | undefined {
   if (line.length > lineLengthMax) return undefined
   let value: unknown
   try {

@@ -1,8 +1,8 @@
 import path from 'node:path'
-import { parseOwner } from '../../core/machine/owner.ts'
+import { parseStamp } from '../../core/machine/liveness-stamp.ts'
 import { writeInboxLine } from './inbox-line.ts'
 import { InboxWriter } from './inbox-writer.ts'
-import type { Notice } from './transaction-writer.ts'
+import type { PgNotification } from './transaction-writer.ts'
 
 /** Inboxes kept open, at most: those who take turns ring each other again and again. */
 const writersMax = 32
@@ -18,12 +18,13 @@ export class InboxNotifier {
   }
 
   /** Resolves when the inboxes have rung. */
-  ring(notices: readonly Notice[]): Promise<unknown> {
+  ring(notices: readonly PgNotification[]): Promise<unknown> {
     const [only] = notices
-    if (notices.length === 1 && only !== undefined) return this.#leave(only.owner, writeInboxLine(only))
+    if (notices.length === 1 && only !== undefined) return this.#leave(only.stamp, writeInboxLine(only))
     const lines = new Map<string, string>()
-    for (const notice of notices) lines.set(notice.owner, (lines.get(notice.owner) ?? '') + writeInboxLine(notice))
-    return Promise.all(Array.from(lines, ([owner, text]) => this.#leave(owner, text)))
+    for (const notification of notices)
+      lines.set(notification.stamp, (lines.get(notification.stamp) ?? '') + writeInboxLine(notification))
+    return Promise.all(Array.from(lines, ([stamp, text]) => this.#leave(stamp, text)))
   }
 
   close(): void {
@@ -31,37 +32,37 @@ export class InboxNotifier {
     this.#writers.clear()
   }
 
-  async #leave(owner: string, text: string): Promise<void> {
-    if (await this.#pull(owner, text)) return
+  async #leave(stamp: string, text: string): Promise<void> {
+    if (await this.#pull(stamp, text)) return
     // The inbox was deleted, and its owner may have hung another in its place.
-    this.#writers.get(owner)?.letGo()
-    this.#writers.delete(owner)
-    await this.#pull(owner, text)
+    this.#writers.get(stamp)?.letGo()
+    this.#writers.delete(stamp)
+    await this.#pull(stamp, text)
   }
 
-  #pull(owner: string, text: string): Promise<boolean> | true {
+  #pull(stamp: string, text: string): Promise<boolean> | true {
     try {
-      return this.#writerTo(owner)?.pull(text) ?? true
+      return this.#writerTo(stamp)?.pull(text) ?? true
     } catch {
       // Its owner has gone.
       return true
     }
   }
 
-  #writerTo(owner: string): InboxWriter | undefined {
-    const kept = this.#writers.get(owner)
-    this.#writers.delete(owner)
+  #writerTo(stamp: string): InboxWriter | undefined {
+    const kept = this.#writers.get(stamp)
+    this.#writers.delete(stamp)
     // The name comes out of the database: it must not lead anywhere else.
-    if (kept === undefined && parseOwner(owner) === undefined) return undefined
-    const writer = kept ?? new InboxWriter(path.join(this.#directory, owner))
-    this.#writers.set(owner, writer)
+    if (kept === undefined && parseStamp(stamp) === undefined) return undefined
+    const writer = kept ?? new InboxWriter(path.join(this.#directory, stamp))
+    this.#writers.set(stamp, writer)
     if (this.#writers.size > writersMax) this.#dropOldest()
     return writer
   }
 
   #dropOldest(): void {
-    for (const [owner, writer] of this.#writers) {
-      this.#writers.delete(owner)
+    for (const [stamp, writer] of this.#writers) {
+      this.#writers.delete(stamp)
       writer.letGo()
       return
     }

@@ -11,9 +11,9 @@ import {
   watch,
 } from 'node:fs'
 import path from 'node:path'
-import { lookLine, readInboxLine, type InboxNews } from './inbox-line.ts'
+import { lookLine, readInboxLine, type InboxNotification } from './inbox-line.ts'
 import { runtime } from '../../core/machine/runtime.ts'
-import { parseOwner } from '../../core/machine/owner.ts'
+import { parseStamp } from '../../core/machine/liveness-stamp.ts'
 import type { SelfIdentity } from './self-identity.ts'
 
 /** A file that has grown past this is emptied by its owner. */
@@ -61,9 +61,9 @@ function lookTwice(look: () => void): { changed(): void; close(): void } {
 export interface InboxOptions {
   readonly file: string
   readonly watch: WatchFile
-  heard(news: InboxNews): void
+  onNotification(notification: InboxNotification): void
   /** Some lines may have been lost: ask the store. */
-  missed(): void
+  onGap(): void
   /** The lock file may have been replaced: look at it. */
   look(): void
   /** Somebody has deleted this inbox's file: nobody can ring it any more. */
@@ -108,7 +108,7 @@ export class Inbox {
     try {
       this.#read()
     } catch {
-      this.#options.missed()
+      this.#options.onGap()
     }
   }
 
@@ -166,7 +166,7 @@ export class Inbox {
   #rewind(): void {
     this.#offset = 0
     this.#rest = Buffer.alloc(0)
-    this.#options.missed()
+    this.#options.onGap()
   }
 
   /** A line may come in two pieces: the last one waits for its end. */
@@ -177,8 +177,8 @@ export class Inbox {
       const line = bytes.toString('utf8', from, end)
       from = end + 1
       if (`${line}\n` === lookLine) this.#options.look()
-      const news = readInboxLine(line)
-      if (news !== undefined) this.#options.heard(news)
+      const notification = readInboxLine(line)
+      if (notification !== undefined) this.#options.onNotification(notification)
     }
     this.#rest = Buffer.from(bytes.subarray(from))
   }
@@ -188,13 +188,13 @@ export class Inbox {
 export function removeDeadInboxes(directory: string, observer: Pick<SelfIdentity, 'self' | 'isGone'>): void {
   try {
     for (const name of readdirSync(directory).slice(0, leftoversMax)) {
-      const owner = parseOwner(name)
+      const stamp = parseStamp(name)
       const inbox = path.join(directory, name)
-      if (owner === undefined) continue
+      if (stamp === undefined) continue
       const { boot, namespace } = observer.self
-      const isVisible = owner.boot === boot && owner.namespace === namespace
+      const isVisible = stamp.boot === boot && stamp.namespace === namespace
       const dead =
-        (owner.boot === boot && observer.isGone(owner)) ||
+        (stamp.boot === boot && observer.isGone(stamp)) ||
         (!isVisible && Date.now() - statSync(inbox).mtimeMs > foreignInboxKeptMs)
       if (dead) rmSync(inbox, { force: true })
     }

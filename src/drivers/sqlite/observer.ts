@@ -1,7 +1,7 @@
 import type { ClaimRecord } from '../../core/claim-record.ts'
 import { fenceFloor } from '../../core/fence.ts'
 import { recordOf, type ClaimRow } from './claim-row.ts'
-import { parseOwner } from '../../core/machine/owner.ts'
+import { parseStamp } from '../../core/machine/liveness-stamp.ts'
 import type { SelfIdentity } from './self-identity.ts'
 import type { Statements } from './statements.ts'
 
@@ -30,25 +30,25 @@ export class Observer {
 
   /** Whether the row's times were written by a clock that is not ours. */
   isForeign(row: ClaimRow): boolean {
-    return row.owner !== this.#self.name && parseOwner(row.owner)?.boot !== this.#self.self.boot
+    return row.stamp !== this.#self.name && parseStamp(row.stamp)?.boot !== this.#self.self.boot
   }
 
   /** The row in this observer's clock, with the death of its process if that is certain. */
   see(row: ClaimRow): ClaimRecord {
-    if (!this.isForeign(row)) return recordOf(row, row.died || (!row.detached && this.hasDied(row.owner)))
+    if (!this.isForeign(row)) return recordOf(row, row.died || (!row.detached && this.hasDied(row.stamp)))
     // Its full ttl, counted from when this boot first saw it at this renewal count.
     const shifted = recordOf(row, row.died, this.#firstSeen(row) - row.lastHeartbeat)
     return { ...shifted, expiresAt: Math.min(shifted.expiresAt, shifted.lastHeartbeat + row.ttlMs) }
   }
 
   /** Whether the process behind a stamp of this boot has surely ended. */
-  hasDied(owner: string): boolean {
-    if (owner === this.#self.name) return false
-    let gone = this.#gone.get(owner)
+  hasDied(stamp: string): boolean {
+    if (stamp === this.#self.name) return false
+    let gone = this.#gone.get(stamp)
     if (gone === undefined) {
-      const parsed = parseOwner(owner)
+      const parsed = parseStamp(stamp)
       gone = parsed !== undefined && this.#self.isGone(parsed)
-      this.#gone.set(owner, gone)
+      this.#gone.set(stamp, gone)
     }
     return gone
   }

@@ -20,7 +20,7 @@ export interface SqliteOptions {
    *
    * @default 5000
    */
-  readonly patienceMs?: number | undefined
+  readonly busyTimeoutMs?: number | undefined
   /**
    * True: its claims are made for other processes, as by a server, and live by their ttl alone. False: they end with this
    * process.
@@ -36,10 +36,10 @@ export interface SqliteOptions {
 export const sqliteNames: OptionNames<SqliteOptions> = {
   file: true,
   networkFileSystem: true,
-  patienceMs: true,
+  busyTimeoutMs: true,
   forOthers: true,
   surroundings: true,
 }
 
-/** See {@link SqliteOptions.patienceMs}. @internal */
-export const patienceDefaultMs = 5000
+/** See {@link SqliteOptions.busyTimeoutMs}. @internal */
+export const busyTimeoutDefaultMs = 5000

@@ -2,7 +2,7 @@ import { readdirSync } from 'node:fs'
 import path from 'node:path'
 import type { ClaimStatus } from '../../core/driver.ts'
 import { LeaseholdError } from '../../core/errors.ts'
-import { parseOwner } from '../../core/machine/owner.ts'
+import { parseStamp } from '../../core/machine/liveness-stamp.ts'
 import { lookLine } from './inbox-line.ts'
 import { InboxWriter } from './inbox-writer.ts'
 import type { SelfIdentity } from './self-identity.ts'
@@ -41,11 +41,11 @@ export function refuseIfInUse(file: string, observer: SelfIdentity): void {
   const inboxes = inboxDirectory(file)
   let user: number | undefined
   for (const name of namesIn(inboxes)) {
-    const owner = parseOwner(name)
-    if (owner === undefined || name === observer.name || observer.isGone(owner)) continue
+    const stamp = parseStamp(name)
+    if (stamp === undefined || name === observer.name || observer.isGone(stamp)) continue
     ring(path.join(inboxes, name))
-    const isVisible = owner.boot === self.boot && owner.namespace === self.namespace && owner.namespace !== ''
-    if (isVisible) user = owner.pid
+    const isVisible = stamp.boot === self.boot && stamp.namespace === self.namespace && stamp.namespace !== ''
+    if (isVisible) user = stamp.pid
   }
   if (user !== undefined) throw replacedFile(file, `process ${user}`)
 }

@@ -1,8 +1,6 @@
--- The tables of a Leasehold lock file, format 4. Run once, in the transaction that also marks the file as ours; for a
--- file of an older format upgrade.ts then fills them. No table or view has a name that an older format used: a driver
--- of that time which still has the file open finds none of its tables and stops, rather than misread ours.
--- Times are whole milliseconds of the monotonic clock of the boot named first in `owner`; they mean nothing elsewhere.
--- `owner` is BOOT_NAMESPACE_PID_STARTED_SERIAL of the driver that last claimed or renewed, and the name of its inbox.
+-- The tables of a Leasehold lock file, format 5. Run once, in the transaction that also marks the file as ours.
+-- Times are whole milliseconds of the monotonic clock of the boot named first in `stamp`; they mean nothing elsewhere.
+-- `stamp` is BOOT_NAMESPACE_PID_STARTED_SERIAL of the driver that last claimed or renewed, and the name of its inbox.
 -- `runner` is JSON in the short form of core/short-runner.ts. `terms` is what the claim asks for beyond a plain
 -- exclusive lock and beyond the other columns, as JSON by the names of `Claim`; null: nothing.
 
@@ -12,7 +10,7 @@ create table held (
   -- From `sequence`: those who hold are read in the order in which they came to.
   turn           integer not null,
   fence          integer not null,
-  owner          text    not null,
+  stamp          text    not null,
   -- In force, as is `detached`: where a renewal has changed them, `terms` has what the claim asked for.
   ttl_ms         integer not null,
   detached       integer not null,
@@ -38,7 +36,7 @@ create table waiting (
   -- Conversions first, then higher priority: lower goes first, and within a band the earlier arrival.
   band           integer not null,
   arrival        integer not null,
-  owner          text    not null,
+  stamp          text    not null,
   ttl_ms         integer not null,
   detached       integer not null,
   entered_at     integer not null,
@@ -84,7 +82,7 @@ create table sights (
 -- The counters are a row among the holders, so that a plain grant or release writes a single page. The key is a blob:
 -- no text equals it, and it sorts behind all of them. Its `entered_at` is when the file was born, in milliseconds since
 -- 1970, and its `runner` which file that was (birth.ts): a copy finds another one there.
-insert into held (key, id, turn, fence, owner, ttl_ms, detached, entered_at, acquired_at, last_heartbeat, renewal_count,
+insert into held (key, id, turn, fence, stamp, ttl_ms, detached, entered_at, acquired_at, last_heartbeat, renewal_count,
   expires_at, died, runner)
 values (x'', '', 0, 0, '', 0, 1, 0, 0, 0, 0, 0, 0, '');
 
@@ -92,7 +90,7 @@ values (x'', '', 0, 0, '', 0, 1, 0, 0, 0, 0, 0, 0, '');
 -- arrivals and grants. `boot` last wrote. Every grant lifts the fence to the wall clock in microseconds: a power cut, or
 -- an older copy of the file, may have lost the last ones.
 create view tally as
-  select fence, turn as sequence, owner as boot from held where key = x'' and id = '';
+  select fence, turn as sequence, stamp as boot from held where key = x'' and id = '';
 
 -- A claim on an idle key may be a single statement (see shortcut.ts): this keeps the counters in step with it.
 create trigger count_grant after insert on held when new.turn > (select sequence from tally) begin

@@ -1,9 +1,9 @@
-import { newOwner, ownerName, type Owner } from '../../core/machine/owner.ts'
+import { newStamp, stampText, type LivenessStamp } from '../../core/machine/liveness-stamp.ts'
 import type { SightClock, SqliteEnvironment } from './sqlite-environment.ts'
 
 /** Where one driver stands: whom it writes as, what its clocks say, whom it can see. */
 export interface SelfIdentity {
-  readonly self: Owner
+  readonly self: LivenessStamp
   /** `self` as stored with claims, and the name of the driver's inbox. */
   readonly name: string
   /** The store's time, in whole milliseconds. */
@@ -13,18 +13,18 @@ export interface SelfIdentity {
   /** By what the first sight of others' claims is kept, beside the clock. */
   readonly sightClock: SightClock | undefined
   /** Whether the process behind a stamp has surely ended. */
-  isGone(owner: Owner): boolean
+  isGone(stamp: LivenessStamp): boolean
 }
 
 export function selfIdentityIn(surroundings: SqliteEnvironment): SelfIdentity {
   const { boot, clock } = surroundings
-  const self = newOwner(boot, surroundings.process)
+  const self = newStamp(boot, surroundings.process)
   return {
     self,
-    name: ownerName(self),
+    name: stampText(self),
     now: () => Math.floor(clock.now()),
     wall: () => clock.wall(),
     sightClock: surroundings.sightClock,
-    isGone: (owner) => surroundings.isGone(owner, self),
+    isGone: (stamp) => surroundings.isGone(stamp, self),
   }
 }

@@ -74,18 +74,18 @@ function handOver(statements: Statements, writing: TransactionWriter, { key, id 
   const next = statements.nextInLine.get(key, id)
   if (next === undefined || next['plain'] === 0 || next['shared'] === 1 || next['remembered'] === 1) return false
   const { boot } = writer.self
-  const owner = next['owner'] as string
-  if (!owner.startsWith(`${boot}_`)) return false
+  const stamp = next['stamp'] as string
+  if (!stamp.startsWith(`${boot}_`)) return false
   const ttlMs = (next['expires_at'] as number) - now
   // One with more than its ttl left is of a clock that was set back: the rule cuts it.
   if (ttlMs <= 0 || ttlMs > (next['ttl_ms'] as number)) return false
-  if (next['detached'] === 0 && observer.hasDied(owner)) return false
+  if (next['detached'] === 0 && observer.hasDied(stamp)) return false
   const fence = nextFence(next['fence'] as number, observer.fenceFloor)
   const nextId = next['id'] as string
   const turn = (next['sequence'] as number) + 1
   if (statements.takePlace.get(key, id, writer.name, now, nextId, fence, turn) === undefined) return false
   contention.expected = true
-  notices.push({ owner, key, id: nextId, status: held(fence, ttlMs) })
+  notices.push({ stamp, key, id: nextId, status: held(fence, ttlMs) })
   return true
 }
 

@@ -7,7 +7,7 @@ import { watchFile, type WatchFile } from './inbox.ts'
 import { bootIdentity } from '../../core/machine/boot.ts'
 import type { Binding } from './database.ts'
 import { isGoneByGlance, ownProcess } from '../../core/machine/liveness.ts'
-import type { Owner, ProcessIdentity } from '../../core/machine/owner.ts'
+import type { LivenessStamp, ProcessIdentity } from '../../core/machine/liveness-stamp.ts'
 
 /** The store's time. `now` is shared by all processes of a boot and never goes back; `wall` is milliseconds since 1970. */
 export interface SqliteClock {
@@ -34,7 +34,7 @@ export interface SqliteEnvironment {
   /** Absent: other processes of the boot share `clock` itself. */
   readonly sightClock?: SightClock | undefined
   readonly process: ProcessIdentity
-  isGone(owner: Owner, observer: Owner): boolean
+  isGone(stamp: LivenessStamp, observer: LivenessStamp): boolean
   /** The type of the file system, as of statfs(2). */
   fileSystemType(file: string): number
   readonly watch: WatchFile
@@ -75,6 +75,6 @@ export function forOthers(surroundings: SqliteEnvironment): SqliteEnvironment {
   return {
     ...surroundings,
     process: { ...process, namespace: '' },
-    isGone: (owner, observer) => surroundings.isGone(owner, { ...observer, namespace: process.namespace }),
+    isGone: (stamp, observer) => surroundings.isGone(stamp, { ...observer, namespace: process.namespace }),
   }
 }

@@ -1,8 +1,8 @@
 import type { Command, Database, Query } from './database.ts'
 
-const holderColumns = `key, id, turn, fence, owner, ttl_ms, detached, entered_at, acquired_at, last_heartbeat,
+const holderColumns = `key, id, turn, fence, stamp, ttl_ms, detached, entered_at, acquired_at, last_heartbeat,
   renewal_count, expires_at, died, leaving, succession, runner, terms`
-const waiterColumns = `key, id, band, arrival, owner, ttl_ms, detached, entered_at, last_heartbeat, renewal_count,
+const waiterColumns = `key, id, band, arrival, stamp, ttl_ms, detached, entered_at, last_heartbeat, renewal_count,
   expires_at, plain, runner, terms`
 
 /** Every statement the driver runs, prepared once per connection. */
@@ -41,11 +41,11 @@ export interface Statements {
   readonly setSighting: Command
   readonly deleteSightings: Command
   readonly dataVersion: Query
-  readonly ownersOf: Query
+  readonly stampsOf: Query
   /** Which locks a driver holds: its claims. */
   readonly heldBy: Query
   readonly keysAfter: Query
-  readonly overdueKeys: Query
+  readonly expiredKeys: Query
 }
 
 export function prepareStatements(database: Database): Statements {
@@ -62,7 +62,7 @@ export function prepareStatements(database: Database): Statements {
         exists (select 1 from waiting where key = ?1) as awaited,
         exists (select 1 from endings where key = ?1) as remembered
       from tally`),
-    setCounters: command("update held set fence = ?, turn = ?, owner = ? where key = x'' and id = ''"),
+    setCounters: command("update held set fence = ?, turn = ?, stamp = ? where key = x'' and id = ''"),
 
     claimIdleKey: query(`
       insert into held (${holderColumns})
@@ -74,13 +74,13 @@ export function prepareStatements(database: Database): Statements {
       returning fence`),
     releaseLoneHolder: query(`
       delete from held
-      where key = ? and id = ? and owner = ? and expires_at > ?
+      where key = ? and id = ? and stamp = ? and expires_at > ?
         and not exists (select 1 from waiting where waiting.key = held.key)
         and not exists (select 1 from held as other where other.key = held.key and other.id <> held.id)
       returning fence`),
 
     nextInLine: query(`
-      select next.id, next.owner, next.detached, next.ttl_ms, next.expires_at, next.plain, fence, sequence,
+      select next.id, next.stamp, next.detached, next.ttl_ms, next.expires_at, next.plain, fence, sequence,
         exists (select 1 from held as other where other.key = next.key and other.id <> ?2) as shared,
         exists (select 1 from endings where endings.key = next.key) as remembered
       from waiting as next, tally where next.key = ?1
@@ -88,11 +88,11 @@ export function prepareStatements(database: Database): Statements {
     // The trigger does the rest. An UPDATE with FROM would be one statement less, and take ten times as long.
     takePlace: query(`
       update held
-      set (id, owner, ttl_ms, detached, entered_at, last_heartbeat, renewal_count, expires_at, runner, terms) = (
-          select id, owner, ttl_ms, detached, entered_at, last_heartbeat, renewal_count, expires_at, runner, terms
+      set (id, stamp, ttl_ms, detached, entered_at, last_heartbeat, renewal_count, expires_at, runner, terms) = (
+          select id, stamp, ttl_ms, detached, entered_at, last_heartbeat, renewal_count, expires_at, runner, terms
           from waiting where waiting.key = held.key and waiting.id = ?5),
         fence = ?6, turn = ?7, acquired_at = ?4, died = 0, leaving = null, succession = null
-      where key = ?1 and id = ?2 and owner = ?3 and expires_at > ?4
+      where key = ?1 and id = ?2 and stamp = ?3 and expires_at > ?4
       returning fence`),
 
     // Most keys have one holder, and a single row is cheaper to read than a list of one.
@@ -100,7 +100,7 @@ export function prepareStatements(database: Database): Statements {
     holdersOf: query(`select ${holderColumns} from held where key = ? order by turn`),
     insertHolder: command(`insert into held (${holderColumns}) values (${marks(17)})`),
     updateHolder: command(`
-      update held set fence = ?3, owner = ?4, ttl_ms = ?5, detached = ?6, acquired_at = ?7, last_heartbeat = ?8,
+      update held set fence = ?3, stamp = ?4, ttl_ms = ?5, detached = ?6, acquired_at = ?7, last_heartbeat = ?8,
         renewal_count = ?9, expires_at = ?10, died = ?11, leaving = ?12, succession = ?13, terms = ?14
       where key = ?1 and id = ?2`),
     deleteHolder: command('delete from held where key = ? and id = ?'),
@@ -116,7 +116,7 @@ export function prepareStatements(database: Database): Statements {
         select 1 from waiting where key = ?1 and (band, arrival) < (?2, ?3) limit 1000)`),
     insertWaiter: command(`insert into waiting (${waiterColumns}) values (${marks(14)})`),
     updateWaiter: command(`
-      update waiting set owner = ?3, ttl_ms = ?4, detached = ?5, last_heartbeat = ?6, renewal_count = ?7,
+      update waiting set stamp = ?3, ttl_ms = ?4, detached = ?5, last_heartbeat = ?6, renewal_count = ?7,
         expires_at = ?8, terms = ?9
       where key = ?1 and id = ?2`),
     deleteWaiter: command('delete from waiting where key = ? and id = ?'),
@@ -134,11 +134,11 @@ export function prepareStatements(database: Database): Statements {
 
     dataVersion: query('pragma data_version'),
     // Holders, and the first few waiters: a dead one there holds up those behind it.
-    ownersOf: query(`
-      select owner from held where key = ?1 and detached = 0
+    stampsOf: query(`
+      select stamp from held where key = ?1 and detached = 0
       union
-      select owner from (select owner from waiting where key = ?1 and detached = 0 order by band, arrival limit 4)`),
-    heldBy: query("select key, id from held where owner = ? and key <> x''"),
+      select stamp from (select stamp from waiting where key = ?1 and detached = 0 order by band, arrival limit 4)`),
+    heldBy: query("select key, id from held where stamp = ? and key <> x''"),
     // The byte ff is in no text, so it ends the range of keys that begin with ?2.
     keysAfter: query(`
       select key from held where key > ?1 and key >= ?2 and key < ?2 || cast(x'ff' as text)
@@ -146,10 +146,10 @@ export function prepareStatements(database: Database): Statements {
       select key from waiting where key > ?1 and key >= ?2 and key < ?2 || cast(x'ff' as text)
       order by key limit ?3`),
     // Of another boot, or over by this one's clock. Read once an opening, to let go of names nobody asks for again.
-    overdueKeys: query(`
-      select key from held where (expires_at <= ?2 or substr(owner, 1, length(?1)) <> ?1) and key <> x''
+    expiredKeys: query(`
+      select key from held where (expires_at <= ?2 or substr(stamp, 1, length(?1)) <> ?1) and key <> x''
       union
-      select key from waiting where expires_at <= ?2 or substr(owner, 1, length(?1)) <> ?1
+      select key from waiting where expires_at <= ?2 or substr(stamp, 1, length(?1)) <> ?1
       limit ?3`),
   }
 }

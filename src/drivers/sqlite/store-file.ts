@@ -22,8 +22,8 @@ import { makeDirectory } from '../../core/machine/make-directory.ts'
 /** Marks the file as ours, in the field SQLite's header has for that: "LsHd". */
 export const applicationId = 0x4c734864
 
-/** The format of the tables. A file of an older one is upgraded, one of a newer one is refused. */
-export const formatVersion = 4
+/** The format of the tables. A file of any other is refused. */
+export const formatVersion = 5
 
 /** File systems on which locks between machines, or shared memory, cannot be relied upon. */
 const networkFileSystems = new Map([
@@ -170,9 +170,9 @@ export function refuseStrangeInboxes(file: string): void {
   const directory = inboxDirectory(file)
   const stats = lstatSync(directory, { throwIfNoEntry: false })
   if (stats === undefined) return
-  const owners = [process.geteuid?.() ?? stats.uid, statSync(file).uid]
+  const stamps = [process.geteuid?.() ?? stats.uid, statSync(file).uid]
   const mayOthersWrite = process.platform !== 'win32' && (stats.mode & 0o022) !== 0
-  if (stats.isDirectory() && owners.includes(stats.uid) && !mayOthersWrite) return
+  if (stats.isDirectory() && stamps.includes(stats.uid) && !mayOthersWrite) return
   throw new LeaseholdError(
     'UNAVAILABLE',
     `${directory} is not a directory of this user alone. Delete it if you know who made it, or choose a lock file in ` +
@@ -208,13 +208,17 @@ export function refuseNetworkFileSystem(file: string, type: number): void {
   )
 }
 
-/** Throws if the file has a format that only a newer Leasehold knows. The last word may still be in SQLite's log. */
-export function refuseNewerFormat(file: string, version: number): void {
-  if (version <= formatVersion) return
+/** Throws if the tables of the file are not those of this version. The last word may still be in SQLite's log. */
+export function refuseOtherFormats(file: string, version: number): void {
+  if (version === formatVersion) return
+  const isNewer = version > formatVersion
+  const advice = isNewer
+    ? 'Update Leasehold.'
+    : 'A version before the first release made it: stop those who use it, and delete it.'
   throw new LeaseholdError(
     'UNAVAILABLE',
-    `${file} has format ${version}; this version of Leasehold knows ${formatVersion} at most. Update Leasehold.`,
-    { reason: 'newer-format' },
+    `${file} has format ${version}, and this version of Leasehold reads format ${formatVersion}. ${advice}`,
+    { reason: isNewer ? 'newer-format' : 'foreign' },
   )
 }
 

@@ -18,8 +18,8 @@ import type { SelfIdentity } from './self-identity.ts'
 import type { Statements } from './statements.ts'
 
 /** News of somebody's claim, and whose inbox to ring with it. */
-export interface Notice {
-  readonly owner: string
+export interface PgNotification {
+  readonly stamp: string
   readonly key: string
   readonly id: string
   readonly status: ClaimStatus
@@ -32,7 +32,7 @@ export interface ContentionHint {
 
 /** One transaction's work: carries requests out one after the other, on top of what the earlier ones wrote. */
 export class TransactionWriter {
-  readonly notices: Notice[] = []
+  readonly notices: PgNotification[] = []
   readonly #statements: Statements
   readonly observer: Observer
   readonly writer: SelfIdentity
@@ -67,10 +67,10 @@ export class TransactionWriter {
       counters.fence = verdict.lastFence
       this.#countersChanged = true
     }
-    for (const { record, status } of verdict.news) {
+    for (const { record, status } of verdict.notifications) {
       const { id } = record.claim
-      const owner = view.row(id)?.owner
-      if (owner !== undefined) this.notices.push({ owner, key, id, status })
+      const stamp = view.row(id)?.stamp
+      if (stamp !== undefined) this.notices.push({ stamp, key, id, status })
     }
     return verdict.status
   }
@@ -120,7 +120,7 @@ export class TransactionWriter {
   #rowFor(record: NonNullable<Change['after']>, stored: ClaimRow | undefined, asking: string | undefined): ClaimRow {
     // Who claims or renews puts its own stamp on the claim; whatever others do to it leaves the stamp alone.
     if (stored === undefined || record.claim.id === asking) return rowOf(record, this.writer.name)
-    return this.observer.isForeign(stored) ? foreignRowOf(record, stored) : rowOf(record, stored.owner)
+    return this.observer.isForeign(stored) ? foreignRowOf(record, stored) : rowOf(record, stored.stamp)
   }
 
   /** An ending noted under another boot is forgotten: its time cannot be compared with ours. */

@@ -1,7 +1,7 @@
 import type { Connection } from './connection.ts'
 import { rollBack } from './database.ts'
 import { wroteNothing } from './faults.ts'
-import { TransactionWriter, type Notice } from './transaction-writer.ts'
+import { TransactionWriter, type PgNotification } from './transaction-writer.ts'
 import { Observer } from './observer.ts'
 import type { SelfIdentity } from './self-identity.ts'
 
@@ -9,7 +9,7 @@ import type { SelfIdentity } from './self-identity.ts'
 export interface Outcome<Result> {
   readonly result: Result
   /** For whom there is news, now that it is written. */
-  readonly notices: readonly Notice[]
+  readonly notices: readonly PgNotification[]
   /** Why it is not known whether anything was written. */
   readonly doubt?: unknown
 }

@@ -17,7 +17,7 @@ interface Watcher {
 }
 
 /** What was seen since the look before. */
-interface News {
+interface NotifiedClaim {
   readonly changes: readonly ChangeDocument[]
   /** By key. Absent: the store does not count them. */
   readonly renewals: ReadonlyMap<string, number> | undefined
@@ -40,10 +40,10 @@ export interface ChangeWatchOptions {
   readonly evicted: (key: string, fence: number) => AuditEntry | undefined
 }
 
-const nothingNew: News = { changes: [], renewals: undefined }
+const noChanges: NotifiedClaim = { changes: [], renewals: undefined }
 const lookEveryMs = 1000
 /** Changes told of one look: a stream that is not read as fast would be cut off. */
-const changesToldMax = 100
+const changesSentMax = 100
 /** Looking takes at most a fifth of the store's time. */
 const restPerLook = 4
 
@@ -64,7 +64,7 @@ export class ChangeWatch {
     this.#store = store
     this.#environment = environment
     this.#evicted = evicted
-    this.#everyMs = Math.max(lookEveryMs, dearStoreMs(store))
+    this.#everyMs = Math.max(lookEveryMs, expensiveStoreMs(store))
   }
 
   /** The events of one watcher: `totals`, `change`, `more` (changes that are not told), `pace` and `store`. */
@@ -76,7 +76,7 @@ export class ChangeWatch {
     this.#watchers.add(watcher)
     // Who comes later is told what was seen last: however many come, the store is asked no more often.
     if (this.#before === undefined) this.#wakeIn(0)
-    else tellWatcher(watcher, this.#isStoreUp ? viewOf(this.#before, watcher.grant, nothingNew) : undefined)
+    else notifyWatcher(watcher, this.#isStoreUp ? viewOf(this.#before, watcher.grant, noChanges) : undefined)
     return { [Symbol.dispose]: () => this.#detach(watcher) }
   }
 
@@ -99,25 +99,26 @@ export class ChangeWatch {
     const look = await lookAt(this.#store).catch(() => undefined)
     this.#looking = false
     if (this.#watchers.size === 0) return
-    this.#tell(look)
+    this.#publish(look)
     this.#wakeIn(Math.max(this.#everyMs, restPerLook * (this.#environment.now() - startedAt)))
   }
 
   /** Undefined: the store did not answer. What it had before is kept, and compared when it answers again. */
-  #tell(look: Look | undefined): void {
-    const news = look === undefined || this.#before === undefined ? nothingNew : this.#newsBetween(this.#before, look)
+  #publish(look: Look | undefined): void {
+    const changes =
+      look === undefined || this.#before === undefined ? noChanges : this.#changesBetween(this.#before, look)
     this.#before = look ?? this.#before
     this.#isStoreUp = look !== undefined
     // Once a token, however many watch with it: nobody is served meanwhile.
     const views = new Map<Grant, View | undefined>()
     for (const watcher of this.#watchers) {
       const { grant } = watcher
-      if (!views.has(grant)) views.set(grant, look && viewOf(look, grant, news))
-      tellWatcher(watcher, views.get(grant))
+      if (!views.has(grant)) views.set(grant, look && viewOf(look, grant, changes))
+      notifyWatcher(watcher, views.get(grant))
     }
   }
 
-  #newsBetween(before: Look, look: Look): News {
+  #changesBetween(before: Look, look: Look): NotifiedClaim {
     const at = new Date(this.#environment.wall()).toISOString()
     const changes = changesBetween(before, look, at).map((change) => this.#withEviction(change))
     const isCounted = this.#store.supports.renewals !== false
@@ -133,11 +134,11 @@ export class ChangeWatch {
 }
 
 /** Where asking is expensive, as with GitHub, no oftener than somebody asks who has waited long. 0 elsewhere. */
-export function dearStoreMs({ supports }: Pick<StoreAccess, 'supports'>): number {
+export function expensiveStoreMs({ supports }: Pick<StoreAccess, 'supports'>): number {
   return supports.pollingDefault?.maxMs ?? 0
 }
 
-function viewOf(look: Look, grant: Grant, { changes, renewals }: News): View {
+function viewOf(look: Look, grant: Grant, { changes, renewals }: NotifiedClaim): View {
   const isSeen = (key: string): boolean => grant.covers(namespaceOf(key))
   const seen = changes.filter(({ key }) => isSeen(key))
   const totals = totalsOf(look, isSeen)
@@ -150,15 +151,15 @@ function viewOf(look: Look, grant: Grant, { changes, renewals }: News): View {
 }
 
 /** Undefined: the store did not answer. */
-function tellWatcher(watcher: Watcher, view: View | undefined): void {
+function notifyWatcher(watcher: Watcher, view: View | undefined): void {
   const { send } = watcher
   const isStoreUp = view !== undefined
   if (watcher.isStoreUp !== isStoreUp) send('store', { up: isStoreUp })
   watcher.isStoreUp = isStoreUp
   if (view === undefined) return
   const { changes, pace, totals, text } = view
-  for (const change of changes.slice(0, changesToldMax)) send('change', change)
-  if (changes.length > changesToldMax) send('more', { changes: changes.length - changesToldMax })
+  for (const change of changes.slice(0, changesSentMax)) send('change', change)
+  if (changes.length > changesSentMax) send('more', { changes: changes.length - changesSentMax })
   if (Object.values(pace).some((count) => count > 0)) send('pace', pace)
   if (text !== watcher.totals) send('totals', totals)
   watcher.totals = text

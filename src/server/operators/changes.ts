@@ -40,7 +40,7 @@ function changesOf(
   const ended = [...before]
     .filter(([identity]) => !after.has(identity))
     .flatMap(([, claim]) => endOf(claim, wasNow, isNow))
-  const begun = [...after].flatMap(([identity, claim]) => newsOf(before.get(identity), wasNow, claim, isNow))
+  const begun = [...after].flatMap(([identity, claim]) => lockChangesOf(before.get(identity), wasNow, claim, isNow))
   return [...ended, ...begun]
 }
 
@@ -52,7 +52,12 @@ function endOf(claim: ListedClaim, wasNow: number, isNow: number): readonly Chan
   return [{ kind: 'released', claim }]
 }
 
-function newsOf(was: ListedClaim | undefined, wasNow: number, is: ListedClaim, isNow: number): readonly Change[] {
+function lockChangesOf(
+  was: ListedClaim | undefined,
+  wasNow: number,
+  is: ListedClaim,
+  isNow: number,
+): readonly Change[] {
   if (is.state === 'waiting') return was === undefined ? [{ kind: 'queued', claim: is }] : []
   const changes: Change[] = was?.state === 'held' ? [] : [{ kind: 'granted', claim: is }]
   if (is.leaving !== undefined && was?.leaving === undefined) {
@@ -69,7 +74,7 @@ function byIdentity(listed: ListedKey | undefined): ReadonlyMap<string, ListedCl
 
 /** The same while it waits and when it holds. A store that hides ids is a server itself. */
 function identityOf({ id, enteredAt, runner }: ListedClaim): string {
-  return id === '' ? JSON.stringify([runner.client, runner.party ?? '', enteredAt]) : id
+  return id === '' ? JSON.stringify([runner.client, runner.owner ?? '', enteredAt]) : id
 }
 
 function describeChange(key: string, { kind, claim, detail }: Change, at: string): ChangeDocument {

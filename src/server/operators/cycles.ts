@@ -1,10 +1,10 @@
 import { excludes, overlaps } from '../../core/conflict.ts'
 import type { ListedClaim, ListedKey, LockDriver } from '../../core/driver.ts'
 import type { Environment } from '../../core/time/environment.ts'
-import { partiesOf } from '../../core/parties/party-name.ts'
+import { ownersOf } from '../../core/owners/owner-name.ts'
 import { describeScope, splitStoreKey } from '../../core/scope.ts'
-import { findDeadlocks, statusInBoth, waitingClaims, type WaitingClaim } from '../../core/parties/wait-for-graph.ts'
-import type { CyclesDocument, PartyDocument, WaitDocument } from '../../dashboard/documents.ts'
+import { findDeadlocks, statusInBoth, waitingClaims, type WaitingClaim } from '../../core/owners/wait-for-graph.ts'
+import type { CyclesDocument, OwnerDocument, WaitDocument } from '../../dashboard/documents.ts'
 import type { Grant } from '../call.ts'
 import { namespaceOf } from '../rights.ts'
 import { comparable } from './comparable.ts'
@@ -36,24 +36,24 @@ export async function readCycles(
   return describeWaits(second, cycles)
 }
 
-/** A look at the store as a graph of parties. */
+/** A look at the store as a graph of owners. */
 export function describeWaits(look: Look, deadlocks: readonly (readonly WaitingClaim[])[]): CyclesDocument {
-  const parties = new Parties()
+  const owners = new Owners()
   const cycles = deadlocks.map((cycle) =>
-    cycle.map(({ key, claim }) => ({ party: parties.of(claim), key, scope: scopeText(key, claim) })),
+    cycle.map(({ key, claim }) => ({ owner: owners.of(claim), key, scope: scopeText(key, claim) })),
   )
   const circular = new Set(
     cycles.flatMap((cycle) =>
-      cycle.map(({ party, key }, index) => wayName(party, cycle[(index + 1) % cycle.length]?.party ?? party, key)),
+      cycle.map(({ owner, key }, index) => wayName(owner, cycle[(index + 1) % cycle.length]?.owner ?? owner, key)),
     ),
   )
-  const waits = look.keys.flatMap((listed) => waitsOf(listed, look.now, parties, circular))
+  const waits = look.keys.flatMap((listed) => waitsOf(listed, look.now, owners, circular))
   // What matters most must not be cut off.
   waits.sort((one, other) => Number(other.circular) - Number(one.circular))
   const shown = waits.slice(0, waitsMax)
-  const named = new Set([...cycles.flat().map(({ party }) => party), ...shown.flatMap(({ from, to }) => [from, to])])
+  const named = new Set([...cycles.flat().map(({ owner }) => owner), ...shown.flatMap(({ from, to }) => [from, to])])
   return {
-    parties: parties.all.filter(({ id }) => named.has(id)),
+    owners: owners.all.filter(({ id }) => named.has(id)),
     waits: shown,
     cycles,
     truncated: look.truncated || waits.length > waitsMax,
@@ -64,26 +64,26 @@ export function describeWaits(look: Look, deadlocks: readonly (readonly WaitingC
 function waitsOf(
   { key, claims }: ListedKey,
   now: number,
-  parties: Parties,
+  owners: Owners,
   circular: ReadonlySet<string>,
 ): readonly WaitDocument[] {
   const holders = claims.filter(({ state }) => state === 'held')
   return waitingClaims({ key, claims }, now).flatMap(({ claim, behind }) => {
-    const from = parties.of(claim)
+    const from = owners.of(claim)
     const wait = (other: ListedClaim, because: WaitDocument['because']): WaitDocument => ({
       from,
-      to: parties.of(other),
+      to: owners.of(other),
       because,
       namespace: namespaceOf(key),
       scope: scopeText(key, claim),
       key,
       sinceMs: Math.max(0, Math.round(now - claim.enteredAt)),
-      circular: circular.has(wayName(from, parties.of(other), key)),
+      circular: circular.has(wayName(from, owners.of(other), key)),
     })
     const held = holders.filter((holder) => isInTheWay(holder, claim)).map((holder) => wait(holder, 'holds'))
-    // One party may hold several permits.
+    // One owner may hold several permits.
     const once = [...new Map(held.map((each) => [each.to, each])).values()]
-    const isCircular = (other: ListedClaim): boolean => circular.has(wayName(from, parties.of(other), key))
+    const isCircular = (other: ListedClaim): boolean => circular.has(wayName(from, owners.of(other), key))
     const ahead = behind.filter((other, index) => index === behind.length - 1 || isCircular(other.claim))
     return [...once, ...ahead.map((other) => wait(other.claim, 'ahead'))]
   })
@@ -104,8 +104,8 @@ function scopeText(key: string, { range }: ListedClaim): string {
 }
 
 /** Gives those who claim their names in one document. Bodies inside a body stand still together, so they are one. */
-class Parties {
-  readonly #byName = new Map<string, PartyDocument>()
+class Owners {
+  readonly #byName = new Map<string, OwnerDocument>()
   readonly #byClaim = new Map<ListedClaim, string>()
 
   of(claim: ListedClaim): string {
@@ -115,27 +115,27 @@ class Parties {
   }
 
   #find({ runner }: ListedClaim): string {
-    const [outermost = ''] = partiesOf(runner.party)
+    const [outermost = ''] = ownersOf(runner.owner)
     const name = `${runner.client} ${outermost}`
-    let party = this.#byName.get(name)
-    if (party === undefined) {
-      party = { id: `p${this.#byName.size + 1}`, party: givenName(outermost), runner: runnerView(runner) }
-      this.#byName.set(name, party)
+    let owner = this.#byName.get(name)
+    if (owner === undefined) {
+      owner = { id: `p${this.#byName.size + 1}`, owner: givenName(outermost), runner: runnerView(runner) }
+      this.#byName.set(name, owner)
     }
-    return party.id
+    return owner.id
   }
 
-  get all(): readonly PartyDocument[] {
+  get all(): readonly OwnerDocument[] {
     return [...this.#byName.values()]
   }
 }
 
-/** A party's name, unless it is an id that `run` made up. */
-function givenName(party: string): string | undefined {
-  if (party === '' || /^[0-9a-f]{32}$/.test(party)) return undefined
+/** An owner's name, unless it is an id that `run` made up. */
+function givenName(owner: string): string | undefined {
+  if (owner === '' || /^[0-9a-f]{32}$/.test(owner)) return undefined
   try {
-    return decodeURIComponent(party)
+    return decodeURIComponent(owner)
   } catch {
-    return party
+    return owner
   }
 }

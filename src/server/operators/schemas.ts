@@ -77,7 +77,7 @@ export const locksSchema: RouteSchema = {
 export const cyclesSchema: RouteSchema = {
   query: { namespace: text },
   answer: object({
-    parties: list(object({ id: text, 'party?': text, runner })),
+    owners: list(object({ id: text, 'owner?': text, runner })),
     waits: list(
       object({
         from: text,
@@ -88,7 +88,7 @@ export const cyclesSchema: RouteSchema = {
         circular: flag,
       }),
     ),
-    cycles: list(list(object({ party: text, key: text, scope: text }))),
+    cycles: list(list(object({ owner: text, key: text, scope: text }))),
     truncated: flag,
   }),
 }

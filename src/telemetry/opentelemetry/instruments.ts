@@ -50,7 +50,7 @@ export class Instruments implements Disposable {
     meter.addBatchObservableCallback(this.#observe, Object.values(this.#gauges))
     this.#listening = new Listening(locks)
     for (const { measure, counter, histogram } of counted) {
-      this.#listening.on(measure.event, (event) => this.#heard(measure.event, event, counter, histogram))
+      this.#listening.on(measure.event, (event) => this.#onEvent(measure.event, event, counter, histogram))
     }
   }
 
@@ -60,7 +60,7 @@ export class Instruments implements Disposable {
   }
 
   /** Counts in every case. What is wrong with the caller's attributes goes to the logger, as with every listener. */
-  #heard(
+  #onEvent(
     name: EventName,
     event: LockEvents[EventName],
     counter: Counter,
@@ -76,20 +76,20 @@ export class Instruments implements Disposable {
   }
 
   async #observeAll(result: Observation): Promise<void> {
-    const tell = (gauge: Observable, value: number, more?: Attributes): void =>
+    const observe = (gauge: Observable, value: number, more?: Attributes): void =>
       result.observe(gauge, value, { ...this.#common, ...more })
     const { leasesHeld, heartbeats, pending, remaining, locks, up } = this.#gauges
     const client = readClient(this.#client)
-    tell(leasesHeld, client.leasesHeld)
-    tell(heartbeats, client.heartbeats)
-    tell(pending, client.pending)
-    if (client.remainingSeconds !== undefined) tell(remaining, client.remainingSeconds)
+    observe(leasesHeld, client.leasesHeld)
+    observe(heartbeats, client.heartbeats)
+    observe(pending, client.pending)
+    if (client.remainingSeconds !== undefined) observe(remaining, client.remainingSeconds)
     if (this.#store === undefined) return
     const found = await this.#store.read()
-    tell(up, found === undefined ? 0 : 1)
+    observe(up, found === undefined ? 0 : 1)
     if (found === undefined) return
-    tell(locks, found.activeLocks, { 'leasehold.state': 'active' })
-    tell(locks, found.staleLocks, { 'leasehold.state': 'stale' })
+    observe(locks, found.activeLocks, { 'leasehold.state': 'active' })
+    observe(locks, found.staleLocks, { 'leasehold.state': 'stale' })
   }
 
   #gauge(measure: Measure): Observable {

@@ -55,7 +55,7 @@ export class Tallies implements Disposable {
     // What is known before it happens starts at nought: a rate needs a value to rise from.
     if (labels === undefined) this.#tallies.forEach(startAtNought)
     this.#listening = new Listening(locks)
-    for (const tally of this.#tallies) this.#listening.on(tally.counted.event, (event) => this.#heard(tally, event))
+    for (const tally of this.#tallies) this.#listening.on(tally.counted.event, (event) => this.#onEvent(tally, event))
   }
 
   families(): Family[] {
@@ -67,7 +67,7 @@ export class Tallies implements Disposable {
   }
 
   /** Counts in every case. What is wrong with the caller's labels goes to the logger, as with every listener. */
-  #heard({ counts, times }: Tally, event: LockEvents[EventName]): void {
+  #onEvent({ counts, times }: Tally, event: LockEvents[EventName]): void {
     let labels = noLabels
     try {
       if (this.#labels !== undefined) labels = givenLabels(this.#labels(event), this.#taken)

@@ -72,7 +72,7 @@ export function asking(fact: ClientFact): void {
 
   fact('news that never arrives costs time, and nothing else', async (company) => {
     const [holder, waiter] = [await company.member({ ttl: 30_000 }), await company.member({ ttl: 2000 })]
-    waiter.driver.plan = { dropNews: 1 }
+    waiter.driver.plan = { dropNotifications: 1 }
     const held = await holder.locks.acquire('lock')
     const waiting = waiter.locks.acquire('lock', { wait: 20_000 })
     await company.expectClaims(2)

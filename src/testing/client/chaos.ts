@@ -31,7 +31,7 @@ export function chaos(fact: ClientFact): void {
           delayRequest: 0.2,
           delayReply: 0.2,
           delayMs: 60,
-          dropNews: 0.3,
+          dropNotifications: 0.3,
         }
       }
       const startedAt = monotonicMs()

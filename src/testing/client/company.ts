@@ -27,7 +27,7 @@ const noted: readonly EventName[] = [
 ]
 
 /** Only a fault takes longer: a machine that others use too may stand still for a second or more. */
-const patienceMs = 20_000
+const factTimeoutMs = 20_000
 
 /** Several clients on one real store, each behind faults of its own, and a plain driver to see what the store has. */
 export class Company {
@@ -73,7 +73,7 @@ export class Company {
 
   /** Waits until something is so. */
   async until(isSo: () => boolean | Promise<boolean>): Promise<void> {
-    const deadline = performance.now() + patienceMs
+    const deadline = performance.now() + factTimeoutMs
     while (!(await isSo())) {
       expect(performance.now()).toBeLessThan(deadline)
       await pause(10)
@@ -82,7 +82,7 @@ export class Company {
 
   /** Waits until the store has exactly so many claims. */
   async expectClaims(count: number): Promise<void> {
-    const deadline = performance.now() + patienceMs
+    const deadline = performance.now() + factTimeoutMs
     for (;;) {
       const claims = await this.claims()
       if (claims.length === count) return

@@ -132,8 +132,8 @@ function badRequests(stage: Stage): Bad[] {
   add('id', ['', 'x'.repeat(requestBounds.idBytesMax + 1), 'a\0b', '\ud800'])
   add('key', ['x'.repeat(requestBounds.keyBytesMax + 1), 'a\0b', '\ud800'])
   const runner = stage.draft('held').runner
-  const long = 'x'.repeat(requestBounds.partyBytesMax + 1)
-  for (const change of [{ id: long }, { host: 'a\0b' }, { client: '\ud800' }, { pid: 0.5 }, { party: long }]) {
+  const long = 'x'.repeat(requestBounds.ownerBytesMax + 1)
+  for (const change of [{ id: long }, { host: 'a\0b' }, { client: '\ud800' }, { pid: 0.5 }, { owner: long }]) {
     changes.push({ runner: { ...runner, ...change } })
   }
   changes.push({ runner: { ...runner, metadata: { long: 'x'.repeat(requestBounds.metadataBytesMax) } } })

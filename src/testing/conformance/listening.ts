@@ -7,23 +7,27 @@ export function listening(fact: Fact): void {
   fact('a grant is pushed to its owner', ['push', 'queue'], async (stage) => {
     await stage.hold('one')
     await stage.queue('two')
-    const heard = stage.hear(stage.driverOf('two'))
+    const received = stage.listenTo(stage.driverOf('two'))
     await stage.release('one')
-    await stage.hears(heard, 'two', (news) => news.state === 'held' && news.fence > 0 && news.ttlMs > 0)
+    await stage.receives(
+      received,
+      'two',
+      (notification) => notification.state === 'held' && notification.fence > 0 && notification.ttlMs > 0,
+    )
   })
 
   fact('a pushed grant tells the fence that is held', ['push', 'queue'], async (stage) => {
     await stage.hold('one')
     await stage.queue('two', { ttl: 20 })
-    const heard = stage.hear(stage.driverOf('two'))
+    const received = stage.listenTo(stage.driverOf('two'))
     await stage.pass(3)
     await stage.release('one')
-    await stage.hears(heard, 'two', (news) => news.state === 'held')
+    await stage.receives(received, 'two', (notification) => notification.state === 'held')
     const { fence } = await stage.standsHeld('two')
-    for (const { name, news } of heard) {
-      if (name !== 'two' || news === 'ask' || news.state !== 'held') continue
-      expect(news.fence).toBe(fence)
-      stage.expectTicks(news.ttlMs, 17)
+    for (const { name, notification } of received) {
+      if (name !== 'two' || notification === 'poll' || notification.state !== 'held') continue
+      expect(notification.fence).toBe(fence)
+      stage.expectTicks(notification.ttlMs, 17)
     }
   })
 
@@ -34,45 +38,53 @@ export function listening(fact: Fact): void {
       { op: 'claim', claim: holder },
       { op: 'claim', claim: waiter },
     ])
-    const heard = stage.hear(driver)
+    const received = stage.listenTo(driver)
     const answered = driver.send([{ op: 'release', key: stage.key, id: holder.id }])
-    expect(heard).toEqual([])
+    expect(received).toEqual([])
     await answered
-    await stage.hears(heard, 'two', (news) => news.state === 'held')
+    await stage.receives(received, 'two', (notification) => notification.state === 'held')
   })
 
   fact('an eviction is pushed to the one evicted', ['push', 'evict'], async (stage) => {
     const { fence } = await stage.hold('one')
-    const heard = stage.hear(stage.driverOf('one'))
+    const received = stage.listenTo(stage.driverOf('one'))
     await stage.second.send([{ op: 'evict', key: stage.key, fence, reason: 'stuck' }])
-    await stage.hears(heard, 'one', (news) => news.state === 'absent' && news.reason === 'evicted')
+    await stage.receives(
+      received,
+      'one',
+      (notification) => notification.state === 'absent' && notification.reason === 'evicted',
+    )
   })
 
   fact('who is told to leave hears it', ['push', 'queue', 'evict lower-priority'], async (stage) => {
     await stage.hold('low')
-    const heard = stage.hear(stage.driverOf('low'))
+    const received = stage.listenTo(stage.driverOf('low'))
     await stage.queue('high', { priority: 5, evict: 'lower-priority' })
-    await stage.hears(heard, 'low', (news) => news.state === 'held' && news.leaving === 'preempted')
+    await stage.receives(
+      received,
+      'low',
+      (notification) => notification.state === 'held' && notification.leaving === 'preempted',
+    )
   })
 
   fact("a promotion found by somebody else's asking is pushed too", ['push', 'queue'], async (stage) => {
     await stage.hold('one', { ttl: 2 })
     await stage.queue('two')
     await stage.queue('three')
-    const heard = stage.hear(stage.driverOf('two'))
+    const received = stage.listenTo(stage.driverOf('two'))
     await stage.pass(3)
     await stage.status('three')
-    await stage.hears(heard, 'two', (news) => news.state === 'held')
+    await stage.receives(received, 'two', (notification) => notification.state === 'held')
   })
 
   fact('all whom one release lets in hear of it', ['push', 'queue', 'shared'], async (stage) => {
     await stage.hold('writer')
     const names = ['one', 'two', 'three', 'four']
     for (const name of names) await stage.queue(name, { mode: 'shared' })
-    const ears = names.map((name) => stage.hear(stage.driverOf(name)))
+    const ears = names.map((name) => stage.listenTo(stage.driverOf(name)))
     await stage.release('writer')
     for (const [index, name] of names.entries()) {
-      await stage.hears(ears[index] ?? [], name, (news) => news.state === 'held')
+      await stage.receives(ears[index] ?? [], name, (notification) => notification.state === 'held')
     }
   })
 
@@ -81,26 +93,26 @@ export function listening(fact: Fact): void {
     await stage.queue('two')
     await stage.queue('three')
     await stage.hold('elsewhere', { key: 'stage/elsewhere' })
-    const heard = [stage.hear(stage.first), stage.hear(stage.second)]
+    const received = [stage.listenTo(stage.first), stage.listenTo(stage.second)]
     await stage.release('one')
-    const ear = stage.driverOf('two') === stage.first ? heard[0] : heard[1]
-    await stage.hears(ear ?? [], 'two', (news) => news.state === 'held')
+    const ear = stage.driverOf('two') === stage.first ? received[0] : received[1]
+    await stage.receives(ear ?? [], 'two', (notification) => notification.state === 'held')
     await pause(20)
-    const statuses = heard.flat().filter(({ news }) => news !== 'ask')
+    const statuses = received.flat().filter(({ notification }) => notification !== 'poll')
     expect(statuses.filter(({ name }) => name === 'three' || name === 'elsewhere' || name === 'one')).toEqual([])
   })
 
   fact('who stops listening hears no more', ['push', 'queue'], async (stage) => {
     await stage.hold('one')
     await stage.queue('two')
-    let heard = 0
-    const ear = stage.driverOf('two').listen?.(() => (heard += 1))
+    let received = 0
+    const ear = stage.driverOf('two').listen?.(() => (received += 1))
     ear?.[Symbol.dispose]()
     ear?.[Symbol.dispose]()
     await stage.release('one')
     await stage.standsHeld('two')
     await pause(50)
-    expect(heard).toBe(0)
+    expect(received).toBe(0)
   })
 
   fact('who heard nothing learns the same by asking', ['queue'], async (stage) => {

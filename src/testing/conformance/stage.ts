@@ -10,6 +10,7 @@ import type {
   Request,
   Runner,
   ClaimStatus,
+  Notification,
 } from '../../core/driver.ts'
 import { termsOf, type Bench, type Harness, type Terms } from '../bench.ts'
 
@@ -34,9 +35,9 @@ export type Held = Extract<ClaimStatus, { state: 'held' }>
 export type Waiting = Extract<ClaimStatus, { state: 'waiting' }>
 
 /** News a driver passed on, with the test's name of the claim. */
-export interface HeardNews {
+export interface ReceivedNotification {
   readonly name: string
-  readonly news: ClaimStatus | 'ask'
+  readonly notification: Notification
 }
 
 /** Ticks a claim lives when the test does not care. */
@@ -181,18 +182,23 @@ export class Stage {
   }
 
   /** Notes down the news of one driver, or nothing if it tells none. */
-  hear(driver: LockDriver): readonly HeardNews[] {
-    const heard: HeardNews[] = []
-    driver.listen?.((_key, id, news) => heard.push({ name: this.nameOf(id), news }))
-    return heard
+  listenTo(driver: LockDriver): readonly ReceivedNotification[] {
+    const received: ReceivedNotification[] = []
+    driver.listen?.((_key, id, notification) => received.push({ name: this.nameOf(id), notification }))
+    return received
   }
 
   /** Waits for news of a claim that looks right, or for a nudge to ask. */
-  async hears(heard: readonly HeardNews[], name: string, looksRight: (news: ClaimStatus) => boolean): Promise<void> {
-    const fits = ({ name: who, news }: HeardNews) => who === name && (news === 'ask' || looksRight(news))
+  async receives(
+    received: readonly ReceivedNotification[],
+    name: string,
+    looksRight: (notification: ClaimStatus) => boolean,
+  ): Promise<void> {
+    const fits = ({ name: who, notification }: ReceivedNotification) =>
+      who === name && (notification === 'poll' || looksRight(notification))
     // Counted in turns, not by the clock: a process that was held up has not listened meanwhile.
-    for (let leftMs = this.terms.newsWithinMs; !heard.some(fits); leftMs -= 5) {
-      expect(leftMs, `${name} should have heard. It came to: ${JSON.stringify(heard)}`).toBeGreaterThan(0)
+    for (let leftMs = this.terms.notifiedWithinMs; !received.some(fits); leftMs -= 5) {
+      expect(leftMs, `${name} should have heard. It came to: ${JSON.stringify(received)}`).toBeGreaterThan(0)
       await pause(5)
     }
   }

@@ -1,18 +1,18 @@
-import { admit, type News } from '../../core/admission.ts'
+import { admit, type NotifiedClaim } from '../../core/admission.ts'
 import { keyOf } from '../../core/batcher.ts'
 import { listed } from '../../core/claim-record.ts'
 import type { ListedClaim, Request, ClaimStatus } from '../../core/driver.ts'
 import { KeyState } from '../../core/key-state.ts'
 
 /** News the model would push, with the key it is about. */
-export interface ModelNews extends News {
+export interface ModelNotification extends NotifiedClaim {
   readonly key: string
 }
 
 /** What every driver is measured by: the admission rule over plain memory, with a clock of its own. */
 export class Model {
   now = 0
-  readonly news: ModelNews[] = []
+  readonly notifications: ModelNotification[] = []
   readonly #keys = new Map<string, KeyState>()
 
   send(request: Request): ClaimStatus {
@@ -20,7 +20,7 @@ export class Model {
     const state = this.#state(key)
     const verdict = admit(state, request, this.now)
     state.apply(verdict)
-    for (const news of verdict.news) this.news.push({ ...news, key })
+    for (const notifications of verdict.notifications) this.notifications.push({ ...notifications, key })
     return verdict.status
   }
 

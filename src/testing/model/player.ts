@@ -4,7 +4,7 @@ import type { Bench, Terms } from '../bench.ts'
 import { keyLetter, type Command, type Step, type WishedClaim } from './command.ts'
 import { Comparison } from './compare.ts'
 import { isOver, Model } from './model.ts'
-import { NewsLog } from './news-log.ts'
+import { NotificationLog } from './notification-log.ts'
 
 /** More than a store mints in one script: a floor this far up is above every fence it can have given. */
 const fenceLeap = 1_000_000
@@ -29,7 +29,7 @@ export class Player {
   readonly #model = new Model()
   readonly #comparisons = new Map<string, Comparison>()
   readonly #claims = new Map<string, Claim>()
-  readonly #news: NewsLog
+  readonly #notifications: NotificationLog
   readonly #startedAt = performance.now()
   readonly #fenceFloor: FenceFloor
   #modelFloor = 0
@@ -40,14 +40,14 @@ export class Player {
     this.#drivers = drivers
     this.#terms = terms
     this.#prefix = prefix
-    this.#news = new NewsLog((id) => this.#ownerOf(id))
+    this.#notifications = new NotificationLog((id) => this.#ownerOf(id))
   }
 
   /** What went differently, or nothing. A script that a slow store can no longer time rightly ends early. */
   async play(commands: readonly Command[]): Promise<string | undefined> {
     const listening = this.#drivers.map((driver, index) =>
-      driver.listen?.((key, id, news) => {
-        if (key.startsWith(this.#prefix)) this.#news.note({ driver: index, key, id, news })
+      driver.listen?.((key, id, notification) => {
+        if (key.startsWith(this.#prefix)) this.#notifications.note({ driver: index, key, id, notification })
       }),
     )
     try {
@@ -56,7 +56,7 @@ export class Player {
         if (difference !== undefined) return `command ${index + 1}: ${difference}`
         if (this.#isLate()) break
       }
-      return await this.#compareNews()
+      return await this.#compareNotifications()
     } finally {
       for (const ear of listening) ear?.[Symbol.dispose]()
     }
@@ -89,9 +89,10 @@ export class Player {
     if (answers.length !== requests.length) return `${requests.length} requests had ${answers.length} answers`
     for (const [index, { forModel }] of requests.entries()) {
       const expected = this.#model.send(forModel)
-      if (forModel.op === 'release') this.#news.noteRelease(forModel.id, this.#model.news.length)
+      if (forModel.op === 'release') this.#notifications.noteRelease(forModel.id, this.#model.notifications.length)
       // Its owner knows that it is over. In its grace it may be there still, and be turned out later.
-      if (forModel.op === 'withdraw' && expected.state === 'absent') this.#news.noteRelease(forModel.id, Infinity)
+      if (forModel.op === 'withdraw' && expected.state === 'absent')
+        this.#notifications.noteRelease(forModel.id, Infinity)
       const key = forModel.op === 'claim' ? forModel.claim.key : forModel.key
       const difference = this.#comparison(key).status(expected, answers[index])
       if (difference === undefined) continue
@@ -200,14 +201,15 @@ export class Player {
 
   // ---- news
 
-  async #compareNews(): Promise<string | undefined> {
+  async #compareNotifications(): Promise<string | undefined> {
     if (!this.#sender(0).supports.push) return undefined
     await Promise.resolve()
     // Counted in turns, not by the clock: a process that was held up has not listened meanwhile.
-    let leftMs = this.#terms.newsWithinMs
-    for (; this.#news.unheard(this.#model.news) !== undefined && leftMs > 0; leftMs -= 2) await pause(2)
-    const unheard = this.#news.unheard(this.#model.news)
-    return unheard ?? this.#news.difference(this.#model.news, (key) => this.#comparison(key))
+    let leftMs = this.#terms.notifiedWithinMs
+    for (; this.#notifications.undelivered(this.#model.notifications) !== undefined && leftMs > 0; leftMs -= 2)
+      await pause(2)
+    const undelivered = this.#notifications.undelivered(this.#model.notifications)
+    return undelivered ?? this.#notifications.difference(this.#model.notifications, (key) => this.#comparison(key))
   }
 
   // ---- names and times

@@ -37,11 +37,11 @@ export class Diary {
     setting.locks.on('renewed', (lease) => {
       const held = this.#held.get(nameOf(lease))
       if (held === undefined) return
-      this.tell({ type: 'renewed', attempt: held.attempt, deadline: this.deadlineOf(held.lease) })
+      this.deliver({ type: 'renewed', attempt: held.attempt, deadline: this.deadlineOf(held.lease) })
     })
     if (!setting.alone) return
     setting.locks.on('waiting', () => {
-      if (this.#asking !== undefined) this.tell({ type: 'queued', attempt: this.#asking })
+      if (this.#asking !== undefined) this.deliver({ type: 'queued', attempt: this.#asking })
     })
   }
 
@@ -49,7 +49,7 @@ export class Diary {
     const { client, name } = this.#setting
     const attempt = `${name}/${(this.#turns += 1)}`
     this.#asking = attempt
-    this.tell({ type: 'acquire', client, attempt, ...wanted })
+    this.deliver({ type: 'acquire', client, attempt, ...wanted })
     return attempt
   }
 
@@ -79,20 +79,20 @@ export class Diary {
 
   refused(attempt: string, error: unknown): void {
     this.unlessExpected(error)
-    this.tell({ type: 'refused', attempt })
+    this.deliver({ type: 'refused', attempt })
   }
 
   got(attempt: string, lease: Lease): void {
     this.#asking = undefined
     this.#held.set(nameOf(lease), { attempt, lease })
-    this.tell({ type: 'granted', attempt, fence: lease.fence, deadline: this.deadlineOf(lease) })
-    lease.signal.addEventListener('abort', () => this.tell({ type: 'lost', attempt }))
+    this.deliver({ type: 'granted', attempt, fence: lease.fence, deadline: this.deadlineOf(lease) })
+    lease.signal.addEventListener('abort', () => this.deliver({ type: 'lost', attempt }))
   }
 
   /** From here on the lease is not trusted. */
   ends(attempt: string, lease: Lease): void {
     this.#held.delete(nameOf(lease))
-    this.tell({ type: 'release', attempt })
+    this.deliver({ type: 'release', attempt })
   }
 
   /** The client is about to be closed, which lets go of all it has. */
@@ -103,19 +103,19 @@ export class Diary {
   async letGo(attempt: string, lease: Lease): Promise<void> {
     this.ends(attempt, lease)
     await lease.release()
-    this.tell({ type: 'released', attempt })
+    this.deliver({ type: 'released', attempt })
   }
 
   /** When the lease can no longer be trusted, by true time. */
   deadlineOf(lease: Lease): number {
     const { world, process } = this.#setting
-    const { askAgain, ttlMs } = handleOf(lease).claimRuntime.life
+    const { askAgain, ttlMs } = handleOf(lease).claimRuntime.state
     // A renewal that waits for the one under way may be for less. Once it is sent, nobody tells that the lease is trusted less.
     const leftMs = askAgain ? Math.min(lease.remainingMs, ttlMs) : lease.remainingMs
     return world.now + leftMs / process.rate
   }
 
-  tell(event: Untimed): void {
+  deliver(event: Untimed): void {
     this.#setting.events.push({ at: this.#setting.world.now, ...event })
   }
 }

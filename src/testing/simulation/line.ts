@@ -13,7 +13,7 @@ export interface Weather {
 }
 
 /** How long a process waits for an answer before it calls the outcome unknown. */
-const patienceMs = 400
+const answerTimeoutMs = 400
 
 /**
  * The way of one process to a store and back. What is late arrives all the same, long after it was given up, and in any
@@ -28,7 +28,7 @@ export interface Line {
   /** The same for what is only read: no answer is a failure like any other. */
   read<Answer>(work: () => Answer | Promise<Answer>): Promise<Answer>
   /** Tells the process something that it did not ask for. */
-  tell(action: () => void): void
+  deliver(action: () => void): void
 }
 
 /** A line between a simulated process and its store, in a world of its own. @internal */
@@ -53,7 +53,7 @@ export class SimulatedLine implements Line {
       }
       const copies = repeats() ? 2 : 1
       if (!loses()) this.#later(() => Array.from({ length: copies }, arrive))
-      this.#process.environment.timer(patienceMs, () => resolve(undefined))
+      this.#process.environment.timer(answerTimeoutMs, () => resolve(undefined))
     })
   }
 
@@ -63,7 +63,7 @@ export class SimulatedLine implements Line {
     return answer
   }
 
-  tell(action: () => void): void {
+  deliver(action: () => void): void {
     if (!this.#weather.loses()) this.#later(() => this.#process.enter(action))
   }
 

@@ -16,7 +16,8 @@ export function overLine(line: Line, store: LockDriver): LockDriver {
       return statuses ?? requests.map(() => unanswered)
     },
     list: (query) => line.read(() => store.list(query)),
-    listen: (heard) => store.listen?.((...news) => line.tell(() => heard(...news))) ?? nothingToDispose,
+    listen: (onNotification) =>
+      store.listen?.((...notifications) => line.deliver(() => onNotification(...notifications))) ?? nothingToDispose,
     ...(store.dataAgeMs !== undefined && { dataAgeMs: () => line.read(async () => (await store.dataAgeMs?.()) ?? 0) }),
     close: async () => {},
   }
@@ -34,7 +35,8 @@ export function documentsOverLine<Revision>(line: Line, store: DocumentStore<Rev
       return swapped ?? swaps.map(() => ({ unknown: unavailable('There was no answer.') }))
     },
     list: (query) => line.read(() => store.list(query)),
-    listen: (heard) => store.listen?.((...news) => line.tell(() => heard(...news))) ?? nothingToDispose,
+    listen: (onNotification) =>
+      store.listen?.((...notifications) => line.deliver(() => onNotification(...notifications))) ?? nothingToDispose,
     ...(store.dataAgeMs !== undefined && { dataAgeMs: () => line.read(async () => (await store.dataAgeMs?.()) ?? 0) }),
     close: async () => {},
     async fast(requests) {
@@ -43,6 +45,6 @@ export function documentsOverLine<Revision>(line: Line, store: DocumentStore<Rev
       return (await line.ask(() => store.fast?.(requests))) ?? requests.map(() => unanswered)
     },
     takesNote: (key, change) => store.takesNote?.(key, change) ?? false,
-    tell: (news) => store.tell?.(news),
+    notify: (notifications) => store.notify?.(notifications),
   }
 }

@@ -10,14 +10,14 @@ export class SimulatedProcess {
   readonly #world: World
   #stoppedUntil = 0
   #alive = true
-  #tellKilled: () => void = () => {}
+  #notifyKilled: () => void = () => {}
   readonly #timersAlive = new Set<Timer>()
 
   constructor(world: World, rate: number) {
     const surroundings = world.environment(rate)
     this.#world = world
     this.rate = rate
-    this.killed = new Promise((resolve) => (this.#tellKilled = resolve))
+    this.killed = new Promise((resolve) => (this.#notifyKilled = resolve))
     this.environment = {
       ...surroundings,
       timer: (delayMs, action) => {
@@ -70,7 +70,7 @@ export class SimulatedProcess {
   /** As SIGKILL does. */
   kill(): void {
     this.#alive = false
-    this.#tellKilled()
+    this.#notifyKilled()
   }
 
   wait(ms: number): Promise<void> {

@@ -65,7 +65,7 @@ export class Worker {
     for (let steps = world.between(0, 3); steps > 0; steps -= 1) {
       await process.wait(world.chance(0.2) ? world.between(ttlMinMs / 2, 2 * ttlMinMs) : world.between(1, 60))
       if (!lease.held) break
-      this.#diary.tell({ type: 'checked', attempt })
+      this.#diary.deliver({ type: 'checked', attempt })
       if (world.chance(0.1)) lease.stopHeartbeat()
       else if (world.chance(0.3)) await this.#renew(attempt, lease)
     }
@@ -76,7 +76,7 @@ export class Worker {
   async #renew(attempt: string, lease: Lease): Promise<void> {
     const { world, ttlMinMs } = this.#setting
     const answered = lease.renew(world.between(ttlMinMs, 3 * ttlMinMs))
-    this.#diary.tell({ type: 'renewed', attempt, deadline: this.#diary.deadlineOf(lease) })
+    this.#diary.deliver({ type: 'renewed', attempt, deadline: this.#diary.deadlineOf(lease) })
     await answered.catch((error: unknown) => this.#diary.unlessExpected(error))
   }
 }

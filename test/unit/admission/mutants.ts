@@ -36,19 +36,19 @@ function decide(
 /** Changes every record that is stored, and every answer and news of it alike. */
 function store(change: (after: ClaimRecord, before: ClaimRecord | undefined, now: number) => ClaimRecord) {
   return decide((verdict, _request, now) => {
-    let { status, news } = verdict
+    let { status, notifications } = verdict
     const changes = verdict.changes.map(({ before, after }) => {
       if (after === undefined) return { before, after }
       const changed = change(after, before, now)
       const told = (one: ClaimStatus): ClaimStatus =>
         one.state === 'held' ? { ...one, ttlMs: changed.expiresAt - now } : one
       if (status.state === 'held' && status.fence === after.fence) status = told(status)
-      news = news.map((one) =>
+      notifications = notifications.map((one) =>
         one.record.claim.id === after.claim.id ? { record: changed, status: told(one.status) } : one,
       )
       return { before, after: changed }
     })
-    return { ...verdict, status, news, changes }
+    return { ...verdict, status, notifications, changes }
   })
 }
 
@@ -190,14 +190,17 @@ export const mutants: Readonly<Record<string, Mutant>> = {
   'does not tell whom it grants': {
     scene: ['writer', 'writer'],
     complaint: /was granted and does not hear it/,
-    wrap: decide((verdict) => ({ ...verdict, news: verdict.news.filter(({ status }) => status.state !== 'held') })),
+    wrap: decide((verdict) => ({
+      ...verdict,
+      notifications: verdict.notifications.filter(({ status }) => status.state !== 'held'),
+    })),
   },
   'does not tell whom it turns out': {
     scene: ['writer', 'writer by force'],
     complaint: /is gone for no reason/,
     wrap: decide((verdict) => ({
       ...verdict,
-      news: verdict.news.filter(({ status }) => status.state !== 'absent'),
+      notifications: verdict.notifications.filter(({ status }) => status.state !== 'absent'),
     })),
   },
   'begins a claim anew that has ended': {

@@ -20,7 +20,7 @@ export function complaints(turn: Turn): string[] {
     ...nothingLost(turn),
     ...answer(turn),
     ...changes(turn),
-    ...news(turn),
+    ...notifications(turn),
     ...times(turn),
     ...forNothing(turn),
     ...cycles(turn),
@@ -139,7 +139,9 @@ function holdsUp(ahead: Claim, behind: Claim): boolean {
 function nothingLost(turn: Turn): string[] {
   const { request, now, before, after, verdict, dead } = turn
   const there = new Set([...after.holders, ...after.waiters].map(({ claim }) => claim.id))
-  const told = new Set(verdict.news.filter(({ status }) => status.state === 'absent').map((one) => one.record.claim.id))
+  const told = new Set(
+    verdict.notifications.filter(({ status }) => status.state === 'absent').map((one) => one.record.claim.id),
+  )
   const converted = new Set(after.holders.map(({ claim }) => claim.replaces))
   const asking = request.op === 'claim' ? request.claim.id : request.op === 'evict' ? undefined : request.id
   return [...before.holders, ...before.waiters]
@@ -204,11 +206,11 @@ function changes({ before, after, verdict }: Turn): string[] {
 }
 
 /** Everybody else to whom something happened hears it, and nobody hears what is not so. */
-function news({ request, before, after, verdict, now }: Turn): string[] {
+function notifications({ request, before, after, verdict, now }: Turn): string[] {
   const wrong: string[] = []
   const asking = request.op === 'claim' ? request.claim.id : request.op === 'evict' ? undefined : request.id
   const held = new Map(after.holders.map((record) => [record.claim.id, record]))
-  for (const { record, status } of verdict.news) {
+  for (const { record, status } of verdict.notifications) {
     const { id } = record.claim
     const holder = held.get(id)
     if (id === asking) wrong.push(`${id} asked and hears it twice`)
@@ -218,11 +220,11 @@ function news({ request, before, after, verdict, now }: Turn): string[] {
     if (status.state === 'absent' && holder !== undefined) wrong.push(`${id} hears that it is gone`)
     if (status.state === 'waiting' || status.state === 'unknown') wrong.push(`${id} hears what is no news`)
   }
-  const heard = new Set(verdict.news.map(({ record }) => record.claim.id))
+  const received = new Set(verdict.notifications.map(({ record }) => record.claim.id))
   const known = new Map(before.holders.map((record) => [record.claim.id, record]))
   for (const { claim, leaving } of after.holders) {
     const old = known.get(claim.id)
-    if (claim.id === asking || heard.has(claim.id)) continue
+    if (claim.id === asking || received.has(claim.id)) continue
     if (old === undefined) wrong.push(`${claim.id} was granted and does not hear it`)
     else if (old.leaving !== leaving) wrong.push(`${claim.id} must leave and does not hear it`)
   }
@@ -259,7 +261,7 @@ function forNothing({ request, before, after, verdict }: Turn): string[] {
   const id = request.op === 'claim' ? request.claim.id : request.id
   const claim = request.op === 'claim' ? request.claim : before.waiters.find((one) => one.claim.id === id)?.claim
   if (claim?.evict !== 'all' && claim?.evict !== 'same-runner') return []
-  const evicted = verdict.news.some(({ status }) => status.state === 'absent' && status.reason === 'evicted')
+  const evicted = verdict.notifications.some(({ status }) => status.state === 'absent' && status.reason === 'evicted')
   if (!evicted || after.holders.some((holder) => holder.claim.id === id)) return []
   return [`${id} turned somebody out and holds nothing`]
 }

@@ -8,7 +8,7 @@ export function ownersAfter(scene: Scene, { owners: before }: Position, event: E
   const change = (role: number, changed: Partial<Owner>): void => {
     owners[role] = { ...(owners.at(role) as Owner), ...changed }
   }
-  const hear = (role: number, ttlMs: number): void => {
+  const onNotification = (role: number, ttlMs: number): void => {
     const { trustsUntil, boundMs } = owners.at(role) as Owner
     change(role, { trustsUntil: Math.max(trustsUntil, turn.now + Math.min(ttlMs, boundMs)) })
   }
@@ -30,11 +30,11 @@ export function ownersAfter(scene: Scene, { owners: before }: Position, event: E
     for (const role of event.type === 'die' ? [event.role] : letGo(scene, event.role, turn))
       change(role, { trustsUntil: -Infinity })
   }
-  const { status, news } = turn.verdict
-  if ('role' in event && event.type !== 'evict' && status.state === 'held') hear(event.role, status.ttlMs)
-  for (const { record, status: told } of news) {
+  const { status, notifications } = turn.verdict
+  if ('role' in event && event.type !== 'evict' && status.state === 'held') onNotification(event.role, status.ttlMs)
+  for (const { record, status: told } of notifications) {
     const role = roleCalled(scene, record.claim.id)
-    if (told.state === 'held') hear(role, told.ttlMs)
+    if (told.state === 'held') onNotification(role, told.ttlMs)
     else if (told.state === 'absent' && told.reason === 'evicted')
       for (const one of [role, roleCalled(scene, record.claim.replaces)])
         if (one >= 0) change(one, { trustsUntil: -Infinity })

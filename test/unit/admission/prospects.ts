@@ -48,8 +48,8 @@ function stuck(position: Position, rule: typeof admit): string[] {
   const atEveryTick = waitFor(first, playFrom(position, rule), gone, () => 1)
   const whenTold = waitFor(first, playFrom(position, rule), gone, (againMs) => againMs)
   // Behind somebody whose end nobody has noticed it asks when it renews; of others that move out of its way it hears.
-  const hears = store.waiters.some((other) => other !== first && other.claim.replaces !== undefined)
-  if (atEveryTick !== undefined && (hears || first !== store.waiters[0])) return []
+  const receives = store.waiters.some((other) => other !== first && other.claim.replaces !== undefined)
+  if (atEveryTick !== undefined && (receives || first !== store.waiters[0])) return []
   if (atEveryTick === undefined) return [`${first.claim.id} waits for somebody who is gone`]
   return whenTold === atEveryTick ? [] : [`${first.claim.id} is told to ask again too late`]
 }

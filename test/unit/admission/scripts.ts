@@ -48,7 +48,7 @@ export function firstComplaint(events: readonly Event[]): string | undefined {
   return undefined
 }
 
-export function tell(events: readonly Event[]): string {
+export function notify(events: readonly Event[]): string {
   return events
     .map((event) => {
       if (event.type === 'back') return `the clock is set back by ${event.ticks}`

@@ -59,10 +59,10 @@ export function search(scene: Scene, { rule = admit, isOver = () => false }: Sea
         transitions += 1
         const { position, wrong } = step
         const arrived: Node = { position, from: node, event }
-        if (wrong.length > 0) return findings(false, tell(scene, arrived, wrong))
+        if (wrong.length > 0) return findings(false, notify(scene, arrived, wrong))
         if (!seen.add(textOf(scene, position))) continue
         const ahead = prospects(scene, position, rule)
-        if (ahead.length > 0) return findings(false, tell(scene, arrived, ahead))
+        if (ahead.length > 0) return findings(false, notify(scene, arrived, ahead))
         next.push(arrived)
       }
     }
@@ -151,7 +151,7 @@ function turnedBack({ request, now, before, after }: Turn): string[] {
 }
 
 /** The way to what is wrong, a line each. */
-function tell(scene: Scene, arrived: Node, wrong: readonly string[]): string {
+function notify(scene: Scene, arrived: Node, wrong: readonly string[]): string {
   const way: string[] = []
   for (let node: Node | undefined = arrived; node?.event !== undefined; node = node.from) {
     way.unshift(tellEvent(scene, node.event))

@@ -6,7 +6,7 @@ import { anyOptions } from './wishes.ts'
 /** Clocks run a little differently: how much of a time by the store's clock is certain by true time. */
 const certainShare = 0.95
 
-/** What is built on locks: jobs that run once, tasks, and parties that take what they have. */
+/** What is built on locks: jobs that run once, tasks, and owners that take what they have. */
 export class Errands {
   readonly #setting: Setting
   readonly #diary: Diary
@@ -23,13 +23,13 @@ export class Errands {
     const attempt = this.#diary.begin({ key: `task ${id}`, mode: 'exclusive' })
     try {
       const task = await locks.claim('tasks', id, { ttl: world.between(500, 1500) })
-      if (task.state !== 'claimed') return this.#diary.tell({ type: 'refused', attempt })
+      if (task.state !== 'claimed') return this.#diary.deliver({ type: 'refused', attempt })
       this.#diary.got(attempt, task.lease)
       await process.wait(world.chance(0.2) ? world.between(300, 1200) : world.between(1, 60))
       if (world.chance(0.3)) return await this.#diary.letGo(attempt, task.lease)
       trust.exempt(task.lease)
       const completing = task.complete({ remember: world.between(200, 2500) })
-      this.#diary.tell({ type: 'renewed', attempt, deadline: this.#diary.deadlineOf(task.lease) })
+      this.#diary.deliver({ type: 'renewed', attempt, deadline: this.#diary.deadlineOf(task.lease) })
       await completing.catch(async (error: unknown) => {
         this.#diary.unlessExpected(error)
         // It is this worker's still.
@@ -55,7 +55,7 @@ export class Errands {
         this.#diary.ends(attempt, lease)
         keptOff(atLeast)
       })
-      if (!ran) this.#diary.tell({ type: 'refused', attempt })
+      if (!ran) this.#diary.deliver({ type: 'refused', attempt })
     } catch (error) {
       this.#diary.refused(attempt, error)
     }
@@ -66,11 +66,11 @@ export class Errands {
     const { world } = this.#setting
     const since = world.now
     const kept = `${attempt} kept off`
-    this.#diary.tell({ type: 'acquire', client: 'the schedule', attempt: kept, key: 'schedule', mode: 'exclusive' })
-    this.#diary.tell({ type: 'granted', attempt: kept, fence, deadline: until })
+    this.#diary.deliver({ type: 'acquire', client: 'the schedule', attempt: kept, key: 'schedule', mode: 'exclusive' })
+    this.#diary.deliver({ type: 'granted', attempt: kept, fence, deadline: until })
     return (atLeastMs) => {
       const deadline = Math.min(until, since + atLeastMs * certainShare)
-      this.#diary.tell({ type: 'renewed', attempt: kept, deadline })
+      this.#diary.deliver({ type: 'renewed', attempt: kept, deadline })
     }
   }
 
@@ -82,7 +82,7 @@ export class Errands {
       const running = locks.run('orders', { ...anyOptions(this.#setting), reentrant: true }, async (lease) => {
         // Else the outer one was lost, and this is a lock like any other.
         const isSame = lease === outer
-        if (isSame) this.#diary.tell({ type: 'refused', attempt })
+        if (isSame) this.#diary.deliver({ type: 'refused', attempt })
         else this.#diary.got(attempt, lease)
         if (depth > 0) await within(lease, depth - 1)
         await process.wait(world.between(1, 60))

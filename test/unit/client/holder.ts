@@ -38,7 +38,7 @@ export class Holder {
     for (let steps = world.between(0, stepsMax); steps > 0 && lease.held; steps -= 1) {
       await process.wait(world.chance(0.2) ? world.between(300, 1200) : world.between(1, 60))
       if (!lease.held) break
-      this.#diary.tell({ type: 'checked', attempt })
+      this.#diary.deliver({ type: 'checked', attempt })
       if (world.chance(0.5)) lease.progress()
       const whim = world.random()
       if (whim < 0.05) lease.stopHeartbeat()
@@ -56,7 +56,7 @@ export class Holder {
     const answered = lease.renew(world.between(this.#habits.ttlMinMs, 2500))
     traces.owe('a renewal', answered)
     const renewing = answered.catch((error: unknown) => this.#diary.unlessExpected(error))
-    this.#diary.tell({ type: 'renewed', attempt, deadline: this.#diary.deadlineOf(lease) })
+    this.#diary.deliver({ type: 'renewed', attempt, deadline: this.#diary.deadlineOf(lease) })
     // Who does not wait for the answer may ask for something else meanwhile.
     if (world.chance(0.7)) await renewing
   }
@@ -64,7 +64,7 @@ export class Holder {
   async #convert(attempt: string, { key, mode }: Wanted, lease: Lease): Promise<void> {
     const next = { key, mode: mode === 'shared' ? 'exclusive' : 'shared', jumps: true } as const
     // Readers are let in before the writer that it was hears of it.
-    if (next.mode === 'shared') this.#diary.tell({ type: 'release', attempt })
+    if (next.mode === 'shared') this.#diary.deliver({ type: 'release', attempt })
     this.#setting.trust.exempt(lease)
     const conversion = this.#diary.begin(next)
     const converted = await this.#diary.attempt(conversion, async () => {

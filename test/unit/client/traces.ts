@@ -54,12 +54,12 @@ export class Traces {
         return driver.send(requests)
       },
       list: (query) => driver.list(query),
-      listen: (heard) => {
+      listen: (received) => {
         let told = 0
-        const listening = driver.listen?.((key, id, news) => {
+        const listening = driver.listen?.((key, id, notification) => {
           told += 1
-          if (told % 5 === 0) heard(key, id, nonsense[(told / 5) % nonsense.length] as ClaimStatus)
-          heard(key, id, news)
+          if (told % 5 === 0) received(key, id, nonsense[(told / 5) % nonsense.length] as ClaimStatus)
+          received(key, id, notification)
         })
         listeners += 1
         return {
@@ -78,8 +78,8 @@ export class Traces {
 
   /** Looks at a client that was closed. */
   lookAfter(locks: Locks): void {
-    const { leases, office } = clientOf(locks)
-    const { waiters, claimRuntimes, timers } = office
+    const { leases, runtime } = clientOf(locks)
+    const { waiters, claimRuntimes, timers } = runtime
     this.#note('closed', {
       leases: leases.size,
       waiters: waiters.size,
@@ -96,8 +96,8 @@ export class Traces {
     const lease = await locks.tryAcquire(`idle ${this.#client}`, { ttl: 1000 })
     const timersAlive = process.timersAlive
     await lease?.release()
-    const { leases, resuming, office } = clientOf(locks)
-    const { waiters, claimRuntimes, timers } = office
+    const { leases, resuming, runtime } = clientOf(locks)
+    const { waiters, claimRuntimes, timers } = runtime
     this.#note('idle', {
       leases: leases.size,
       waiters: waiters.size,

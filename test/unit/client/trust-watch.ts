@@ -50,7 +50,7 @@ export class TrustWatch {
   }
 
   #judge(lease: LeaseHandle, rate: number, keptUntil: ReadonlyMap<string, number>, now: number): void {
-    const { claim, phase, deadline } = lease.claimRuntime.life
+    const { claim, phase, deadline } = lease.claimRuntime.state
     const trustedUntil = deadline / rate
     // At the end of a run `once` asks for less than is left: nobody trusts that lease any more.
     const isTrusted = phase === 'held' && lease.terms.detached !== true && trustedUntil > now

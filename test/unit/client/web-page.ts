@@ -42,8 +42,8 @@ export class WebPage {
     const steal = world.chance(0.3)
     const attempt = this.#diary.begin({ key: 'loot', mode: 'exclusive', jumps: steal })
     const requesting = this.#manager.request('loot', { steal }, async (lock) => {
-      this.#diary.tell({ type: 'granted', attempt, fence: lock?.fence ?? 0 })
-      this.#diary.tell({ type: 'release', attempt })
+      this.#diary.deliver({ type: 'granted', attempt, fence: lock?.fence ?? 0 })
+      this.#diary.deliver({ type: 'release', attempt })
       await process.wait(world.between(1, 300))
     })
     await this.#settled(attempt, requesting, undefined)
@@ -77,7 +77,7 @@ export class WebPage {
   }
 
   #refused(attempt: string): void {
-    this.#diary.tell({ type: 'refused', attempt })
+    this.#diary.deliver({ type: 'refused', attempt })
   }
 
   #signal(): { readonly signal: AbortSignal; readonly reason: Error } {

@@ -1,4 +1,12 @@
-import type { Heard, KeyPage, ListQuery, LockDriver, Request, ClaimStatus, Supports } from '../../../src/core/driver.ts'
+import type {
+  OnNotification,
+  KeyPage,
+  ListQuery,
+  LockDriver,
+  Request,
+  ClaimStatus,
+  Supports,
+} from '../../../src/core/driver.ts'
 import { Listeners } from '../../../src/core/listeners.ts'
 import { memory, type MemoryClock } from '../../../src/drivers/memory.ts'
 import { unavailable } from '../../../src/testing/simulation/line.ts'
@@ -45,15 +53,15 @@ export class RestartingStore implements LockDriver {
     return (await this.#driver.dataAgeMs?.()) ?? 0
   }
 
-  listen(heard: Heard): Disposable {
-    return this.#listeners.listen(heard)
+  listen(received: OnNotification): Disposable {
+    return this.#listeners.listen(received)
   }
 
   async close(): Promise<void> {}
 
   #fresh(): LockDriver {
     const driver = memory({ clock: this.#clock })
-    this.#listening = driver.listen?.((...news) => this.#listeners.tell(...news))
+    this.#listening = driver.listen?.((...notification) => this.#listeners.notify(...notification))
     return driver
   }
 

@@ -1,4 +1,4 @@
-import type { Heard, KeyPage, ListQuery, LockDriver, Request, ClaimStatus } from '../../../src/core/driver.ts'
+import type { OnNotification, KeyPage, ListQuery, LockDriver, Request, ClaimStatus } from '../../../src/core/driver.ts'
 import { Listeners } from '../../../src/core/listeners.ts'
 import type { Environment } from '../../../src/core/time/environment.ts'
 import { FaultLog } from '../../../src/server/fault-log.ts'
@@ -8,7 +8,7 @@ import { StoreFacade } from '../../../src/server/store-facade.ts'
 import { unavailable, type Line } from '../../../src/testing/simulation/line.ts'
 
 /** What a client, or another server, reaches a server over. */
-export type Way = Pick<Line, 'ask' | 'read' | 'tell'>
+export type Way = Pick<Line, 'ask' | 'read' | 'deliver'>
 
 /** One process of the server. */
 interface Run {
@@ -51,13 +51,13 @@ export class SimulatedServer {
   driver(line: Way, environment: Environment): LockDriver {
     const session = environment.id()
     const listeners = new Listeners()
-    const heard: Heard = (...news) => line.tell(() => listeners.tell(...news))
+    const received: OnNotification = (...notification) => line.deliver(() => listeners.notify(...notification))
     return {
       name: 'http',
       supports: this.#store.supports,
       open: async () => {},
       send: async (requests) => {
-        const statuses = await line.ask(() => this.#send(requests, session, heard))
+        const statuses = await line.ask(() => this.#send(requests, session, received))
         const error = unavailable('There was no answer.')
         return statuses ?? requests.map(() => ({ state: 'unknown', error }))
       },
@@ -68,22 +68,22 @@ export class SimulatedServer {
     }
   }
 
-  #send(requests: readonly Request[], session: string, heard: Heard): Promise<readonly ClaimStatus[]> {
+  #send(requests: readonly Request[], session: string, received: OnNotification): Promise<readonly ClaimStatus[]> {
     return this.#whileUp((run) => {
-      this.#stream(run, session, heard)
+      this.#stream(run, session, received)
       return run.gate.send(requests, session)
     })
   }
 
   /** The stream of news, which ends with the server and begins anew with the first request afterwards. */
-  #stream(run: Run, session: string, heard: Heard): void {
+  #stream(run: Run, session: string, received: OnNotification): void {
     if (run.streams.has(session)) return
     run.streams.add(session)
     const send = (event: string, data: unknown): void => {
       const { key, id, status } = data as { key: string; id: string; status: ClaimStatus }
-      if (this.#run === run) heard(key, id, event === 'ask' ? 'ask' : status)
+      if (this.#run === run) received(key, id, event === 'poll' ? 'poll' : status)
     }
-    run.sessions.news(session).attach(send, () => {})
+    run.sessions.stream(session).attach(send, () => {})
   }
 
   /** Has the server do something, which takes a moment before and after. Killed meanwhile, it never answers. */

@@ -87,7 +87,7 @@ function directly(environment: Environment): Way {
       if (answer === undefined) throw unavailable('There was no answer.')
       return answer
     },
-    tell: (action) => void environment.timer(1, action),
+    deliver: (action) => void environment.timer(1, action),
   }
 }
 

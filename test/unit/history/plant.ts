@@ -60,7 +60,7 @@ function intruder(story: Story, at: number, fence: number, holdMs = 2): HistoryE
 }
 
 /** Leaves room between fences, so that one more can be put between two. */
-function spread(events: readonly HistoryEvent[]): HistoryEvent[] {
+function jitter(events: readonly HistoryEvent[]): HistoryEvent[] {
   return events.map((event) => (event.type === 'granted' ? { ...event, fence: event.fence * 10 } : event))
 }
 
@@ -76,7 +76,7 @@ function second(trade: string): Planting {
     trade,
     kind: 'overlap',
     plant(events, random) {
-      const room = spread(events)
+      const room = jitter(events)
       const story = pick(
         storiesOf(room).filter((one) => lasting(one) && one.acquire.mode === 'exclusive'),
         random,
@@ -94,7 +94,7 @@ export const plantings: Readonly<Record<string, Planting>> = {
     trade: 'readers and writers',
     kind: 'overlap',
     plant(events, random) {
-      const room = spread(events)
+      const room = jitter(events)
       const story = pick(
         storiesOf(room).filter((one) => lasting(one) && one.acquire.mode === 'exclusive'),
         random,
@@ -108,7 +108,7 @@ export const plantings: Readonly<Record<string, Planting>> = {
     trade: 'semaphore',
     kind: 'overlap',
     plant(events, random) {
-      const room = spread(events)
+      const room = jitter(events)
       const story = pick(storiesOf(room).filter(lasting), random)
       if (story === undefined) return undefined
       const at = middleOf(story)
@@ -190,7 +190,7 @@ export const plantings: Readonly<Record<string, Planting>> = {
     trade: 'mutex',
     kind: 'unfair',
     plant(events, random) {
-      const room = spread(events)
+      const room = jitter(events)
       const queued = storiesOf(room).filter(
         ({ queuedAt, granted }) => queuedAt !== undefined && granted.at - queuedAt > 1,
       )

@@ -152,7 +152,7 @@ export class Simulation {
     if (state === undefined) this.#keys.set(key, (state = new KeyState()))
     const verdict = admit(state, request, Math.floor(this.#now))
     state.apply(verdict)
-    for (const { record, status } of verdict.news) {
+    for (const { record, status } of verdict.notifications) {
       const attempt = this.#attempts.get(record.claim.id)
       if (status.state === 'held' && attempt !== undefined) this.#later(() => this.#granted(attempt, status.fence))
     }

@@ -1,12 +1,12 @@
 import type { DocumentStore, Loaded, Swap } from '../../../src/core/document-driver.ts'
-import type { Heard, Supports } from '../../../src/core/driver.ts'
+import type { OnNotification, Supports } from '../../../src/core/driver.ts'
 import type { KeyDocument } from '../../../src/core/key-document.ts'
 import { memory } from '../../../src/drivers/memory.ts'
 
 /** Documents in this process, as text, with a revision each: the smallest store that can compare and swap. */
 export class DocumentShelf {
   readonly documents = new Map<string, { readonly text: string; readonly revision: number }>()
-  readonly listeners = new Set<Heard>()
+  readonly listeners = new Set<OnNotification>()
   /** The store's clock, unless it was given another. */
   time = 5_000
   readonly #clock: () => number
@@ -23,13 +23,13 @@ export class DocumentShelf {
 
   store(): DocumentStore<number> {
     const supports: Supports = memory().supports
-    const heardHere = new Set<Heard>()
+    const receivedHere = new Set<OnNotification>()
     return {
       name: 'shelf',
       supports,
       open: async () => {},
       close: async () => {
-        for (const heard of heardHere) this.listeners.delete(heard)
+        for (const received of receivedHere) this.listeners.delete(received)
       },
       load: async (keys) => {
         this.loads += 1
@@ -50,15 +50,15 @@ export class DocumentShelf {
         const last = page.at(-1)
         return { now: this.#clock(), documents, ...(used.length > page.length && last !== undefined && { next: last }) }
       },
-      tell: (news) => {
-        for (const { key, record, status } of news) {
-          queueMicrotask(() => this.listeners.forEach((heard) => heard(key, record.claim.id, status)))
+      notify: (notification) => {
+        for (const { key, record, status } of notification) {
+          queueMicrotask(() => this.listeners.forEach((received) => received(key, record.claim.id, status)))
         }
       },
-      listen: (heard) => {
-        this.listeners.add(heard)
-        heardHere.add(heard)
-        return { [Symbol.dispose]: () => void this.listeners.delete(heard) }
+      listen: (received) => {
+        this.listeners.add(received)
+        receivedHere.add(received)
+        return { [Symbol.dispose]: () => void this.listeners.delete(received) }
       },
     }
   }

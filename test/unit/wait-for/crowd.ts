@@ -3,12 +3,12 @@ import { listed } from '../../../src/core/claim-record.ts'
 import { excludes } from '../../../src/core/conflict.ts'
 import type { Claim, ListedKey } from '../../../src/core/driver.ts'
 import { KeyState } from '../../../src/core/key-state.ts'
-import { isOwn } from '../../../src/core/parties/party-name.ts'
+import { isOwn } from '../../../src/core/owners/owner-name.ts'
 import { seededRandom } from '../../../src/testing/random.ts'
 
 /** Somebody who takes locks one after the other, and goes nowhere while it waits for one. */
 interface Actor {
-  readonly party: string | undefined
+  readonly owner: string | undefined
   /** Steps that are left: a key to take, or -1 to let one go. */
   readonly steps: number[]
   readonly holds: Claim[]
@@ -24,7 +24,7 @@ const writer: Kind = { mode: 'exclusive' }
 const reader: Kind = { mode: 'shared' }
 const permit: Kind = { mode: 'shared', limit: 2 }
 
-/** Random parties over one store, run by the rule itself, one step at a time and in any order. */
+/** Random owners over one store, run by the rule itself, one step at a time and in any order. */
 export class Crowd {
   readonly random: () => number
   readonly actors: Actor[] = []
@@ -34,8 +34,8 @@ export class Crowd {
 
   constructor(seed: number) {
     this.random = seededRandom(seed)
-    const parties = 2 + this.#pick(5)
-    for (let index = 0; index < parties; index += 1) this.#join(index)
+    const owners = 2 + this.#pick(5)
+    for (let index = 0; index < owners; index += 1) this.#join(index)
   }
 
   get now(): number {
@@ -88,8 +88,8 @@ export class Crowd {
     const anonymous = this.random() < 0.1
     const isBody = !anonymous && this.random() < 0.4
     const actor: Actor = {
-      party: anonymous ? undefined : `p${index}`,
-      // What has no party nobody can see in a cycle: it takes one at a time.
+      owner: anonymous ? undefined : `p${index}`,
+      // What has no owner nobody can see in a cycle: it takes one at a time.
       steps: anonymous
         ? [this.#pick(4), -1, this.#pick(4)]
         : Array.from({ length: 2 + this.#pick(8) }, () => (this.random() < 0.35 ? -1 : this.#pick(4))),
@@ -103,7 +103,7 @@ export class Crowd {
     if (!isBody) return
     for (let count = this.#pick(3); count > 0; count -= 1) {
       const steps = [this.#pick(4)]
-      const sibling: Actor = { ...actor, party: `p${index}/`, steps, holds: [], siblings: [], isBody: false }
+      const sibling: Actor = { ...actor, owner: `p${index}/`, steps, holds: [], siblings: [], isBody: false }
       actor.siblings.push(sibling)
       this.actors.push(sibling)
     }
@@ -120,10 +120,10 @@ export class Crowd {
     // Mostly each key has its own kind, as in real programs; readers and writers share one.
     const kind = number === 3 ? permit : number === 1 && this.random() < 0.5 ? reader : writer
     const own = this.actors.flatMap((other) =>
-      isOwn(actor.party, other.party) ? other.holds.filter((held) => held.key === key) : [],
+      isOwn(actor.owner, other.owner) ? other.holds.filter((held) => held.key === key) : [],
     )
     const mine = [...own, ...actor.holds.filter((held) => held.key === key)]
-    // A party is told before it waits for itself; one without a name knows better in this crowd.
+    // An owner is told before it waits for itself; one without a name knows better in this crowd.
     if (mine.some((held) => excludes(held, kind)) || mine.length >= (kind.limit ?? Infinity)) return
     const claim: Claim = {
       id: `id-${(this.#ids += 1)}`,
@@ -133,7 +133,7 @@ export class Crowd {
       wait: true,
       ttlMs: 1_000_000,
       graceMs: 0,
-      runner: { id: 'r', incarnation: 'r', host: 'h', pid: 1, client: 'c', party: actor.party },
+      runner: { id: 'r', incarnation: 'r', host: 'h', pid: 1, client: 'c', owner: actor.owner },
     }
     actor.waits = claim
     this.#send(key, { op: 'claim', claim })

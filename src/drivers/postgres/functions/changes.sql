@@ -1,9 +1,9 @@
 -- What happens to claims.
 
-create or replace function leasehold.tell(step leasehold.step, c leasehold.claims, status jsonb)
+create or replace function leasehold.notify(step leasehold.step, c leasehold.claims, status jsonb)
 returns leasehold.step language plpgsql as $$
 begin
-  step.news := array_append(step.news, jsonb_build_object('owner', c.owner, 'key', c.key, 'id', c.id,
+  step.notifications := array_append(step.notifications, jsonb_build_object('channel', c.channel, 'key', c.key, 'id', c.id,
                                                           'status', status));
   return step;
 end
@@ -24,7 +24,7 @@ returns leasehold.step language plpgsql as $$
 begin
   delete from leasehold.claims where key = c.key and id = c.id;
   step := leasehold.note_end(step, c, 'evicted', detail);
-  return leasehold.tell(step, c, leasehold.absent('evicted', detail));
+  return leasehold.notify(step, c, leasehold.absent('evicted', detail));
 end
 $$;
 
@@ -51,7 +51,7 @@ begin
   c.fence := step.last_fence;
   c.acquired_at := step.now_ms;
   if c.waits and replaced.expires_at > c.expires_at then
-    -- Until its owner hears of this, which may be late, it trusts the lease that it had.
+    -- Until its channel hears of this, which may be late, it trusts the lease that it had.
     c.expires_at := replaced.expires_at;
     c.ttl_ms := replaced.ttl_ms;
   end if;
@@ -61,7 +61,7 @@ begin
          after = c.after
    where key = c.key and id = c.id;
   if c.id is distinct from step.asked then
-    step := leasehold.tell(step, c, leasehold.status_of(step, c));
+    step := leasehold.notify(step, c, leasehold.status_of(step, c));
   end if;
   return step;
 end

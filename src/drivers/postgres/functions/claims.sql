@@ -46,7 +46,7 @@ begin
   c.band := 0;
   c.arrival := 0;
   c.fence := k.last_fence;
-  c.owner := k.owner;
+  c.channel := k.channel;
   c.ttl_ms := k.ttl_ms;
   c.entered_at := coalesce(k.entered_at, k.acquired_at);
   c.acquired_at := k.acquired_at;
@@ -87,7 +87,7 @@ begin
 end
 $$;
 
--- Where a claim stands, as its owner is told.
+-- Where a claim stands, as its channel is told.
 create or replace function leasehold.status_of(step leasehold.step, c leasehold.claims) returns jsonb
 language plpgsql as $$
 declare

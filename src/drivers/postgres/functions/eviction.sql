@@ -48,7 +48,7 @@ begin
     elsif h.leaving is null and step.now_ms < h.expires_at then
       h.leaving := 'preempted';
       update leasehold.claims set leaving = h.leaving where key = h.key and id = h.id;
-      step := leasehold.tell(step, h, leasehold.status_of(step, h));
+      step := leasehold.notify(step, h, leasehold.status_of(step, h));
     end if;
   end loop;
   return step;

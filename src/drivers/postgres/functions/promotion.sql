@@ -36,7 +36,7 @@ begin
         if w.id = step.asked then
           step.over := case verdict when 'none' then 'refused' else verdict end;
         elsif verdict <> 'expired' then
-          step := leasehold.tell(step, w, leasehold.absent(verdict));
+          step := leasehold.notify(step, w, leasehold.absent(verdict));
         end if;
       end if;
     end loop;

@@ -108,7 +108,7 @@ begin
   c.band := case when c.replaces is null then 4000 else 0 end + 1000 - c.priority;
   c.arrival := nextval('leasehold.arrivals');
   c.fence := 0;
-  c.owner := step.owner;
+  c.channel := step.channel;
   c.entered_at := step.now_ms;
   c.acquired_at := 0;
   c.last_heartbeat := step.now_ms;
@@ -117,7 +117,7 @@ begin
   c.stale_ms := coalesce(c.stale_ms, c.ttl_ms);
   insert into leasehold.claims select c.*;
   step := leasehold.apply_evict_rule(step, c);
-  -- A conversion that fits beside the others is granted at once: its owner is in front of every waiter already.
+  -- A conversion that fits beside the others is granted at once: its channel is in front of every waiter already.
   if step.taken or (c.replaces is not null and leasehold.room_for(c) = 'room') then
     step := leasehold.let_in(step, c);
   end if;
@@ -135,7 +135,7 @@ begin
   c := step.found;
   if c.id is null then return leasehold.answer_absent(step); end if;
   if c.held and step.now_ms >= c.expires_at then
-    -- In its grace a claim is over for its owner and still blocks others.
+    -- In its grace a claim is over for its channel and still blocks others.
     step := leasehold.promote(step);
     step.status := leasehold.absent(leasehold.how_ended(c));
     return step;
@@ -151,9 +151,9 @@ begin
     c.expires_at := step.now_ms + for_ms;
     if c.held then c.expires_at := least(c.expires_at, c.acquired_at + c.max_hold_ms); end if;
   end if;
-  c.owner := step.owner;
+  c.channel := step.channel;
   update leasehold.claims
-     set fence = c.fence, owner = c.owner, ttl_ms = c.ttl_ms, detached = c.detached,
+     set fence = c.fence, channel = c.channel, ttl_ms = c.ttl_ms, detached = c.detached,
          last_heartbeat = c.last_heartbeat, renewal_count = c.renewal_count, expires_at = c.expires_at
    where key = c.key and id = c.id;
   if c.held then
@@ -214,9 +214,9 @@ begin
 end
 $$;
 
--- One request by the rows of `claims`, its key locked. Returns its status, and adds to the news. `loose`: nothing was
+-- One request by the rows of `claims`, its key locked. Returns its status, and adds to the notifications. `loose`: nothing was
 -- promised that a crash must not undo.
-create or replace function leasehold.carry_out(request leasehold.request, sender text, inout news jsonb[],
+create or replace function leasehold.carry_out(request leasehold.request, sender text, inout notifications jsonb[],
                                                out status jsonb, out loose boolean)
 language plpgsql as $$
 declare
@@ -239,10 +239,10 @@ begin
   step.now_ms := step.now_us / 1000;
   step.key := request.key;
   step.asked := request.id;
-  step.owner := sender;
+  step.channel := sender;
   step.last_fence := k.last_fence;
   step.ended := case when step.now_ms < (k.ended ->> 'until')::bigint then k.ended end;
-  step.news := news;
+  step.notifications := notifications;
   step := leasehold.settle(step);
   case request.op
     when 'claim' then step := leasehold.claim(step, request);
@@ -252,15 +252,15 @@ begin
     when 'evict' then step := leasehold.evict(step, request.fence, request.reason);
   end case;
   -- Who waits has been promised nothing: a crash costs it its place.
-  loose := cardinality(step.news) = cardinality(news) and step.status ->> 'state' = 'waiting' and request.fence is null;
-  news := step.news;
+  loose := cardinality(step.notifications) = cardinality(notifications) and step.status ->> 'state' = 'waiting' and request.fence is null;
+  notifications := step.notifications;
   status := step.status;
   occupied := exists (select from leasehold.claims c where c.key = request.key and c.held)
            or exists (select from leasehold.claims c where c.key = request.key and not c.held);
   if k.id is not null or occupied <> k.crowded or step.last_fence <> k.last_fence
      or step.ended is distinct from k.ended or not leasehold.sees_all() then
     update leasehold.keys f
-       set last_fence = step.last_fence, ended = step.ended, crowded = occupied, id = null, owner = null,
+       set last_fence = step.last_fence, ended = step.ended, crowded = occupied, id = null, channel = null,
            entered_at = null, runner = null, claim = null
      where f.key = request.key;
   end if;

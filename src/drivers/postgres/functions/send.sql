@@ -14,12 +14,12 @@ declare
   left_ms bigint;
   answer json;
 begin
-  insert into leasehold.keys as k (key, last_fence, id, owner, ttl_ms, acquired_at, last_heartbeat, renewal_count,
+  insert into leasehold.keys as k (key, last_fence, id, channel, ttl_ms, acquired_at, last_heartbeat, renewal_count,
                                    expires_at, runner, claim)
   values (of_key, now_us, of_id, sender, for_ms, now_ms, now_ms, 0,
           now_ms + least(for_ms, (wanted ->> 'max_hold_ms')::bigint), who, wanted)
       on conflict (key) do update
-     set last_fence = greatest(k.last_fence + 1, now_us), ended = null, id = excluded.id, owner = excluded.owner,
+     set last_fence = greatest(k.last_fence + 1, now_us), ended = null, id = excluded.id, channel = excluded.channel,
          ttl_ms = excluded.ttl_ms, acquired_at = now_ms, last_heartbeat = now_ms, renewal_count = 0,
          expires_at = excluded.expires_at, runner = excluded.runner, claim = excluded.claim
    where k.id is null and not k.crowded and k.last_fence < 9007199254740990
@@ -48,7 +48,7 @@ declare
   left_ms bigint;
 begin
   update leasehold.keys k
-     set owner = sender, ttl_ms = for_ms, last_heartbeat = now_ms, renewal_count = k.renewal_count + 1,
+     set channel = sender, ttl_ms = for_ms, last_heartbeat = now_ms, renewal_count = k.renewal_count + 1,
          expires_at = least(now_ms + for_ms, k.acquired_at + (k.claim ->> 'max_hold_ms')::bigint)
    where k.key = of_key and k.id = of_id and k.expires_at > now_ms and k.expires_at - now_ms <= k.ttl_ms
   returning k.last_fence, k.expires_at - now_ms into kept, left_ms;
@@ -63,7 +63,7 @@ language plpgsql set enable_seqscan = off as $$
 declare
   now_ms bigint := (extract(epoch from leasehold.clock()) * 1000000)::bigint / 1000;
 begin
-  update leasehold.keys k set id = null, owner = null, runner = null, claim = null
+  update leasehold.keys k set id = null, channel = null, runner = null, claim = null
    where k.key = of_key and k.id = of_id and not k.crowded
      and k.expires_at > now_ms and k.expires_at - now_ms <= k.ttl_ms;
   if found then return '{"released": true}'; end if;
@@ -78,23 +78,23 @@ language plpgsql as $$
 declare
   status jsonb;
   loose boolean;
-  news jsonb[] := '{}';
+  notifications jsonb[] := '{}';
 begin
   if request.op = 'claim' and request.tries and leasehold.refuses(request, now_ms) then
     status := leasehold.absent('refused');
   else
-    select c.news, c.status, c.loose into news, status, loose from leasehold.carry_out(request, sender, news) c;
+    select c.notifications, c.status, c.loose into notifications, status, loose from leasehold.carry_out(request, sender, notifications) c;
   end if;
   -- Those behind it need not wait for the disk.
   if loose then perform set_config('synchronous_commit', 'off', true); end if;
-  return json_build_object('rest', json_build_array(status), 'news', leasehold.spread(news, sender));
+  return json_build_object('rest', json_build_array(status), 'notifications', leasehold.spread(notifications, sender));
 end
 $$;
 
 -- Carries out a batch (an array of `request`, keys in order) in one transaction, for the driver that listens on channel
 -- `sender`. The last four count the requests, and those of them that are plain.
 -- Returns what became of plain requests by their keys: `held` with `fences` and `leftMs`, and `released`; the statuses
--- of all others in their order as `rest`, or what a single request would be told; and `news` of the sender's own claims. Other
+-- of all others in their order as `rest`, or what a single request would be told; and `notifications` of the sender's own claims. Other
 -- owners are notified.
 create or replace function leasehold.send(batch json, usual_runner text, sender text, requests integer,
                                           plain_claims integer, plain_renewals integer, plain_releases integer)
@@ -114,7 +114,7 @@ declare
   request leasehold.request;
   answer json;
   rest json[] := '{}';
-  news jsonb[] := '{}';
+  notifications jsonb[] := '{}';
 begin
   -- The rows of all keys are locked, and those that claims lack are made, in one order everywhere and in one pass. Two passes would
   -- deadlock: one batch locks an old key and then makes a new one, another makes the new one and then wants the old.
@@ -138,7 +138,7 @@ begin
   if plain_claims > 0 then
     -- Nobody is here and no unclean end is to be told: granted.
     with granted as (
-      insert into leasehold.keys as k (key, last_fence, id, owner, ttl_ms, acquired_at, last_heartbeat, renewal_count,
+      insert into leasehold.keys as k (key, last_fence, id, channel, ttl_ms, acquired_at, last_heartbeat, renewal_count,
                                        expires_at, runner, claim)
       select r.key, case when r.op = 'claim' then now_us else 0 end, case when r.op = 'claim' then r.id end, sender, r.ttl_ms,
              now_ms, now_ms, 0, now_ms + least(r.ttl_ms, r.max_hold_ms), coalesce(r.runner, usual_runner), r.claim
@@ -146,7 +146,7 @@ begin
        where r.plain and (r.op = 'claim'
              or locks_all and (select e.key from leasehold.keys e where e.key = r.key collate "C") is not null)
           on conflict (key) do update
-         set last_fence = greatest(k.last_fence + 1, now_us), ended = null, id = excluded.id, owner = excluded.owner,
+         set last_fence = greatest(k.last_fence + 1, now_us), ended = null, id = excluded.id, channel = excluded.channel,
              ttl_ms = excluded.ttl_ms, acquired_at = now_ms, last_heartbeat = now_ms, renewal_count = 0,
              expires_at = excluded.expires_at, runner = excluded.runner, claim = excluded.claim
        where excluded.id is not null and k.id is null and not k.crowded and k.last_fence < 9007199254740990
@@ -158,7 +158,7 @@ begin
   if plain_renewals > 0 then
     with kept as (
       update leasehold.keys k
-         set owner = sender, ttl_ms = r.ttl_ms, last_heartbeat = now_ms, renewal_count = k.renewal_count + 1,
+         set channel = sender, ttl_ms = r.ttl_ms, last_heartbeat = now_ms, renewal_count = k.renewal_count + 1,
              expires_at = least(now_ms + r.ttl_ms, k.acquired_at + (k.claim ->> 'max_hold_ms')::bigint)
         from json_populate_recordset(null::leasehold.request, batch) r
        where r.plain and r.op = 'renew' and k.key = r.key collate "C" and k.id = r.id
@@ -172,7 +172,7 @@ begin
   end if;
   if plain_releases > 0 then
     with freed as (
-      update leasehold.keys k set id = null, owner = null, runner = null, claim = null
+      update leasehold.keys k set id = null, channel = null, runner = null, claim = null
         from json_populate_recordset(null::leasehold.request, batch) r
        where r.plain and r.op = 'release' and k.key = r.key collate "C" and k.id = r.id and not k.crowded
          and k.expires_at > now_ms and k.expires_at - now_ms <= k.ttl_ms
@@ -188,13 +188,13 @@ begin
       if answer is null and request.op = 'claim' and request.tries and leasehold.refuses(request, now_ms) then
         answer := leasehold.absent('refused');
       elsif answer is null then
-        select c.news, c.status into news, answer from leasehold.carry_out(request, sender, news) c;
+        select c.notifications, c.status into notifications, answer from leasehold.carry_out(request, sender, notifications) c;
       end if;
       rest := array_append(rest, answer);
     end loop;
   end if;
   return json_build_object('held', held, 'fences', fences, 'leftMs', left_ms, 'released', released, 'rest', rest,
-                           'news', case when cardinality(news) > 0 then leasehold.spread(news, sender) end);
+                           'notifications', case when cardinality(notifications) > 0 then leasehold.spread(notifications, sender) end);
 end
 $$;
 
@@ -210,28 +210,28 @@ begin
 end
 $$;
 
--- Sends news of a claim to the channel of its owner, unless the driver said that the server has no room for notifications. A
+-- Sends notifications of a claim to the channel of its channel, unless the driver said that the server has no room for notifications. A
 -- notification has at most 8000 bytes: without its status it says that the claim should ask, and as 'poll' that all should.
-create or replace function leasehold.call(owner text, news json) returns void language sql volatile as $$
-  select pg_notify(owner, case
-           when octet_length(news::text) < 7900 then news::text
-           when octet_length((news -> 'key')::text) + octet_length((news -> 'id')::text) < 7800
-             then json_build_object('key', news -> 'key', 'id', news -> 'id')::text
+create or replace function leasehold.call(channel text, notifications json) returns void language sql volatile as $$
+  select pg_notify(channel, case
+           when octet_length(notifications::text) < 7900 then notifications::text
+           when octet_length((notifications -> 'key')::text) + octet_length((notifications -> 'id')::text) < 7800
+             then json_build_object('key', notifications -> 'key', 'id', notifications -> 'id')::text
            else 'poll' end)
    where current_setting('leasehold.mute', true) is distinct from 'on'
 $$;
 
--- Sends news to the channels of its owners, and returns what is for the sender itself.
-create or replace function leasehold.spread(news jsonb[], sender text) returns json language plpgsql as $$
+-- Sends notifications to the channels of its owners, and returns what is for the sender itself.
+create or replace function leasehold.spread(notifications jsonb[], sender text) returns json language plpgsql as $$
 declare
   one jsonb;
   own json[] := '{}';
 begin
-  foreach one in array news loop
-    if one ->> 'owner' = sender then
-      own := array_append(own, (one - 'owner')::json);
-    elsif one ->> 'owner' <> '' then
-      perform leasehold.call(one ->> 'owner', (one - 'owner')::json);
+  foreach one in array notifications loop
+    if one ->> 'channel' = sender then
+      own := array_append(own, (one - 'channel')::json);
+    elsif one ->> 'channel' <> '' then
+      perform leasehold.call(one ->> 'channel', (one - 'channel')::json);
     end if;
   end loop;
   return array_to_json(own);

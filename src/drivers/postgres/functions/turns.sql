@@ -1,7 +1,7 @@
 -- The requests that come again and again on a key that one claim holds for itself and others wait for, without the whole
 -- rule: that moves the holder to `claims` and takes long. Each answers null if it is not as simple as that.
 
--- The holder releases to a waiter that wants what nearly everybody wants, and whose owner is told.
+-- The holder releases to a waiter that wants what nearly everybody wants, and whose channel is told.
 create or replace function leasehold.hand_over(of_key text, holder text, sender text) returns json language plpgsql as $$
 declare
   now_us bigint;
@@ -11,7 +11,7 @@ declare
   ends_at bigint;
   lasting_ms bigint;
   next record;
-  news json;
+  notifications json;
 begin
   select k.last_fence + 1, k.id, k.expires_at, k.ttl_ms into minted, in_row, ends_at, lasting_ms from leasehold.keys k
    where k.key = of_key and k.crowded and k.ended is null and k.last_fence < 9007199254740990 for no key update;
@@ -31,18 +31,18 @@ begin
                                      where first.key = of_key and not first.held order by first.band, first.arrival limit 1)
      and w.band = 5000 and w.exclusive and w.range_start is null and w.grace_ms = 0 and w.max_hold_ms is null
      and w.evict is null and not w.detached and w.expires_at > now_ms and w.expires_at - now_ms <= w.ttl_ms
-  returning w.id, w.owner, w.ttl_ms, w.entered_at, w.last_heartbeat, w.renewal_count, w.expires_at, w.runner into next;
+  returning w.id, w.channel, w.ttl_ms, w.entered_at, w.last_heartbeat, w.renewal_count, w.expires_at, w.runner into next;
   if not found then return null; end if;
   if in_row is null then delete from leasehold.claims h where h.id = holder and h.key = of_key; end if;
   update leasehold.keys k
-     set last_fence = minted, id = next.id, owner = next.owner, ttl_ms = next.ttl_ms, entered_at = next.entered_at,
+     set last_fence = minted, id = next.id, channel = next.channel, ttl_ms = next.ttl_ms, entered_at = next.entered_at,
          acquired_at = now_ms, last_heartbeat = next.last_heartbeat, renewal_count = next.renewal_count,
          expires_at = next.expires_at, runner = next.runner, claim = null
    where k.key = of_key;
-  news := json_build_object('key', of_key, 'id', next.id, 'status',
+  notifications := json_build_object('key', of_key, 'id', next.id, 'status',
     json_build_object('state', 'held', 'fence', minted, 'ttlMs', next.expires_at - now_ms));
-  if next.owner = sender then return json_build_object('released', true, 'news', json_build_array(news)); end if;
-  perform leasehold.call(next.owner, news);
+  if next.channel = sender then return json_build_object('released', true, 'notifications', json_build_array(notifications)); end if;
+  perform leasehold.call(next.channel, notifications);
   return '{"released": true}';
 end
 $$;
@@ -63,7 +63,7 @@ begin
      and (k.claim ->> 'exclusive') is null and (k.claim ->> 'range_start') is null
      and k.expires_at > now_ms and k.expires_at - now_ms <= k.ttl_ms;
   if not found then return null; end if;
-  insert into leasehold.claims (key, id, held, band, arrival, fence, owner, ttl_ms, entered_at, acquired_at,
+  insert into leasehold.claims (key, id, held, band, arrival, fence, channel, ttl_ms, entered_at, acquired_at,
                                 last_heartbeat, renewal_count, expires_at, exclusive, priority, waits, detached,
                                 stale_ms, grace_ms, runner)
   values (of_key, of_id, false, 5000, nextval('leasehold.arrivals'), 0, sender, for_ms, now_ms, 0, now_ms, 0,

@@ -42,7 +42,7 @@ create type leasehold.step as (
   now_us     bigint,
   -- The id of the asking claim, and the channel of its driver.
   asked      text,
-  owner      text,
+  channel      text,
   last_fence bigint,
   ended      jsonb,
   -- The asking claim, where a function looks for it.
@@ -53,6 +53,6 @@ create type leasehold.step as (
   taken      boolean,
   -- The answer.
   status   jsonb,
-  -- What others should hear: owner, key, id, status.
-  news       jsonb[]
+  -- What others should hear: channel, key, id, status.
+  notifications       jsonb[]
 );

@@ -52,7 +52,7 @@ end
 local function claimPlace(newcomer)
   local known = find(newcomer[ID])
   if known then return askAgain(known) end
-  -- A late copy of a claim that has ended does not begin it anew.
+  -- A expired copy of a claim that has ended does not begin it anew.
   if hasEnded(newcomer[ID]) then return answerAbsent(newcomer[ID]) end
   local converts = newcomer[REPLACES]
   local refusal = converts and refuseConversion(newcomer)
@@ -123,7 +123,7 @@ local function release(id)
   return record and letGo(record) or answerAbsent(id)
 end
 
--- Leaves the queue, unless it was too late for that.
+-- Leaves the queue, unless it was too expired for that.
 local function withdraw(id)
   local record = find(id)
   if not record then return answerAbsent(id) end

@@ -7,9 +7,9 @@
 --   other if they are of that length, else as a JSON array.
 --   Ops: c claims and waits, t claims and does not, r renews, d releases, w withdraws, e evicts. A runner is JSON, as are terms:
 --   what a plain claim or renewal leaves out, or the reason to evict.
--- Returns: the clock in microseconds, a space, then one answer a request, as decoding.ts reads them, and news as news.lua
+-- Returns: the clock in microseconds, a space, then one answer a request, as decoding.ts reads them, and notifications as notifications.lua
 --   has it. Short answers are as quick.lua has them; others are a line each, e and the error for a request that failed.
--- Needs call.lua, fences.lua, news.lua, theRule and quick.lua.
+-- Needs call.lua, fences.lua, notifications.lua, theRule and quick.lua.
 
 call.apart, call.claimTags = ARGV[5] == '1', ARGV[6]
 
@@ -49,9 +49,9 @@ local function carryOutRest(call, kinds, ids, numbers, answers)
     if not answer then
       deleteReleased(call)
       byTheRule = byTheRule or theRule(call, fenceToCome, liftFence, refuseIfHalfMoved)
-      local line, news = byTheRule(name, id, kind)
+      local line, notifications = byTheRule(name, id, kind)
       answer = line .. '\n'
-      for _, one in ipairs(news) do
+      for _, one in ipairs(notifications) do
         allNews[#allNews + 1] = { one[1], one[2] .. '\n' .. sub(name, call.tagEnd + 3) }
       end
     end
@@ -71,4 +71,4 @@ repeat
 until done
 deleteReleased(call)
 dropSpareFences(call)
-return tellAll(call.channel, table.concat(answers), allNews)
+return notifyAll(call.channel, table.concat(answers), allNews)

@@ -1,4 +1,4 @@
--- Carries out one request by the rule. Answers with its line, and with the news for others: channels and messages.
+-- Carries out one request by the rule. Answers with its line, and with the notifications for others: channels and messages.
 -- The last part of the rule, which is made only when a call needs it: it returns what the others are for.
 
 local function newClaim(id, kind)
@@ -42,6 +42,6 @@ return function(recordName, id, kind)
     line = claimPlace(newClaim(id, kind))
   end
   store()
-  return line, draft.news
+  return line, draft.notifications
 end
 

@@ -32,7 +32,7 @@ local function holdsUpEverybody(claim)
 end
 
 -- A waiter's place in the queue as one number, least first: conversions, then higher priority, then arrival.
--- 12 bits for the class and 41 for the order fit the 53 that a score can tell apart.
+-- 12 bits for the class and 41 for the order fit the 53 that a score can notify apart.
 local function score(record)
   local class = 1000 - record[PRIORITY]
   if not record[REPLACES] then class = class + 2001 end

@@ -1,6 +1,6 @@
 -- What happens most on a key that others wait for: a plain claim queues up behind them, or its holder lets go and the
 -- next is let in. Whatever is not plain is left to the rule, and nothing has been changed then.
--- Needs solo-call.lua, fences.lua and news.lua. On a cluster all is left to the rule, which knows of moving slots.
+-- Needs solo-call.lua, fences.lua and notifications.lua. On a cluster all is left to the rule, which knows of moving slots.
 
 if ON_CLUSTER == 0 and (op == 'c' or op == 'd') then
   local packed = redis.call('GET', name)
@@ -35,7 +35,7 @@ if ON_CLUSTER == 0 and (op == 'c' or op == 'd') then
         redis.call('ZREM', queueName, waiter[ID])
         redis.call('HDEL', waitersName, waiter[ID])
         local line = string.format('h %.0f %.0f\n', fence, math.floor(waiter[EXPIRES_AT] - now))
-        return tellAll(channel, 'a released', {
+        return notifyAll(channel, 'a released', {
           { waiter[CHANNEL], line .. waiter[ID] .. '\n' .. string.sub(rest, 2) },
         })
       end

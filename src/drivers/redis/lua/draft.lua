@@ -2,7 +2,7 @@
 -- key.lua; its answer is a line that decoding.ts reads. Needs record.lua, conflict.lua, key.lua and lease-time.lua.
 
 -- Besides what key.lua has in `draft`: the asking claim (subject), kept out of the store until it stands still, the
--- same as it is stored (subjectBefore), why it was dropped, and the holders whose time was found to be over (overdue).
+-- same as it is stored (subjectBefore), why it was dropped, and the holders whose time was found to be over (expiredHolders).
 
 -- ---- answers
 
@@ -48,8 +48,8 @@ end
 
 -- ---- what changes
 
-local function tell(record, line)
-  draft.news[#draft.news + 1] = { record[CHANNEL], line .. '\n' .. record[ID] }
+local function notify(record, line)
+  draft.notifications[#draft.notifications + 1] = { record[CHANNEL], line .. '\n' .. record[ID] }
 end
 
 local function removeHolder(record)
@@ -82,7 +82,7 @@ end
 local function dropWaiter(stored, reason)
   if stored == draft.subject then return dropSubject(reason) end
   removeWaiter(stored)
-  if reason ~= 'expired' then tell(stored, absentLine(reason)) end
+  if reason ~= 'expired' then notify(stored, absentLine(reason)) end
 end
 
 -- Writes down where the asking claim came to stand.
@@ -118,7 +118,7 @@ local function settleHolders()
       for before = 1, at - 1 do staying[before] = draft.holders[before] end
     end
     if over then
-      draft.overdue[#draft.overdue + 1] = holder
+      draft.expiredHolders[#draft.expiredHolders + 1] = holder
     elseif staying then
       staying[#staying + 1] = holder
     end
@@ -126,10 +126,10 @@ local function settleHolders()
   if not staying then return end
   draft.holders = staying
   draft.headChanged = true
-  if #draft.overdue == 0 then return end
+  if #draft.expiredHolders == 0 then return end
   -- Of several ends the latest grant is remembered.
-  local last = draft.overdue[1]
-  for _, record in ipairs(draft.overdue) do
+  local last = draft.expiredHolders[1]
+  for _, record in ipairs(draft.expiredHolders) do
     if record[FENCE] > last[FENCE] then last = record end
   end
   noteEnd(last, howEnded(last))
@@ -137,7 +137,7 @@ end
 
 local function beginDraft()
   draft.subject, draft.subjectBefore, draft.dropReason = nil, nil, nil
-  draft.overdue = {}
+  draft.expiredHolders = {}
   settleHolders()
 end
 
@@ -168,21 +168,21 @@ local function find(id)
   return nil
 end
 
-local function overdueCalled(id)
-  for _, record in ipairs(draft.overdue) do
+local function expiredHolder(id)
+  for _, record in ipairs(draft.expiredHolders) do
     if record[ID] == id then return record end
   end
 end
 
 -- Whether this step has found the claim to be over.
 local function hasEnded(id)
-  return #draft.left > 0 or (draft.ended and draft.ended[ENDED_ID] == id) or overdueCalled(id) ~= nil
+  return #draft.left > 0 or (draft.ended and draft.ended[ENDED_ID] == id) or expiredHolder(id) ~= nil
 end
 
 -- For a claim that is not there: what is known of its end.
 local function absent(id)
-  local late = overdueCalled(id)
-  if late then return absentLine(howEnded(late)) end
+  local expired = expiredHolder(id)
+  if expired then return absentLine(howEnded(expired)) end
   if draft.left[1] and draft.left[1][ID] == id then return absentLine('expired') end
   if not draft.ended or draft.ended[ENDED_ID] ~= id then return absentLine('unknown') end
   return absentLine(draft.ended[ENDED_HOW], draft.ended[ENDED_DETAIL])

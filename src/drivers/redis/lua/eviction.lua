@@ -30,7 +30,7 @@ end
 local function evict(holder, detail)
   removeHolder(holder)
   noteEnd(holder, 'evicted', detail)
-  tell(holder, absentLine('evicted', detail))
+  notify(holder, absentLine('evicted', detail))
 end
 
 local function evictAll(leaving, detail)
@@ -43,7 +43,7 @@ local function askToLeave(holder)
   local leaving = copy(holder)
   leaving[LEAVING] = 'preempted'
   replaceHolder(holder, leaving)
-  tell(leaving, heldLine(leaving))
+  notify(leaving, heldLine(leaving))
 end
 
 -- The id of a runner as JSON, the first of its list. The rest is what somebody says of himself: cjson need not be able

@@ -1,9 +1,9 @@
 -- One key as stored: reading it, and writing what a request decided.
--- Needs call.lua, fences.lua, news.lua, plain.lua and conflict.lua.
+-- Needs call.lua, fences.lua, notifications.lua, plain.lua and conflict.lua.
 
 -- Of the request under way: the key's name and record (head), its holders and last end as decided so far, whether
 -- those must be written, and what else is to change: waiters that have left (left, leftIds), those to rewrite, the one
--- that has entered; and the news for others. One table rather than variables: functions that share many are expensive to
+-- that has entered; and the notifications for others. One table rather than variables: functions that share many are expensive to
 -- make.
 local draft = {}
 
@@ -27,7 +27,7 @@ end
 local function load(recordName)
   draft.name = recordName
   draft.queueName = nil
-  draft.left, draft.leftIds, draft.rewritten, draft.entered, draft.news = {}, {}, {}, false, {}
+  draft.left, draft.leftIds, draft.rewritten, draft.entered, draft.notifications = {}, {}, {}, false, {}
   local packed = redis.call('GET', draft.name)
   draft.headChanged = false
   if not packed then

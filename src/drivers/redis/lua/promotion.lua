@@ -26,7 +26,7 @@ local function grant(waiter)
   granted[ACQUIRED_AT] = now
   -- Promotion does not restart the lease: a waiter that died must not block for longer than it was told.
   if replaced and waiter[WAIT] and replaced[EXPIRES_AT] > waiter[EXPIRES_AT] then
-    -- Until its owner hears of this, which may be late, it trusts the lease that it had.
+    -- Until its owner hears of this, which may be expired, it trusts the lease that it had.
     granted[EXPIRES_AT], granted[TTL] = replaced[EXPIRES_AT], replaced[TTL]
   end
   granted[EXPIRES_AT] = capByMaxHold(granted[EXPIRES_AT], now, waiter[MAX_HOLD])
@@ -40,7 +40,7 @@ local function grant(waiter)
     return
   end
   removeWaiter(waiter)
-  tell(granted, heldLine(granted))
+  notify(granted, heldLine(granted))
 end
 
 local function judgeWaiter(waiter)

@@ -5,8 +5,8 @@
 --   record is kept in ms, and the ttl in ten digits. From a test also ms to keep keys beyond their end, and its clock in
 --   ms.
 -- Returns: the fence if a claim got what it asked for, - if one was released, else a line as decoding.ts reads them; and
---   news as news.lua has it.
--- The first part of its script: what it cannot tell, contended.lua does or, by the rule, solo-rest.lua.
+--   notifications as notifications.lua has it.
+-- The first part of its script: what it cannot notify, contended.lua does or, by the rule, solo-rest.lua.
 
 local op, fenceName, text, name = ARGV[1], ARGV[2], ARGV[3], KEYS[1]
 local time = redis.call('TIME')
@@ -27,7 +27,7 @@ if op == 'd' then
 elseif op ~= 'r' then
   -- Texts, as far as possible: to print a number of this size takes as long as a command.
   local wallText = seconds .. (#microseconds == 6 and microseconds or string.sub('00000' .. microseconds, -6))
-  -- As fenceToCome in fences.lua has it, which is left to tell why there is none, or no more, or one past the clock.
+  -- As fenceToCome in fences.lua has it, which is left to notify why there is none, or no more, or one past the clock.
   fenceBefore = redis.call('SET', fenceName, wallText, 'GET')
   fenceNow = wallText
   -- Of what is no number, nan included, nothing is known but that the wall clock is past it.

@@ -1,0 +1,71 @@
+import type { BatchedTransactions } from './batched-transactions.ts'
+import { isLeaseGone, isRefused } from './faults.ts'
+import type { GarbageLease } from './garbage-lease.ts'
+import type { Keyspace } from './keyspace.ts'
+import type { Leases } from './leases.ts'
+import { isOnLease, put, range, remove, unchangedSince } from './messages.ts'
+import type { OwnClaim } from './own-claims.ts'
+
+export interface UnrenewedSetup {
+  readonly transactions: BatchedTransactions
+  readonly keyspace: Keyspace
+  readonly leases: Leases
+  readonly garbage: GarbageLease
+  readonly timeoutMs: number
+}
+
+/**
+ * Removes the markers of claims of ours that nobody has renewed: the lease they are on may live on for others. A marker
+ * that is on another's lease by now is in other hands, and one that was put anew meanwhile has been renewed after all.
+ * `unknown`: it may yet be done. Never rejects.
+ */
+export async function endUnrenewed(setup: UnrenewedSetup, claims: readonly OwnClaim[]): Promise<'removed' | 'unknown'> {
+  // First: what is made before that has a marker by then, and nothing is made after it.
+  const isOver = await forbid(
+    setup,
+    claims.filter(({ state }) => state === 'asked'),
+  )
+  const outcome = await removeMarkers(setup, claims)
+  return isOver ? outcome : 'unknown'
+}
+
+/** Sees to it that claims which may be on their way are not made any more. False: that is not known. */
+async function forbid(
+  { transactions, keyspace, garbage, timeoutMs }: UnrenewedSetup,
+  claims: readonly OwnClaim[],
+): Promise<boolean> {
+  if (claims.length === 0) return true
+  const lease = await garbage.leaseFor(0, timeoutMs)
+  if (lease === 0) return false
+  const outcomes = await transactions.write(
+    claims.map(({ id }) => ({ compare: [], success: [put(keyspace.over(id), '', lease)] })),
+    timeoutMs,
+  )
+  const faults = outcomes.flatMap((outcome) => ('fault' in outcome ? [outcome.fault] : []))
+  if (faults.some(isLeaseGone)) garbage.forget()
+  return faults.length === 0
+}
+
+async function removeMarkers(
+  { transactions, keyspace, leases, timeoutMs }: UnrenewedSetup,
+  claims: readonly OwnClaim[],
+): Promise<'removed' | 'unknown'> {
+  const markers = claims.map(({ key, id }) => keyspace.marker(key, id))
+  try {
+    const readings = await transactions.read(
+      markers.map((key) => [range({ key, keysOnly: true })]),
+      timeoutMs,
+    )
+    const ours = readings
+      .flatMap(({ found: [pairs = []] }) => pairs)
+      .filter(({ lease }) => leases.leftMs(lease) !== undefined)
+    const removals = ours.map(({ key, modRevision, lease }) => ({
+      compare: [unchangedSince(key, modRevision), isOnLease(key, lease)],
+      success: [remove(key)],
+    }))
+    const outcomes = await transactions.write(removals, timeoutMs)
+    return outcomes.some((outcome) => 'fault' in outcome && !isRefused(outcome.fault)) ? 'unknown' : 'removed'
+  } catch {
+    return 'unknown'
+  }
+}
