@@ -1,7 +1,7 @@
 /** etcd, a hundred locks at once: beside the lock of the etcd3 package, which has a lease and a key for each. */
 import { Etcd3 } from 'etcd3'
 import { createLocks } from '../src/index.ts'
-import { etcd } from '../src/drivers/etcd.ts'
+import { etcd } from '../src/drivers/etcd/driver.ts'
 import { EtcdServer } from '../test/support/etcd-server.ts'
 import { interleave, report } from './report.ts'
 import { pairsPerSecond } from './support/hundred-locks.ts'

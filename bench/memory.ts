@@ -4,7 +4,7 @@ import { createRequire } from 'node:module'
 import { fileURLToPath } from 'node:url'
 import { Mutex } from 'async-mutex'
 import { createLocks } from '../src/index.ts'
-import { memory } from '../src/drivers/memory.ts'
+import { memory } from '../src/drivers/memory/driver.ts'
 import type { HeldCost } from './children/held-leases.ts'
 import { interleave, report } from './report.ts'
 

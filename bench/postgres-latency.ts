@@ -1,7 +1,7 @@
 /** PostgreSQL, one lock at a time: a durable lease beside a bare prepared upsert. */
 import { Client } from 'pg'
 import { createLocks } from '../src/index.ts'
-import { postgres } from '../src/drivers/postgres.ts'
+import { postgres } from '../src/drivers/postgres/driver.ts'
 import { PostgresServer } from '../test/support/postgres-server.ts'
 import { median, percentile, report } from './report.ts'
 

@@ -5,7 +5,7 @@
 import { randomUUID } from 'node:crypto'
 import { Redis } from 'ioredis'
 import { Mutex } from 'redis-semaphore'
-import { redis } from '../src/drivers/redis.ts'
+import { redis } from '../src/drivers/redis/driver.ts'
 import { createLocks } from '../src/index.ts'
 import { RedisServer } from '../test/support/redis-server.ts'
 import { interleave, percentile, report } from './report.ts'

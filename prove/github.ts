@@ -2,7 +2,7 @@
  * Locks in GitHub issues in simulated weather, for as many minutes as told (1), from a seed (1001) on: reads are stale,
  * lines and machines fail, and true time judges who held what.
  */
-import { github } from '../src/drivers/github.ts'
+import { github } from '../src/drivers/github/driver.ts'
 import { tour } from '../test/unit/github/tour.ts'
 import { proveBySeeds } from './support/seeds.ts'
 

@@ -2,7 +2,7 @@
 import { createHook } from 'node:async_hooks'
 import { setTimeout as pause } from 'node:timers/promises'
 import { createLocks, type AcquireOptions, type Lease, type Locks } from '../../src/index.ts'
-import { memory } from '../../src/drivers/memory.ts'
+import { memory } from '../../src/drivers/memory/driver.ts'
 
 export interface HeldCost {
   readonly leases: number

@@ -2,7 +2,7 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import { Redis } from 'ioredis'
 import { Mutex } from 'redis-semaphore'
-import { redis } from '../../src/drivers/redis.ts'
+import { redis } from '../../src/drivers/redis/driver.ts'
 import { createLocks } from '../../src/index.ts'
 
 export interface RenewalsOrder {

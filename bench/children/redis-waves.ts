@@ -4,7 +4,7 @@
  */
 import { Redis } from 'ioredis'
 import { Mutex } from 'redis-semaphore'
-import { redis } from '../../src/drivers/redis.ts'
+import { redis } from '../../src/drivers/redis/driver.ts'
 import { createLocks } from '../../src/index.ts'
 import { RawRedis } from '../support/raw-redis.ts'
 import { redlockOver } from '../support/redlock.ts'

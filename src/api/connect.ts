@@ -1,11 +1,10 @@
-import { newRunnerId } from '../core/runner.ts'
+import { newRunnerId } from './client/runner.ts'
 import type { HeldName } from '../core/machine/runner-name.ts'
 import { systemEnvironment } from '../core/time/environment.ts'
 import { LeaseholdError } from '../core/errors.ts'
-import { checkOptions } from '../core/option-names.ts'
-import { connectNames, type ConnectOptions } from './connect-options.ts'
-import { openLocks } from './create-locks.ts'
-import type { StartThread } from './client.ts'
+import { checkOptions } from '../core/contract/option-names.ts'
+import { connectNames, type ConnectOptions, openLocks } from './create-locks.ts'
+import type { StartThread } from './client/client.ts'
 import type { Locks } from './locks.ts'
 import { sayItInDefaults } from './options.ts'
 
@@ -52,8 +51,8 @@ async function startThread(url: string, ...[report]: Parameters<StartThread>): R
 
 async function holdName(name: string): Promise<HeldName> {
   const { takeRunnerName } = await import('../core/machine/runner-name.ts')
-  const { processWatch } = await import('../core/machine/process-watch.ts')
-  const { stateDirectory } = await import('../core/machine/state-directory.ts')
+  const { processWatch } = await import('../core/machine/liveness.ts')
+  const { stateDirectory } = await import('../core/machine/directories.ts')
   const environment = systemEnvironment()
   return takeRunnerName(`${stateDirectory()}/runners`, name, processWatch(), () =>
     newRunnerId(environment, process.pid),

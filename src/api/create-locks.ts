@@ -1,17 +1,17 @@
-import type { LockDriver } from '../core/driver.ts'
+import type { LockDriver } from '../core/contract/driver.ts'
 import type { Environment } from '../core/time/environment.ts'
-import { checkOptions, type OptionNames } from '../core/option-names.ts'
-import { environmentVariable } from '../core/machine/builtin.ts'
+import { checkOptions, type OptionNames } from '../core/contract/option-names.ts'
+import { environmentVariable } from '../core/machine/runtime.ts'
 import type { HeldName } from '../core/machine/runner-name.ts'
-import type { StartThread } from './client.ts'
-import { convert } from './conversion.ts'
+import type { StartThread } from './client/client.ts'
+import { convert } from './lease/conversion.ts'
 import { DeadlockWatch } from './owners/deadlock-watch.ts'
-import { handOff } from './hand-off.ts'
+import { handOff } from './lease/hand-off.ts'
 import { LockOrder } from './owners/lock-order.ts'
 import type { Locks } from './locks.ts'
 import { LocksClient } from './locks-client.ts'
-import type { Logger } from './logger.ts'
-import { openClient } from './open-client.ts'
+import type { Logger } from './client/logger.ts'
+import { openClient } from './client/open-client.ts'
 import { sayItInDefaults, type AcquireOptions } from './options.ts'
 
 /** The options of all locks of one client. */
@@ -127,3 +127,23 @@ export async function openLocks(options: OpenLocksOptions): Promise<Locks> {
   if (options.startThread !== undefined) await client.startThread(options.startThread)
   return locks
 }
+
+/** The options of `connect`. */
+export interface ConnectOptions extends LocksOptions {
+  /**
+   * A stable name for this process. Its runner id is kept in the user's state directory, so that after a restart
+   * `onConflict: 'reclaim'` takes its own locks back at once. A name has one live process: a second one is refused.
+   *
+   * @default an id of this process alone
+   */
+  readonly runner?: string | undefined
+  /**
+   * Renews from a thread of its own, over a second connection: leases survive a blocked event loop.
+   *
+   * @default false
+   */
+  readonly heartbeatThread?: boolean | undefined
+}
+
+/** @internal */
+export const connectNames: OptionNames<ConnectOptions> = { ...locksNames, runner: true, heartbeatThread: true }

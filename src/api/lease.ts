@@ -1,10 +1,10 @@
-import type { Runner } from '../core/driver.ts'
+import type { Runner } from '../core/contract/driver.ts'
 import type { LeaseholdError } from '../core/errors.ts'
-import type { Scope } from '../core/scope.ts'
+import type { Scope } from '../core/contract/scope.ts'
 import type { Duration } from '../core/time/duration.ts'
 import type { WaitOptions } from './options.ts'
-import type { LeaseProof } from './proof.ts'
-import type { ReleaseResult } from './release-result.ts'
+import type { LeaseProof } from './lease/proof.ts'
+import type { ReleaseResult } from './lease/release-result.ts'
 
 /**
  * A lock in hand. Pass `fence` with every write, stop when `signal` fires, and release it: `await using` does.
@@ -86,4 +86,16 @@ export interface Lease extends AsyncDisposable {
   handOff(): Promise<LeaseProof>
   /** What proves this lease to a server: see `locks.verify`. The id in it is a secret. */
   toJSON(): LeaseProof
+}
+
+/** Several locks, held together: what `locks.acquireAll` gives. */
+export interface LeaseSet extends AsyncDisposable {
+  /** In the canonical order of their keys. */
+  readonly leases: readonly Lease[]
+  /** Aborts as soon as one of the leases is lost. */
+  readonly signal: AbortSignal
+  /** Whether every one of them can still be trusted. */
+  readonly held: boolean
+  /** Lets all of them go, in one batch. */
+  release(): Promise<readonly ReleaseResult[]>
 }

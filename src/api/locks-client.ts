@@ -1,12 +1,12 @@
-import type { Runner } from '../core/driver.ts'
-import type { EventName, Listener } from '../core/events.ts'
-import { describeScope, toScope, type ScopeLike } from '../core/scope.ts'
-import { acquireAll } from './acquire-all.ts'
-import { exclusively } from './acquisition.ts'
-import type { Client } from './client.ts'
+import type { Runner } from '../core/contract/driver.ts'
+import type { EventName, Listener } from './client/events.ts'
+import { describeScope, toScope, type ScopeLike } from '../core/contract/scope.ts'
+import { acquireAll } from './primitives/acquire-all.ts'
+import { exclusively } from './client/acquisition.ts'
+import type { Client } from './client/client.ts'
 import type { Election, ElectionOptions } from './primitives/election.ts'
 import { LeaderElection } from './primitives/leader-election.ts'
-import { resume } from './hand-off.ts'
+import { resume } from './lease/hand-off.ts'
 import {
   explainLock,
   inspectLock,
@@ -16,21 +16,17 @@ import {
   type LockPage,
   type LockStatus,
 } from './operators/inspection.ts'
-import type { Lease } from './lease.ts'
-import type { LeaseSet } from './lease-set.ts'
-import type { Body, Lock, RunArguments } from './lock.ts'
+import type { Lease, LeaseSet } from './lease.ts'
+import { type Body, type Lock, type RunArguments, Acquirer } from './client/acquirer.ts'
 import type { Locks } from './locks.ts'
-import { keepInternals } from './locks-internals.ts'
+import { keepInternals } from './client/locks-internals.ts'
 import { evictHolders, statusOf, sweepLocks, type EvictOptions } from './operators/operators.ts'
 import { runOnce, type OnceOptions, type OnceResult } from './primitives/once.ts'
 import type { AcquireOptions } from './options.ts'
-import { checkProof, type LeaseProof } from './proof.ts'
-import { readWriteLock, type ReadWriteLock } from './primitives/read-write.ts'
-import { semaphoreOf, type Semaphore } from './primitives/semaphore.ts'
+import { checkProof, type LeaseProof, verifyProof, type Verified } from './lease/proof.ts'
+import { readWriteLock, type ReadWriteLock, semaphoreOf, type Semaphore } from './primitives/shared.ts'
 import { gatherStatistics, type Statistics } from './operators/statistics.ts'
 import { claimTask, type TaskClaim, type TaskOptions } from './primitives/task.ts'
-import { Acquirer } from './acquirer.ts'
-import { verifyProof, type Verified } from './verify.ts'
 
 /** The locks of one client, over one driver. */
 export class LocksClient implements Locks {

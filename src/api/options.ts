@@ -1,14 +1,13 @@
 import { pausesMs, retryPresets, type Backoff } from '../core/time/backoff.ts'
 import { durationMs, positiveMs, type Duration } from '../core/time/duration.ts'
-import type { EvictRule, Supports } from '../core/driver.ts'
+import type { EvictRule, Supports } from '../core/contract/driver.ts'
 import { LeaseholdError } from '../core/errors.ts'
-import { durationMaxOf } from '../core/limits.ts'
-import { requestBounds } from '../core/limits/bounds.ts'
-import { textFault } from '../core/limits/texts.ts'
-import { checkOptions, type OptionNames, withDefaults } from '../core/option-names.ts'
-import type { WaitPolicy } from '../core/waiter.ts'
-import { checkLongest, checkTtl, checkUnnamedTtl } from './lease-limits.ts'
-import type { Origin } from './origin.ts'
+import { durationMaxOf } from '../core/contract/limits.ts'
+import { requestBounds, textFault } from '../core/contract/bounds.ts'
+import { checkOptions, type OptionNames, withDefaults } from '../core/contract/option-names.ts'
+import type { WaitPolicy } from './client/waiter.ts'
+import { checkLongest, checkTtl, checkUnnamedTtl } from './lease/lease-limits.ts'
+import type { Origin } from './owners/origin.ts'
 
 /** Named pairs of ttl and heartbeat, in milliseconds. */
 export const leasePresets = {
@@ -173,7 +172,7 @@ export interface Terms {
   readonly staleMs: number | undefined
   readonly reentrant: boolean
   readonly metadata: Readonly<Record<string, unknown>> | undefined
-  /** Whom the claim is for, as `core/owners/owner-name.ts` writes it. */
+  /** Whom the claim is for, as `core/contract/owner-name.ts` writes it. */
   readonly owner: string | undefined
   /** Where the caller asked, if an owner did: told to it should it wait for itself. */
   readonly origin?: Origin

@@ -1,8 +1,8 @@
 import { parseArgs } from 'node:util'
 import { isDuration, unroundedMs } from '../core/time/duration.ts'
-import { nearest } from '../core/suggestion.ts'
+import { nearest } from '../core/contract/option-names.ts'
 import { quoted } from './output/terminal-text.ts'
-import { UsageError } from './usage-error.ts'
+import { UsageError } from './exit-codes.ts'
 
 /** The options a command knows, by their long names. */
 export type OptionTable = Readonly<Record<string, { readonly type: 'string' | 'boolean'; readonly short?: string }>>

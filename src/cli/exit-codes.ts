@@ -1,7 +1,5 @@
 import { constants } from 'node:os'
 import { LeaseholdError, type ErrorCode } from '../index.ts'
-import { OutputError } from './output-error.ts'
-import { UsageError } from './usage-error.ts'
 
 /** What the command line exits with when it is not the command's own code that comes through. */
 export const exitCodes = {
@@ -62,3 +60,13 @@ export const exitCodesHelp = `Exit codes:
   76   the lease was lost or in danger, and the command was stopped
   126  the command cannot be executed      127  the command was not found
   130  interrupted (SIGINT) while waiting  143  terminated (SIGTERM) while waiting`
+
+/** The command line was used wrongly. The message says how to do better. */
+export class UsageError extends Error {
+  override readonly name = 'UsageError'
+}
+
+/** What a command was to leave behind could not be written. */
+export class OutputError extends Error {
+  override readonly name = 'OutputError'
+}

@@ -1,4 +1,4 @@
-import type { Runner } from './driver.ts'
+import type { Runner } from './contract/driver.ts'
 
 /** Stable names for what can go wrong. Contention is a value, not an error, where the caller did not ask to wait. */
 export type ErrorCode =

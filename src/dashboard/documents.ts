@@ -1,5 +1,5 @@
 /** What the server tells operators, as JSON. The page reads the same types. No claim ids anywhere: they are capabilities. */
-import type { ClaimDocument } from '../api/operators/claim-document.ts'
+import type { ClaimDocument } from '../api/operators/inspection.ts'
 
 /** What the page must know before it can ask for anything. */
 export interface AccessDocument {

@@ -2,23 +2,22 @@
  * A small client for edge workers and pages: locks of a Leasehold server, and the essentials of what `leasehold` has. Leases are
  * claimed, kept and lost by the same code; elections, semaphores, tasks, deadlock detection and the operators' views are left out.
  */
-import { exclusively } from '../api/acquisition.ts'
+import { exclusively } from '../api/client/acquisition.ts'
 import type { LocksOptions } from '../api/create-locks.ts'
-import { openClient } from '../api/open-client.ts'
-import { Acquirer } from '../api/acquirer.ts'
-import type { RunArguments } from '../api/lock.ts'
+import { openClient } from '../api/client/open-client.ts'
+import { Acquirer, type RunArguments } from '../api/client/acquirer.ts'
 import type { Locks } from '../api/locks.ts'
 import { sayItInDefaults } from '../api/options.ts'
 import { LeaseholdError } from '../core/errors.ts'
-import { checkOptions, type OptionNames } from '../core/option-names.ts'
-import { toScope, type ScopeLike } from '../core/scope.ts'
-import { http, type HttpOptions } from '../drivers/http.ts'
+import { checkOptions, type OptionNames } from '../core/contract/option-names.ts'
+import { toScope, type ScopeLike } from '../core/contract/scope.ts'
+import { http, type HttpOptions } from '../drivers/http/driver.ts'
 
 export { LeaseholdError, type ErrorCode, type HolderSummary } from '../core/errors.ts'
-export { byteRange, inode, issue, named, path, type Scope, type ScopeLike } from '../core/scope.ts'
+export { byteRange, inode, issue, named, path, type Scope, type ScopeLike } from '../core/contract/scope.ts'
 export type { AcquireOptions } from '../api/options.ts'
-export type { Body, Lock } from '../api/lock.ts'
-export type { HttpOptions } from '../drivers/http.ts'
+export type { Body, Lock } from '../api/client/acquirer.ts'
+export type { HttpOptions } from '../drivers/http/driver.ts'
 export type { Lease } from '../api/lease.ts'
 
 /** The options of `connect`. */

@@ -1,6 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { LeaseholdError } from '../core/errors.ts'
-import { checkOptions, type OptionNames } from '../core/option-names.ts'
+import { checkOptions, type OptionNames } from '../core/contract/option-names.ts'
 import { fenceHeader, readFence, refusedHeader } from './http-fence.ts'
 import { memoryGuard, type MemoryGuard } from './memory.ts'
 import { isSuperseded } from './superseded.ts'

@@ -1,4 +1,4 @@
-import type { Range } from '../core/driver.ts'
+import type { Range } from '../core/contract/driver.ts'
 import { LeaseholdError } from '../core/errors.ts'
 import { checkFence, superseded } from './superseded.ts'
 

@@ -1,5 +1,5 @@
 import { LeaseholdError } from '../core/errors.ts'
-import { checkOptions, type OptionNames } from '../core/option-names.ts'
+import { checkOptions, type OptionNames } from '../core/contract/option-names.ts'
 import script from './fenced-command.lua.generated.ts'
 import { checkFence, superseded } from './superseded.ts'
 

@@ -1,5 +1,5 @@
 import type { Locks } from '../api/locks.ts'
-import type { EventName, Listener } from '../core/events.ts'
+import type { EventName, Listener } from '../api/client/events.ts'
 
 /** Listens to several events until it is disposed of. */
 export class Listening implements Disposable {

@@ -1,5 +1,5 @@
 import type { ErrorCode } from '../core/errors.ts'
-import type { EventName, LockEvents } from '../core/events.ts'
+import type { EventName, LockEvents } from '../api/client/events.ts'
 
 /** Something that is measured: Prometheus and OpenTelemetry call it by the same words, each in its own spelling. */
 export interface Measure {

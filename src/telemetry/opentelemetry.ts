@@ -1,6 +1,6 @@
 import type { Locks } from '../api/locks.ts'
 import { LeaseholdError } from '../core/errors.ts'
-import { checkOptions, type OptionNames } from '../core/option-names.ts'
+import { checkOptions, type OptionNames } from '../core/contract/option-names.ts'
 import { Instruments, type InstrumentsOptions } from './opentelemetry/instruments.ts'
 import type { Meter, Tracer } from './opentelemetry/interface.ts'
 import { Spans, type SpansOptions } from './opentelemetry/spans.ts'

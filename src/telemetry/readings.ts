@@ -1,6 +1,6 @@
-import type { Client } from '../api/client.ts'
+import type { Client } from '../api/client/client.ts'
 import type { Locks } from '../api/locks.ts'
-import { internalsOf } from '../api/locks-internals.ts'
+import { internalsOf } from '../api/client/locks-internals.ts'
 import type { Environment } from '../core/time/environment.ts'
 import type { Statistics } from '../api/operators/statistics.ts'
 import { within } from '../core/time/bounded.ts'

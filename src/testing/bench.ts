@@ -1,4 +1,4 @@
-import type { LockDriver } from '../core/driver.ts'
+import type { LockDriver } from '../core/contract/driver.ts'
 
 /** One fresh store, with as many drivers on it as a test wants. */
 export interface Bench {

@@ -1,5 +1,5 @@
 /**
- * The suite every driver runs: each promise of the contract in `core/driver.ts` as tests titled as facts.
+ * The suite every driver runs: each promise of the contract in `core/contract/driver.ts` as tests titled as facts.
  *
  * ```ts
  * conformance('mine', {
@@ -16,7 +16,7 @@
  * ```
  */
 import { describe, expect, test } from './vitest.ts'
-import type { Supports } from '../core/driver.ts'
+import type { Supports } from '../core/contract/driver.ts'
 import type { Harness } from './bench.ts'
 import { batches } from './conformance/batches.ts'
 import { conversion } from './conformance/conversion.ts'

@@ -1,5 +1,5 @@
 import { setTimeout as pause } from 'node:timers/promises'
-import type { LockDriver, Request, ClaimStatus } from '../core/driver.ts'
+import type { LockDriver, Request, ClaimStatus } from '../core/contract/driver.ts'
 import { LeaseholdError } from '../core/errors.ts'
 import { seededRandom } from './random.ts'
 

@@ -18,7 +18,7 @@ export {
   type SimulationReport,
   type StoreFaults,
 } from './simulate.ts'
-export { documentsOverLine, overLine } from './simulation/over-line.ts'
+export { documentsOverLine, overLine } from './simulation/line.ts'
 export type { Line } from './simulation/line.ts'
 /** @internal */
 export { useVitest } from './find-vitest.ts'

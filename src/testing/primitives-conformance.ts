@@ -1,5 +1,5 @@
 import { describe, test } from './vitest.ts'
-import type { Supports } from '../core/driver.ts'
+import type { Supports } from '../core/contract/driver.ts'
 import type { Harness } from './bench.ts'
 import { Company } from './client/company.ts'
 import { elections } from './primitives/elections.ts'

@@ -1,5 +1,5 @@
 import { openLocks } from '../api/create-locks.ts'
-import type { LockDriver } from '../core/driver.ts'
+import type { LockDriver } from '../core/contract/driver.ts'
 import { LeaseholdError } from '../core/errors.ts'
 import type { Environment } from '../core/time/environment.ts'
 import type { Locks } from '../api/locks.ts'

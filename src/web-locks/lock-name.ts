@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto'
-import { named, type Scope } from '../core/scope.ts'
+import { named, type Scope } from '../core/contract/scope.ts'
 
 /** The most bytes a name of ours has. */
 const nameBytesMax = 512

@@ -1,20 +1,27 @@
-import { pursue, type Missed } from '../api/acquisition.ts'
-import type { Client } from '../api/client.ts'
+import { pursue, type Missed } from '../api/client/acquisition.ts'
+import type { Client } from '../api/client/client.ts'
 import { eachLock, type ClaimInfo, type LockInfo as ListedLock } from '../api/operators/inspection.ts'
 import type { Lease } from '../api/lease.ts'
 import type { Locks } from '../api/locks.ts'
-import { internalsOf, type LocksInternals } from '../api/locks-internals.ts'
+import { internalsOf, type LocksInternals } from '../api/client/locks-internals.ts'
 import type { Terms } from '../api/options.ts'
-import { refusal } from '../api/refusal.ts'
-import { LeaseholdError } from '../core/errors.ts'
-import { storeKey, type Scope } from '../core/scope.ts'
-import { isContention } from '../core/waiter.ts'
-import { readArguments, refuseContradictions, type LockRequest } from './arguments.ts'
+import { refusal } from '../api/client/refusal.ts'
 import { exception } from './exceptions.ts'
-import { hold } from './hold.ts'
-import type { LockGrantedCallback, LockInfo, LockManagerSnapshot, LockOptions, WebLockManager } from './interface.ts'
+import { LeaseholdError } from '../core/errors.ts'
+import { storeKey, type Scope } from '../core/contract/scope.ts'
+import { isContention } from '../api/client/waiter.ts'
+import { readArguments, refuseContradictions, type LockRequest } from './arguments.ts'
+import type {
+  LockGrantedCallback,
+  LockInfo,
+  LockManagerSnapshot,
+  LockOptions,
+  WebLockManager,
+  LockMode,
+  WebLock,
+} from './interface.ts'
 import { nameOf, scopeOf } from './lock-name.ts'
-import { UnsettledKeys } from './unsettled-keys.ts'
+import type { Batcher } from '../core/client/batcher.ts'
 
 /**
  *  * `navigator.locks`, as the W3C Web Locks specification has it, over any store: among processes and machines instead of
@@ -161,5 +168,91 @@ function inOurWords<Result>(step: () => Result): Result {
       throw exception('NotSupportedError', error.message, error)
     }
     throw error
+  }
+}
+
+class GrantedLock implements WebLock {
+  readonly name: string
+  readonly mode: LockMode
+  readonly #lease: Lease
+
+  constructor(name: string, mode: LockMode, lease: Lease) {
+    this.name = name
+    this.mode = mode
+    this.#lease = lease
+  }
+
+  get fence(): number {
+    return this.#lease.fence
+  }
+
+  get signal(): AbortSignal {
+    return this.#lease.signal
+  }
+
+  get [Symbol.toStringTag](): string {
+    return 'Lock'
+  }
+}
+
+/**
+ * Runs the callback, and lets the lock go when what it returned has settled. Rejects with AbortError as soon as the lock
+ * is stolen or lost; the callback then goes on without it.
+ */
+export async function hold(lease: Lease, { name, mode, callback }: LockRequest): Promise<unknown> {
+  try {
+    const lost = whenLost(lease)
+    // A callback that throws rejects like one that returns a rejected promise.
+    const result = (async () => callback(new GrantedLock(name, mode, lease)))()
+    return await Promise.race([result, lost])
+  } finally {
+    await lease.release()
+  }
+}
+
+function whenLost(lease: Lease): Promise<never> {
+  const { signal } = lease
+  return new Promise((_, reject) => {
+    const notify = (): void => {
+      const how = lease.loss?.reason?.startsWith('evicted') === true ? 'stolen' : 'lost'
+      reject(exception('AbortError', `The lock was ${how} while it was held.`, lease.loss))
+    }
+    if (signal.aborted) notify()
+    else signal.addEventListener('abort', notify, { once: true })
+  })
+}
+
+/** The keys of requests that the store may not know of yet: whoever looks must let it answer them first. */
+export class UnsettledKeys {
+  readonly #batcher: Batcher
+  readonly #requests = new Map<string, number>()
+
+  constructor(batcher: Batcher) {
+    this.#batcher = batcher
+  }
+
+  /** A request is about to be sent. */
+  add(key: string): void {
+    this.#requests.set(key, (this.#requests.get(key) ?? 0) + 1)
+  }
+
+  /** The store has answered it for good. */
+  delete(key: string): void {
+    const others = (this.#requests.get(key) ?? 1) - 1
+    if (others === 0) this.#requests.delete(key)
+    else this.#requests.set(key, others)
+  }
+
+  /** The request was given up, and its release is about to be sent. */
+  async deleteOnceReleased(key: string): Promise<void> {
+    // The caller submits the release when this has returned.
+    await Promise.resolve()
+    await this.#batcher.keyAnswered(key)
+    this.delete(key)
+  }
+
+  /** Resolves when the store has answered all that was sent before. */
+  async settled(): Promise<void> {
+    await Promise.all([...this.#requests.keys()].map((key) => this.#batcher.keyAnswered(key)))
   }
 }

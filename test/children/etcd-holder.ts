@@ -1,5 +1,5 @@
 /** A process that holds a lock in etcd until it is ended. Arguments: the store's URL, the lock's name, its ttl in ms. */
-import { etcd } from '../../src/drivers/etcd.ts'
+import { etcd } from '../../src/drivers/etcd/driver.ts'
 import { createLocks } from '../../src/index.ts'
 
 const [url = '', name = '', ttl = ''] = process.argv.slice(2)

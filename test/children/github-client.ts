@@ -8,8 +8,8 @@ import { Octokit } from '@octokit/core'
 import { retry } from '@octokit/plugin-retry'
 import { createLocks } from '../../src/api/create-locks.ts'
 import { monotonicMs } from '../../src/core/time/environment.ts'
-import { issue } from '../../src/core/scope.ts'
-import { github } from '../../src/drivers/github.ts'
+import { issue } from '../../src/core/contract/scope.ts'
+import { github } from '../../src/drivers/github/driver.ts'
 import { historyLog } from '../../src/testing/history/log.ts'
 
 const [baseUrl = '', repository = '', number = '', token = '', log = '', name = '', pace, ...numbers] =

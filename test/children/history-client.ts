@@ -2,15 +2,15 @@
 //
 //   node history-client.js URL LOG NAME TRADE RUN_MS TTL_MS [unlocked]
 import { setTimeout as pause } from 'node:timers/promises'
-import { attempt, type Sharing } from '../../src/api/acquisition.ts'
-import { Client } from '../../src/api/client.ts'
+import { attempt, type Sharing } from '../../src/api/client/acquisition.ts'
+import { Client } from '../../src/api/client/client.ts'
 import { driverFor } from '../../src/api/stores/connect-driver.ts'
-import { convert } from '../../src/api/conversion.ts'
-import { handOff } from '../../src/api/hand-off.ts'
+import { convert } from '../../src/api/lease/conversion.ts'
+import { handOff } from '../../src/api/lease/hand-off.ts'
 import { resolveOptions } from '../../src/api/options.ts'
 import { monotonicMs, systemEnvironment } from '../../src/core/time/environment.ts'
-import { describeRunner } from '../../src/core/runner.ts'
-import { byteRange, named, type Scope } from '../../src/core/scope.ts'
+import { describeRunner } from '../../src/api/client/runner.ts'
+import { byteRange, named, type Scope } from '../../src/core/contract/scope.ts'
 import { historyLog } from '../../src/testing/history/log.ts'
 
 const [url = '', log = '', name = '', trade = '', runMs = '0', ttlMs = '0', unlocked] = process.argv.slice(2)

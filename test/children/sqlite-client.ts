@@ -1,6 +1,6 @@
 /** A process with one sqlite driver, told by its parent what to send. */
-import type { OnNotification, Request } from '../../src/core/driver.ts'
-import { sqlite } from '../../src/drivers/sqlite.ts'
+import type { OnNotification, Request } from '../../src/core/contract/driver.ts'
+import { sqlite } from '../../src/drivers/sqlite/driver.ts'
 
 const [file = ''] = process.argv.slice(2)
 const driver = sqlite({ file })

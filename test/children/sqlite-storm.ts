@@ -1,7 +1,7 @@
 /** Takes and releases locks as fast as it can, and prints `KEY FENCE` for each, until told how many or killed. */
 import { randomUUID } from 'node:crypto'
 import { writeSync } from 'node:fs'
-import { sqlite } from '../../src/drivers/sqlite.ts'
+import { sqlite } from '../../src/drivers/sqlite/driver.ts'
 import { claimOf } from '../support/claims.ts'
 
 const [file = '', rounds = 'Infinity', keys = '3'] = process.argv.slice(2)

@@ -1,9 +1,9 @@
 /** What may stand between a client and its store, for a matrix of compositions. */
 import path from 'node:path'
 import { pathToFileURL } from 'node:url'
-import type { LockDriver } from '../../src/core/driver.ts'
-import { http } from '../../src/drivers/http.ts'
-import { quorum } from '../../src/drivers/quorum.ts'
+import type { LockDriver } from '../../src/core/contract/driver.ts'
+import { http } from '../../src/drivers/http/driver.ts'
+import { quorum } from '../../src/drivers/quorum/driver.ts'
 import { serve, type LeaseholdServer } from '../../src/server/index.ts'
 import type { Locks } from '../../src/index.ts'
 import { TcpProxy } from '../support/tcp-proxy.ts'

@@ -1,9 +1,9 @@
 /** Stores that run in processes of their own, for a matrix of compositions, in real time. */
 import { cpSync, existsSync, rmSync } from 'node:fs'
 import path from 'node:path'
-import { etcd } from '../../src/drivers/etcd.ts'
-import { postgres } from '../../src/drivers/postgres.ts'
-import { redis } from '../../src/drivers/redis.ts'
+import { etcd } from '../../src/drivers/etcd/driver.ts'
+import { postgres } from '../../src/drivers/postgres/driver.ts'
+import { redis } from '../../src/drivers/redis/driver.ts'
 import { EtcdServer } from '../support/etcd-server.ts'
 import type { PostgresServer } from '../support/postgres-server.ts'
 import { RedisServer } from '../support/redis-server.ts'

@@ -1,6 +1,6 @@
 /** Time for a matrix of compositions: real, or passing only when told to while calls go over real connections. */
 import { setImmediate as nextTurn, setTimeout as pause } from 'node:timers/promises'
-import type { LockDriver } from '../../src/core/driver.ts'
+import type { LockDriver } from '../../src/core/contract/driver.ts'
 import { systemEnvironment, type Environment, type Timer } from '../../src/core/time/environment.ts'
 
 export interface MatrixTime {

@@ -1,6 +1,6 @@
 /** What a client goes through, played where there is no Node: in a worker of workerd and in a page of Chromium. */
 import { createLocks } from '../../src/api/create-locks.ts'
-import { http } from '../../src/drivers/http.ts'
+import { http } from '../../src/drivers/http/driver.ts'
 import { connect } from '../../src/edge/index.ts'
 import type { LeaseholdError } from '../../src/core/errors.ts'
 

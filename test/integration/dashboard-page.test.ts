@@ -1,6 +1,6 @@
 import { afterAll, afterEach, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import type { Page } from 'playwright-core'
-import { memory } from '../../src/drivers/memory.ts'
+import { memory } from '../../src/drivers/memory/driver.ts'
 import { createLocks, type CreateLocksOptions, type Locks } from '../../src/index.ts'
 import { serve, type LeaseholdServer, type ServeOptions } from '../../src/server/index.ts'
 import { dashboard } from '../../src/server/operators.ts'

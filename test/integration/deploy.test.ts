@@ -5,8 +5,8 @@ import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import { parse, parseAllDocuments } from 'yaml'
-import { memory } from '../../src/drivers/memory.ts'
-import { resolveLimits } from '../../src/server/limits.ts'
+import { memory } from '../../src/drivers/memory/driver.ts'
+import { resolveLimits } from '../../src/server/contract/limits.ts'
 import { version } from '../../src/index.ts'
 import { complaintAboutContainers, Container, type Run } from '../deploy/container.ts'
 import { allOf, environmentOf, execForm, isLetThrough, stagesOf } from '../deploy/dockerfile.ts'
@@ -100,7 +100,7 @@ describe('the Dockerfile', () => {
     ]
     const inside = ['src/.env', 'src/server/tokens.json', 'scripts/key.pem', 'deploy/kubernetes.yaml']
     expect([...kept, ...inside].filter((file) => isLetThrough(file))).toEqual([])
-    expect(['src/server/tokens.ts', 'src/cli/main.ts'].every((file) => isLetThrough(file))).toBe(true)
+    expect(['src/server/auth/tokens.ts', 'src/cli/main.ts'].every((file) => isLetThrough(file))).toBe(true)
   })
 
   test('is for a Node that we test, a user that is not root, and the port of the server', () => {

@@ -1,7 +1,6 @@
 import { readFileSync } from 'node:fs'
 import { beforeAll, describe, expect, test } from 'vitest'
-import { blocksOf, pages } from '../docs/blocks.ts'
-import type { Block } from '../docs/blocks.ts'
+import { blocksOf, pages, type Block } from '../docs/blocks.ts'
 import { compile, programOf } from '../docs/program.ts'
 import { complaintAboutNpm, runApart, withoutNpm } from '../docs/shell.ts'
 import { needProgram } from '../support/debian.ts'

@@ -8,7 +8,7 @@ import { bundle, type Bundle } from '../support/bundle.ts'
 import { Chromium, type WatchedPage } from '../support/chromium.ts'
 import { startServer } from '../support/started-server.ts'
 import { scratch } from '../sqlite/scratch.ts'
-import { sqlite } from '../../src/drivers/sqlite.ts'
+import { sqlite } from '../../src/drivers/sqlite/driver.ts'
 import type { LeaseholdServer, ServeOptions } from '../../src/server/index.ts'
 
 const token = 'the-token-of-a-page-0123456789'

@@ -6,7 +6,7 @@ import { bundle, type Bundle } from '../support/bundle.ts'
 import { startServer } from '../support/started-server.ts'
 import { Workerd } from '../support/workerd.ts'
 import { scratch } from '../sqlite/scratch.ts'
-import { sqlite } from '../../src/drivers/sqlite.ts'
+import { sqlite } from '../../src/drivers/sqlite/driver.ts'
 
 const token = 'the-token-of-a-worker-0123456789'
 const { file } = scratch()

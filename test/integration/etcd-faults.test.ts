@@ -1,7 +1,7 @@
 /** What etcd, the network and operators do to locks that are held, waited for, or just asked for. */
 import { setTimeout as pause } from 'node:timers/promises'
 import { afterAll, describe, expect, onTestFinished, test } from 'vitest'
-import type { LockDriver, Notification } from '../../src/core/driver.ts'
+import type { LockDriver, Notification } from '../../src/core/contract/driver.ts'
 import { Child } from '../support/child.ts'
 import { claim, claimOf, release, renew } from '../support/claims.ts'
 import { EtcdServer, urlOf } from '../support/etcd-server.ts'

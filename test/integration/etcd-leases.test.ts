@@ -1,9 +1,9 @@
 /** What holds in real time, on real leases: there is no clock to move. Ttls are of some seconds. */
 import { setTimeout as pause } from 'node:timers/promises'
 import { afterAll, describe, expect, onTestFinished, test } from 'vitest'
-import type { Claim, LockDriver } from '../../src/core/driver.ts'
-import { etcd, type EtcdOptions } from '../../src/drivers/etcd.ts'
-import { leaseFaultIn } from '../../src/drivers/etcd/server-version.ts'
+import type { Claim, LockDriver } from '../../src/core/contract/driver.ts'
+import { etcd, type EtcdOptions } from '../../src/drivers/etcd/driver.ts'
+import { leaseFaultIn } from '../../src/drivers/etcd/messages.ts'
 import { createLocks, type Locks } from '../../src/index.ts'
 import { Child } from '../support/child.ts'
 import { ask, claim, claimOf, release, renew } from '../support/claims.ts'

@@ -1,6 +1,6 @@
 import { afterAll, describe, expect, onTestFinished, test } from 'vitest'
-import type { LockDriver } from '../../src/core/driver.ts'
-import { etcd } from '../../src/drivers/etcd.ts'
+import type { LockDriver } from '../../src/core/contract/driver.ts'
+import { etcd } from '../../src/drivers/etcd/driver.ts'
 import { claim, claimOf, release } from '../support/claims.ts'
 import { EtcdServer } from '../support/etcd-server.ts'
 import { eventually } from '../support/eventually.ts'

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
-import { issue } from '../../src/core/scope.ts'
+import { issue } from '../../src/core/contract/scope.ts'
 import { checkHistory, type HistoryEvent } from '../../src/testing/index.ts'
 import { startsAt, Scene, type Worker } from '../support/github/scene.ts'
 import { useWorldTimers } from '../support/github/world-timers.ts'

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
-import { issue } from '../../src/core/scope.ts'
+import { issue } from '../../src/core/contract/scope.ts'
 import type { Lease } from '../../src/index.ts'
 import { claimIn, claimText } from '../../src/drivers/github/claim-comment.ts'
 import { takeoverText } from '../../src/drivers/github/takeover-comment.ts'

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
-import { issue } from '../../src/core/scope.ts'
-import { forTask, type Mirror } from '../../src/drivers/github.ts'
+import { issue } from '../../src/core/contract/scope.ts'
+import { forTask, type Mirror } from '../../src/drivers/github/driver.ts'
 import { claimIn } from '../../src/drivers/github/claim-comment.ts'
 import { documentIn } from '../../src/drivers/github/comment-text.ts'
 import { Scene, startsAt } from '../support/github/scene.ts'

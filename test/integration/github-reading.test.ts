@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
-import { issue } from '../../src/core/scope.ts'
+import { issue } from '../../src/core/contract/scope.ts'
 import { contest } from '../support/github/contest.ts'
 import type { Scene, Worker } from '../support/github/scene.ts'
 

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from 'vitest'
 import { connect } from '../../src/api/connect.ts'
-import { github, type GithubOptions } from '../../src/drivers/github.ts'
+import { github, type GithubOptions } from '../../src/drivers/github/driver.ts'
 import { GithubServer } from '../support/github/github-server.ts'
 import { OpenApi } from '../support/github/openapi.ts'
 

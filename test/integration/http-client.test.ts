@@ -1,5 +1,5 @@
 import { setTimeout as pause } from 'node:timers/promises'
-import { memory } from '../../src/drivers/memory.ts'
+import { memory } from '../../src/drivers/memory/driver.ts'
 import { clientConformance, primitivesConformance, type Harness } from '../../src/testing/index.ts'
 import { servedBench } from '../support/served-store.ts'
 

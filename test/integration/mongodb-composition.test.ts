@@ -1,7 +1,7 @@
 /** MongoDB alone and behind a server, under the faults that it has, in real time. */
 import { MongoClient } from 'mongodb'
 import { afterAll } from 'vitest'
-import { mongodb } from '../../src/drivers/mongodb.ts'
+import { mongodb } from '../../src/drivers/mongodb/driver.ts'
 import { alone, behindServers } from '../composition/compositions.ts'
 import { compositionMatrix } from '../composition/matrix.ts'
 import type { MakeStore } from '../composition/stores.ts'

@@ -3,13 +3,13 @@ import { Client, Pool } from 'pg'
 import postgresJs from 'postgres'
 import { afterAll, describe, expect, onTestFinished, test } from 'vitest'
 import { createLocks } from '../../src/index.ts'
-import type { LockDriver, Notification } from '../../src/core/driver.ts'
+import type { LockDriver, Notification } from '../../src/core/contract/driver.ts'
 import {
   postgresAdvisory,
   type PostgresAdvisoryOptions,
   type PostgresSource,
-} from '../../src/drivers/postgres-advisory.ts'
-import { advisoryKey } from '../../src/drivers/postgres/advisory-key.ts'
+} from '../../src/drivers/postgres-advisory/driver.ts'
+import { advisoryKey } from '../../src/drivers/postgres-advisory/key.ts'
 import { claim, claimOf, release, renew } from '../support/claims.ts'
 import { eventually } from '../support/eventually.ts'
 import { PgBouncer } from '../support/pgbouncer.ts'

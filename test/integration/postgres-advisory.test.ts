@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { afterAll, expect, test } from 'vitest'
-import { postgresAdvisory } from '../../src/drivers/postgres-advisory.ts'
+import { postgresAdvisory } from '../../src/drivers/postgres-advisory/driver.ts'
 import { conformance, type Harness } from '../../src/testing/index.ts'
 import { claimOf } from '../support/claims.ts'
 import { opened } from '../support/opened.ts'

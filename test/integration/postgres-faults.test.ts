@@ -2,8 +2,13 @@ import { randomBytes } from 'node:crypto'
 import { Client } from 'pg'
 import { afterAll, describe, expect, onTestFinished, test } from 'vitest'
 import type { Locks } from '../../src/index.ts'
-import type { LockDriver } from '../../src/core/driver.ts'
-import { postgres, postgresSchema, type PostgresOptions, type PostgresSource } from '../../src/drivers/postgres.ts'
+import type { LockDriver } from '../../src/core/contract/driver.ts'
+import {
+  postgres,
+  postgresSchema,
+  type PostgresOptions,
+  type PostgresSource,
+} from '../../src/drivers/postgres/driver.ts'
 import { claim, claimOf, release, renew } from '../support/claims.ts'
 import { Child } from '../support/child.ts'
 import { eventually } from '../support/eventually.ts'

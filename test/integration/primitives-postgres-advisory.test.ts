@@ -1,5 +1,5 @@
 import { afterAll } from 'vitest'
-import { postgresAdvisory } from '../../src/drivers/postgres-advisory.ts'
+import { postgresAdvisory } from '../../src/drivers/postgres-advisory/driver.ts'
 import { primitivesConformance } from '../../src/testing/index.ts'
 import { PostgresServer } from '../support/postgres-server.ts'
 import { realTimeBench } from '../support/real-time-bench.ts'

@@ -1,5 +1,5 @@
 import { afterAll } from 'vitest'
-import { postgres } from '../../src/drivers/postgres.ts'
+import { postgres } from '../../src/drivers/postgres/driver.ts'
 import { primitivesConformance } from '../../src/testing/index.ts'
 import { PostgresServer } from '../support/postgres-server.ts'
 import { realTimeBench } from '../support/real-time-bench.ts'

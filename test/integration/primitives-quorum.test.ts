@@ -1,6 +1,6 @@
 import { afterAll } from 'vitest'
-import { quorum } from '../../src/drivers/quorum.ts'
-import { redis } from '../../src/drivers/redis.ts'
+import { quorum } from '../../src/drivers/quorum/driver.ts'
+import { redis } from '../../src/drivers/redis/driver.ts'
 import { primitivesConformance } from '../../src/testing/index.ts'
 import { realTimeBench } from '../support/real-time-bench.ts'
 import { RedisServer } from '../support/redis-server.ts'

@@ -1,5 +1,5 @@
 import { afterAll } from 'vitest'
-import { redis } from '../../src/drivers/redis.ts'
+import { redis } from '../../src/drivers/redis/driver.ts'
 import { primitivesConformance } from '../../src/testing/index.ts'
 import { realTimeBench } from '../support/real-time-bench.ts'
 import { RedisServer } from '../support/redis-server.ts'

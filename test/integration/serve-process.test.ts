@@ -1,7 +1,7 @@
 import { chmodSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
-import { http } from '../../src/drivers/http.ts'
+import { http } from '../../src/drivers/http/driver.ts'
 import { createLocks, type Locks } from '../../src/index.ts'
 import { get } from '../support/called.ts'
 import { eventually } from '../support/eventually.ts'

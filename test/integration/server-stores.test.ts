@@ -1,6 +1,6 @@
 /** What a caller may send or ask for, in front of real stores: none of it is to reach further than its token. */
 import { afterAll, describe, expect, onTestFinished, test } from 'vitest'
-import type { Claim, KeyPage, Request, Runner } from '../../src/core/driver.ts'
+import type { Claim, KeyPage, Request, Runner } from '../../src/core/contract/driver.ts'
 import { Keyspace } from '../../src/drivers/redis/keyspace.ts'
 import { connect } from '../../src/index.ts'
 import { serve, type LeaseholdServer, type TokenOptions } from '../../src/server/index.ts'

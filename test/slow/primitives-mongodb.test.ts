@@ -1,5 +1,5 @@
 import { describe } from 'vitest'
-import { mongodb } from '../../src/drivers/mongodb.ts'
+import { mongodb } from '../../src/drivers/mongodb/driver.ts'
 import { primitivesConformance } from '../../src/testing/index.ts'
 import { clientOf } from '../support/mongo-client.ts'
 import { againIfItFell } from '../support/mongo-falls.ts'

@@ -10,7 +10,7 @@ import {
   uuid,
   type Arbitrary,
 } from 'fast-check'
-import type { Claim } from '../../src/core/driver.ts'
+import type { Claim } from '../../src/core/contract/driver.ts'
 
 const durationMs = integer({ min: 0, max: 2 ** 40 })
 const text = string({ unit: 'grapheme' })

@@ -1,7 +1,7 @@
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
-import { sqlite } from '../../src/drivers/sqlite.ts'
+import { sqlite } from '../../src/drivers/sqlite/driver.ts'
 import type { Harness } from '../../src/testing/index.ts'
 import { realTimeBench } from '../support/real-time-bench.ts'
 

@@ -2,7 +2,7 @@ import { fork, spawn, type ChildProcess, type SpawnOptions } from 'node:child_pr
 import { once } from 'node:events'
 import path from 'node:path'
 import { afterEach } from 'vitest'
-import type { Claim, Request, ClaimStatus, Notification } from '../../src/core/driver.ts'
+import type { Claim, Request, ClaimStatus, Notification } from '../../src/core/contract/driver.ts'
 import { eventually } from '../support/eventually.ts'
 
 const children = new Set<ChildProcess>()

@@ -2,8 +2,8 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { afterEach } from 'vitest'
-import type { LockDriver } from '../../src/core/driver.ts'
-import { sqlite, type SqliteOptions } from '../../src/drivers/sqlite.ts'
+import type { LockDriver } from '../../src/core/contract/driver.ts'
+import { sqlite, type SqliteOptions } from '../../src/drivers/sqlite/driver.ts'
 
 /** A directory for each test, and drivers that are closed after it. */
 export function scratch(): {

@@ -1,4 +1,4 @@
-import type { LockDriver } from '../../src/core/driver.ts'
+import type { LockDriver } from '../../src/core/contract/driver.ts'
 
 /** The driver but for what is changed. A driver is an object of a class, which cannot be spread. */
 export function around(driver: LockDriver, changes: Partial<LockDriver> = {}): LockDriver {

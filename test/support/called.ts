@@ -1,4 +1,4 @@
-import type { Request } from '../../src/core/driver.ts'
+import type { Request } from '../../src/core/contract/driver.ts'
 
 /** What a server answered, as it came over the wire. */
 export interface Called {

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto'
-import type { Claim, LockDriver, Request, ClaimStatus } from '../../src/core/driver.ts'
+import type { Claim, LockDriver, Request, ClaimStatus } from '../../src/core/contract/driver.ts'
 
 /** A claim with the least a test must say. */
 export function claimOf(key: string, wish: Partial<Claim> = {}): Claim {

@@ -1,5 +1,5 @@
-import type { Client } from '../../src/api/client.ts'
-import { internalsOf } from '../../src/api/locks-internals.ts'
+import type { Client } from '../../src/api/client/client.ts'
+import { internalsOf } from '../../src/api/client/locks-internals.ts'
 import type { Locks } from '../../src/index.ts'
 
 /** What a `Locks` of this package has inside. */

@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
-import type { LockDriver } from '../../src/core/driver.ts'
-import { etcd, type EtcdOptions, type KnownTimes, type LeasesForTests } from '../../src/drivers/etcd.ts'
+import type { LockDriver } from '../../src/core/contract/driver.ts'
+import { etcd, type EtcdOptions, type KnownTimes, type LeasesForTests } from '../../src/drivers/etcd/driver.ts'
 import { Line } from '../../src/drivers/etcd/line.ts'
 import { parseAddress } from '../../src/drivers/etcd/address.ts'
 import { calls, remove, txnRequest } from '../../src/drivers/etcd/messages.ts'

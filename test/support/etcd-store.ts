@@ -1,7 +1,7 @@
 /** Drivers and clients on a real etcd, each open until its test is over, and a look at what they store. */
 import { onTestFinished } from 'vitest'
-import type { LockDriver, Notification } from '../../src/core/driver.ts'
-import { etcd, type EtcdOptions } from '../../src/drivers/etcd.ts'
+import type { LockDriver, Notification } from '../../src/core/contract/driver.ts'
+import { etcd, type EtcdOptions } from '../../src/drivers/etcd/driver.ts'
 import { createLocks, type Locks } from '../../src/index.ts'
 import type { Bench } from '../../src/testing/index.ts'
 import type { EtcdServer } from './etcd-server.ts'

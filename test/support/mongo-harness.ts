@@ -1,6 +1,6 @@
 import type { MongoClient } from 'mongodb'
-import type { LockDriver } from '../../src/core/driver.ts'
-import { mongodb, type MongodbOptions } from '../../src/drivers/mongodb.ts'
+import type { LockDriver } from '../../src/core/contract/driver.ts'
+import { mongodb, type MongodbOptions } from '../../src/drivers/mongodb/driver.ts'
 import type { Harness } from '../../src/testing/index.ts'
 import { withinSeconds } from './mongo-client.ts'
 

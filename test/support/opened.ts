@@ -1,5 +1,5 @@
 import { onTestFinished } from 'vitest'
-import type { LockDriver } from '../../src/core/driver.ts'
+import type { LockDriver } from '../../src/core/contract/driver.ts'
 import { createLocks, type Locks } from '../../src/index.ts'
 
 /** The driver, open until the test is over. */

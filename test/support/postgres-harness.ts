@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
-import type { LockDriver } from '../../src/core/driver.ts'
-import { postgres, type PostgresOptions, type PostgresSource } from '../../src/drivers/postgres.ts'
+import type { LockDriver } from '../../src/core/contract/driver.ts'
+import { postgres, type PostgresOptions, type PostgresSource } from '../../src/drivers/postgres/driver.ts'
 import type { Harness } from '../../src/testing/index.ts'
 import type { PostgresServer } from './postgres-server.ts'
 

@@ -1,5 +1,5 @@
 import { setTimeout as pause } from 'node:timers/promises'
-import type { LockDriver } from '../../src/core/driver.ts'
+import type { LockDriver } from '../../src/core/contract/driver.ts'
 import type { Bench } from '../../src/testing/index.ts'
 
 /** A bench on a store whose time passes by itself: `make` gives one more driver on it, `discard` throws it away. */

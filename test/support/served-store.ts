@@ -1,4 +1,4 @@
-import type { KeyPage, ListQuery, LockDriver } from '../../src/core/driver.ts'
+import type { KeyPage, ListQuery, LockDriver } from '../../src/core/contract/driver.ts'
 import { serve, type LeaseholdServer } from '../../src/server/index.ts'
 import type { Bench } from '../../src/testing/index.ts'
 import { overNode, type NamedTransport } from './transports.ts'

@@ -1,5 +1,5 @@
 import { onTestFinished } from 'vitest'
-import { memory } from '../../src/drivers/memory.ts'
+import { memory } from '../../src/drivers/memory/driver.ts'
 import { serve, type LeaseholdServer, type ServeOptions } from '../../src/server/index.ts'
 
 /** A server for one test, in front of a store of its own unless one is given. */

@@ -1,5 +1,5 @@
-import type { LockDriver } from '../../src/core/driver.ts'
-import { http, type HttpOptions } from '../../src/drivers/http.ts'
+import type { LockDriver } from '../../src/core/contract/driver.ts'
+import { http, type HttpOptions } from '../../src/drivers/http/driver.ts'
 
 /** One of the ways in which the HTTP driver gets to a server. */
 export interface NamedTransport {

@@ -1,6 +1,6 @@
 import { getEventListeners } from 'node:events'
 import { expect, test } from 'vitest'
-import { listenForAbort, stopListeningForAbort } from '../../src/core/abort-listeners.ts'
+import { listenForAbort, stopListeningForAbort } from '../../src/api/client/abort-listeners.ts'
 import { connect } from '../../src/index.ts'
 
 test('a hundred who listen to one signal are one listener, and all are told', () => {

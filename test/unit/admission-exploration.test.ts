@@ -1,5 +1,5 @@
 import { describe, expect, test, vi } from 'vitest'
-import type { admit } from '../../src/core/admission.ts'
+import type { admit } from '../../src/core/rule/admission.ts'
 import { mutants, type Mutant } from './admission/mutants.ts'
 import { choices, sceneOf, type PartName, type Scene } from './admission/scene.ts'
 import { search } from './admission/search.ts'
@@ -67,13 +67,13 @@ describe('the same search finds a rule that', () => {
 
 /** The rule, made anew around a part that has been changed. */
 async function planted({ module, replace, wrap }: Mutant): Promise<typeof admit> {
-  const file = `../../src/core/${module}.ts`
+  const file = `../../src/core/rule/${module}.ts`
   vi.resetModules()
   if (module !== undefined && replace !== undefined) {
     const real = await vi.importActual<Parameters<typeof replace>[0]>(file)
     vi.doMock(file, () => ({ ...real, ...replace(real) }))
   }
-  const { admit: rule } = await import('../../src/core/admission.ts')
+  const { admit: rule } = await import('../../src/core/rule/admission.ts')
   if (module !== undefined) vi.doUnmock(file)
   vi.resetModules()
   return wrap === undefined ? rule : wrap(rule)

@@ -1,6 +1,6 @@
 import * as fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import type { Request } from '../../src/core/driver.ts'
+import type { Request } from '../../src/core/contract/driver.ts'
 import { claimOf, Play } from './admission/play.ts'
 import { eventScripts, firstComplaint, notify } from './admission/scripts.ts'
 

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { advisoryKey } from '../../src/drivers/postgres/advisory-key.ts'
+import { advisoryKey } from '../../src/drivers/postgres-advisory/key.ts'
 
 /** Frozen: whoever changes one of these lets two versions hold the same lock. */
 const golden: Readonly<Record<string, string>> = {

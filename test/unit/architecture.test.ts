@@ -25,7 +25,8 @@ const mayImport: Record<string, readonly string[]> = {
 /** The one place that turns a connection URL into a driver, and so the only one outside drivers that knows them. */
 const connectsDrivers = /^src\/api\/stores\/connect-driver\.ts$/
 
-const linesPerFileMax = 400
+/** A concept may take this much. A file is never split to meet the number. */
+const linesPerFileMax = 450
 
 interface Target {
   readonly types: string
@@ -47,7 +48,7 @@ function importsOf(file: string): string[] {
   return [...specifiers].map(([, specifier = '']) => path.posix.join(path.posix.dirname(file), specifier))
 }
 
-/** `core` for `src/core/waiter.ts`, `index.ts` for `src/index.ts`. */
+/** `core` for `src/api/client/waiter.ts`, `index.ts` for `src/index.ts`. */
 function partOf(file: string): string {
   return file.split('/')[1] ?? ''
 }
@@ -85,8 +86,8 @@ describe('files', () => {
 
 describe('exports', () => {
   const drivers = sources
-    .filter((file) => /^src\/drivers\/[^/]+\.ts$/.test(file))
-    .map((file) => path.posix.basename(file, '.ts'))
+    .filter((file) => /^src\/drivers\/[^/]+\/driver\.ts$/.test(file))
+    .map((file) => path.posix.basename(path.posix.dirname(file)))
 
   test('one name serves a driver, its export and its page', () => {
     const missing = drivers.flatMap((name) => [

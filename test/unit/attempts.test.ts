@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import type { AcquireOptions } from '../../src/api/options.ts'
-import type { AbsentReason, LockDriver } from '../../src/core/driver.ts'
+import type { AbsentReason, LockDriver } from '../../src/core/contract/driver.ts'
 import { LeaseholdError } from '../../src/core/errors.ts'
 import { webLocks } from '../../src/web-locks/index.ts'
 import { around } from '../support/around.ts'

@@ -1,6 +1,5 @@
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
-import { interleave, median, percentile, report } from '../../bench/report.ts'
-import type { Bar } from '../../bench/report.ts'
+import { interleave, median, percentile, report, type Bar } from '../../bench/report.ts'
 
 describe('a report', () => {
   let lines: string[] = []

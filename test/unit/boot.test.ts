@@ -1,8 +1,6 @@
 import { expect, test } from 'vitest'
-import { bootIdentity, guessedBoot, guessedClock, linuxBoot } from '../../src/core/machine/boot.ts'
-import { isGone, namespaceOf } from '../../src/core/machine/liveness.ts'
-import { newStamp, stampText, parseStamp } from '../../src/core/machine/liveness-stamp.ts'
-import { parseOffset } from '../../src/core/machine/time-namespace.ts'
+import { bootIdentity, guessedBoot, guessedClock, linuxBoot, parseOffset } from '../../src/core/machine/boot.ts'
+import { isGone, namespaceOf, newStamp, stampText, parseStamp } from '../../src/core/machine/liveness.ts'
 
 const bootId = '0b0e8a3c-1f6e-4a7e-9d1c-2f5a6c7d8e9f\n'
 

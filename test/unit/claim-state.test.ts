@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import type { Claim, ClaimStatus, Notification } from '../../src/core/driver.ts'
+import type { Claim, ClaimStatus, Notification } from '../../src/core/contract/driver.ts'
 import {
   begin,
   step,
@@ -8,7 +8,7 @@ import {
   type Event,
   type ClaimState,
   type RenewalPolicy,
-} from '../../src/core/claim-state.ts'
+} from '../../src/core/client/claim-step.ts'
 import { claimOf } from '../support/claims.ts'
 
 const claim = claimOf('key', { id: 'id', ttlMs: 30_000 })

@@ -8,7 +8,7 @@ import {
   parseArguments,
 } from '../../src/cli/arguments.ts'
 import { readRunRequest, runOptions } from '../../src/cli/supervise/run-request.ts'
-import { nearest } from '../../src/core/suggestion.ts'
+import { nearest } from '../../src/core/contract/option-names.ts'
 import { desk } from './support/desk.ts'
 
 const options = { ...commonOptions, json: { type: 'boolean' }, fence: { type: 'string' } } as const

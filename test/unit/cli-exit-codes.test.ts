@@ -1,6 +1,5 @@
 import { expect, test } from 'vitest'
-import { exitCodeOf, signalExitCode, startFailureExitCode } from '../../src/cli/exit-codes.ts'
-import { UsageError } from '../../src/cli/usage-error.ts'
+import { exitCodeOf, signalExitCode, startFailureExitCode, UsageError } from '../../src/cli/exit-codes.ts'
 import { LeaseholdError, type ErrorCode } from '../../src/index.ts'
 
 test.each<[ErrorCode, number]>([

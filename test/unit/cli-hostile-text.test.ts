@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
-import { redactedText, redactedUrl } from '../../src/core/redaction.ts'
-import { memory } from '../../src/drivers/memory.ts'
+import { redactedText, redactedUrl } from '../../src/core/contract/redaction.ts'
+import { memory } from '../../src/drivers/memory/driver.ts'
 import { desk } from './support/desk.ts'
 
 const evil = '\u001b]0;owned\u0007\u001b[31m\u202e\r\n\u009b2J'

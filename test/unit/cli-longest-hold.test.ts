@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { isLongestHold } from '../../src/cli/supervise/longest-hold.ts'
+import { isLongestHold } from '../../src/cli/supervise/lease-watch.ts'
 
 const ttlMs = 30_000
 const hourMs = 3_600_000

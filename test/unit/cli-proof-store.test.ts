@@ -15,7 +15,7 @@ import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { afterEach, beforeEach, describe, expect, onTestFinished, test, vi } from 'vitest'
-import { identifyStores } from '../../src/cli/stores/store-identity.ts'
+import { identifyStores } from '../../src/cli/stores/store.ts'
 import { connect } from '../../src/index.ts'
 import { desk } from './support/desk.ts'
 

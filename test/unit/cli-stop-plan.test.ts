@@ -1,6 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { LeaseWatch } from '../../src/cli/supervise/lease-watch.ts'
-import { stopPlan } from '../../src/cli/supervise/stop-plan.ts'
+import { LeaseWatch, stopPlan } from '../../src/cli/supervise/lease-watch.ts'
 
 describe('the plan', () => {
   test('asks a command to end so early that it has its time, and ends it while lease time is left', () => {

@@ -1,7 +1,7 @@
 import { describe, expect, test, vi } from 'vitest'
-import type * as proof from '../../src/api/proof.ts'
+import type * as proof from '../../src/api/lease/proof.ts'
 import type * as deadline from '../../src/core/time/deadline.ts'
-import type * as state from '../../src/core/claim-state.ts'
+import type * as state from '../../src/core/client/claim-step.ts'
 import { tour, type TourOptions } from './client/tour.ts'
 
 // Errors are many here, and what they are about is told by the history.
@@ -50,13 +50,13 @@ const mutants: Readonly<Record<string, Mutant>> = {
     replace: () => ({ trustedUntil: (sentAt: number, ttlMs: number) => sentAt + ttlMs }),
   },
   'counts a lease from when it hears of it': {
-    module: 'core/claim-state',
+    module: 'core/client/claim-step',
     replace: ({ step }) => ({
       step: (state, event) => step(state, event.type === 'answer' ? { ...event, sentAt: event.at } : event),
     }),
   },
   'goes on trusting a longer lease while it asks for a shorter one': {
-    module: 'core/claim-state',
+    module: 'core/client/claim-step',
     replace: ({ step }) => ({
       step: (state, event) => {
         const [next, effects] = step(state, event)
@@ -65,7 +65,7 @@ const mutants: Readonly<Record<string, Mutant>> = {
     }),
   },
   'believes that nothing was sent when nothing was answered': {
-    module: 'core/claim-state',
+    module: 'core/client/claim-step',
     replace: ({ step }) => ({
       step: (state, event) => {
         const isUnknown = event.type === 'release-answer' && event.status.state === 'unknown'
@@ -74,7 +74,7 @@ const mutants: Readonly<Record<string, Mutant>> = {
     }),
   },
   'follows for ever what it has released': {
-    module: 'core/claim-state',
+    module: 'core/client/claim-step',
     replace: ({ step }) => ({
       step: (state, event) => {
         const [next, effects] = step(state, event)
@@ -83,12 +83,12 @@ const mutants: Readonly<Record<string, Mutant>> = {
     }),
   },
   'does not say, handing a lease off, what was never answered': {
-    module: 'api/proof',
+    module: 'api/lease/proof',
     tour: { weather: 'storm', about: 'hand-offs', processes: 2, workers: 4 },
     replace: ({ proofOf }) => ({ proofOf: (state, fence) => proofOf({ ...state, doubtMs: undefined }, fence) }),
   },
   'counts what its heartbeat thread was answered from when it hears of it': {
-    module: 'core/claim-state',
+    module: 'core/client/claim-step',
     tour: { weather: 'gale', about: 'renewals', threads: true, store: 'silent', processes: 8, workers: 1 },
     replace: ({ step }) => ({
       step: (state, event) => {

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import type { Locks } from '../../src/index.ts'
-import type { Request, ClaimStatus } from '../../src/core/driver.ts'
+import type { Request, ClaimStatus } from '../../src/core/contract/driver.ts'
 import { webLocks } from '../../src/web-locks/index.ts'
 import { around } from '../support/around.ts'
 import { isSettled, locksBench, type LocksBench } from './support/bench-of-locks.ts'

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { quorum } from '../../src/drivers/quorum.ts'
+import { quorum } from '../../src/drivers/quorum/driver.ts'
 import { simulate, type HistoryEvent, type SimulationOptions, type ViolationKind } from '../../src/testing/index.ts'
 import { compositions } from './composition/compositions.ts'
 import { behindServer, quorumOf } from './composition/stores.ts'

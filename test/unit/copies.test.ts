@@ -2,12 +2,12 @@
 import { expect, test, vi } from 'vitest'
 
 async function copy(): Promise<{
-  readonly memory: typeof import('../../src/drivers/memory.ts').memory
+  readonly memory: typeof import('../../src/drivers/memory/driver.ts').memory
   readonly createLocks: typeof import('../../src/index.ts').createLocks
   readonly LeaseholdError: typeof import('../../src/index.ts').LeaseholdError
 }> {
   vi.resetModules()
-  const { memory } = await import('../../src/drivers/memory.ts')
+  const { memory } = await import('../../src/drivers/memory/driver.ts')
   return { memory, ...(await import('../../src/index.ts')) }
 }
 

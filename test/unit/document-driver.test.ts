@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
-import { documentDriver, type Swap } from '../../src/core/document-driver.ts'
-import type { Claim, LockDriver } from '../../src/core/driver.ts'
-import type { KeyDocument } from '../../src/core/key-document.ts'
+import { documentDriver, type Swap } from '../../src/drivers/document/document-driver.ts'
+import type { Claim, LockDriver } from '../../src/core/contract/driver.ts'
+import type { KeyDocument } from '../../src/drivers/document/key-document.ts'
 import { conformance, fakeTime, modelTest, type Harness } from '../../src/testing/index.ts'
 import { DocumentShelf } from './support/document-shelf.ts'
 

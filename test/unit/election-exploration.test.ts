@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { createLocks, type Election, type Lease, type Term } from '../../src/index.ts'
-import { memory } from '../../src/drivers/memory.ts'
+import { memory } from '../../src/drivers/memory/driver.ts'
 import { checkHistory, type HistoryEvent, type HistoryReport } from '../../src/testing/index.ts'
 import { World } from '../../src/testing/simulation/world.ts'
 import { driverOver } from './client/drivers.ts'

@@ -1,5 +1,5 @@
 import { beforeEach, expect, test } from 'vitest'
-import type { Claim, Request, ClaimStatus } from '../../src/core/driver.ts'
+import type { Claim, Request, ClaimStatus } from '../../src/core/contract/driver.ts'
 import { OwnClaims } from '../../src/drivers/etcd/own-claims.ts'
 import { fakeTime, type FakeTime } from '../../src/testing/index.ts'
 import { claimOf } from '../support/claims.ts'

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { leaseFaultIn } from '../../src/drivers/etcd/server-version.ts'
+import { leaseFaultIn } from '../../src/drivers/etcd/messages.ts'
 
 test.each(['3.3.27', '3.4.0', '3.4.23', '3.4.30', '3.5.0', '3.5.12', '3.5.0-rc.1'])(
   'etcd %s is said to end leases too early, and what to do',

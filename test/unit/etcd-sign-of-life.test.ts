@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import type { ClaimRecord } from '../../src/core/claim-record.ts'
+import type { ClaimRecord } from '../../src/core/rule/claim-record.ts'
 import { Keyspace } from '../../src/drivers/etcd/keyspace.ts'
 import type { KeyValue, Transaction, TxnReply } from '../../src/drivers/etcd/messages.ts'
 import { OwnClaim } from '../../src/drivers/etcd/own-claims.ts'

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
-import type { ClaimRecord } from '../../src/core/claim-record.ts'
-import type { Claim, Request } from '../../src/core/driver.ts'
+import type { ClaimRecord } from '../../src/core/rule/claim-record.ts'
+import type { Claim, Request } from '../../src/core/contract/driver.ts'
 import { GarbageLease } from '../../src/drivers/etcd/garbage-lease.ts'
 import { Keyspace } from '../../src/drivers/etcd/keyspace.ts'
 import { Leases } from '../../src/drivers/etcd/leases.ts'

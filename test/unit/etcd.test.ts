@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { claimOf } from '../support/claims.ts'
-import { etcd } from '../../src/drivers/etcd.ts'
+import { etcd } from '../../src/drivers/etcd/driver.ts'
 import { parseAddress } from '../../src/drivers/etcd/address.ts'
 import { BatchedTransactions } from '../../src/drivers/etcd/batched-transactions.ts'
 import { decodeDocument } from '../../src/drivers/etcd/document.ts'

@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'vitest'
 import { createLocks } from '../../src/api/create-locks.ts'
 import { resolveOptions } from '../../src/api/options.ts'
-import type { LockDriver, Request, Supports } from '../../src/core/driver.ts'
-import { memory } from '../../src/drivers/memory.ts'
+import type { LockDriver, Request, Supports } from '../../src/core/contract/driver.ts'
+import { memory } from '../../src/drivers/memory/driver.ts'
 import { fakeTime } from '../../src/testing/index.ts'
 
 /** A memory store that cannot push and would rather not be asked too often. */

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
-import { memory } from '../../src/drivers/memory.ts'
-import type { Request } from '../../src/core/driver.ts'
+import { memory } from '../../src/drivers/memory/driver.ts'
+import type { Request } from '../../src/core/contract/driver.ts'
 import { faulty } from '../../src/testing/index.ts'
 import { claimOf } from './admission/play.ts'
 

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { fenceFloor, mayForget, nextFence } from '../../src/core/fence.ts'
+import { fenceFloor, mayForget, nextFence } from '../../src/core/rule/fence.ts'
 
 describe('a fence', () => {
   test('is one more than the last, and at least the floor', () => {

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { createLocks, type Logger } from '../../src/index.ts'
-import { memory } from '../../src/drivers/memory.ts'
+import { memory } from '../../src/drivers/memory/driver.ts'
 
 const unhandled: unknown[] = []
 const note = (reason: unknown): void => void unhandled.push(reason)

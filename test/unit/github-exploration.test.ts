@@ -1,5 +1,5 @@
 import { describe, expect, test, vi } from 'vitest'
-import { github } from '../../src/drivers/github.ts'
+import { github } from '../../src/drivers/github/driver.ts'
 import type * as verdicts from '../../src/drivers/github/verdict.ts'
 import { tour, type TourOptions } from './github/tour.ts'
 
@@ -92,7 +92,7 @@ async function withVerdicts(replace: (real: Real) => Partial<Real>): Promise<typ
     return { ...real, ...replace(real) }
   })
   try {
-    const { github: changed } = await import('../../src/drivers/github.ts')
+    const { github: changed } = await import('../../src/drivers/github/driver.ts')
     return changed
   } finally {
     vi.doUnmock(path)

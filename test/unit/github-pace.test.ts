@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { RateBudget } from '../../src/drivers/github/rate-budget.ts'
-import { ServerClock } from '../../src/drivers/github/server-clock.ts'
+import { ServerClock } from '../../src/drivers/github/api.ts'
 import { limitedForMs } from '../../src/drivers/github/faults.ts'
 
 const hour = 3_600_000

@@ -1,11 +1,11 @@
 import { describe, expect, test } from 'vitest'
-import type { LockDriver } from '../../src/core/driver.ts'
-import { memory } from '../../src/drivers/memory.ts'
+import type { LockDriver } from '../../src/core/contract/driver.ts'
+import { memory } from '../../src/drivers/memory/driver.ts'
 import { createLocks } from '../../src/index.ts'
 import { fakeTime } from '../../src/testing/fake-time.ts'
 import { around } from '../support/around.ts'
 import { isSettled, locksBench, type LocksBench } from './support/bench-of-locks.ts'
-import { handleOf } from '../../src/api/lease-handle.ts'
+import { handleOf } from '../../src/api/lease/lease-handle.ts'
 
 /** The first renewal for `ttlMs` gets no answer. It is carried out when the result is called. */
 function withoutAnswer(bench: LocksBench, ttlMs: number): () => Promise<void> {

@@ -1,6 +1,6 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import { describe, expect, onTestFinished, test } from 'vitest'
-import { http } from '../../src/drivers/http.ts'
+import { http } from '../../src/drivers/http/driver.ts'
 import { eventually } from '../support/eventually.ts'
 import { startServer } from '../support/started-server.ts'
 

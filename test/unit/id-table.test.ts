@@ -1,6 +1,6 @@
 import { array, assert, constantFrom, integer, property, record } from 'fast-check'
 import { expect, test } from 'vitest'
-import { IdTable } from '../../src/core/id-table.ts'
+import { IdTable } from '../../src/core/client/id-table.ts'
 
 // Few ids and long runs, so that slots collide, gaps close around the end of the table, and it grows.
 const operations = array(

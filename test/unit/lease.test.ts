@@ -6,7 +6,7 @@ import { faulty } from '../../src/testing/faults.ts'
 import { around } from '../support/around.ts'
 import { isSettled, locksBench, type LocksBench } from './support/bench-of-locks.ts'
 import { clientOf } from '../support/client-of.ts'
-import { handleOf } from '../../src/api/lease-handle.ts'
+import { handleOf } from '../../src/api/lease/lease-handle.ts'
 
 /** A heartbeat thread that only notes what it is told. */
 async function startThread(locks: Locks) {

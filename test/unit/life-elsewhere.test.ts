@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
-import type { ClaimStatus } from '../../src/core/driver.ts'
-import { begin, step, type Event, type ClaimState } from '../../src/core/claim-state.ts'
+import type { ClaimStatus } from '../../src/core/contract/driver.ts'
+import { begin, step, type Event, type ClaimState } from '../../src/core/client/claim-step.ts'
 import { claimOf } from '../support/claims.ts'
 
 const claim = claimOf('key', { id: 'id', ttlMs: 30_000 })

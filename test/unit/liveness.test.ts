@@ -1,6 +1,15 @@
 import { expect, test } from 'vitest'
-import { isGone, isGoneByGlance, ownProcess, parseStat, type ProcessProbe } from '../../src/core/machine/liveness.ts'
-import { newStamp, stampText, parseStamp, type LivenessStamp } from '../../src/core/machine/liveness-stamp.ts'
+import {
+  isGone,
+  isGoneByGlance,
+  ownProcess,
+  parseStat,
+  type ProcessProbe,
+  newStamp,
+  stampText,
+  parseStamp,
+  type LivenessStamp,
+} from '../../src/core/machine/liveness.ts'
 
 const observer: LivenessStamp = { boot: 'boot-1', namespace: '77', pid: 10, started: 500, serial: '00000000000000aa' }
 const other: LivenessStamp = { ...observer, pid: 20, started: 900, serial: '00000000000000bb' }

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { byteRange, inode, LeaseholdError, type AcquireOptions, type Locks } from '../../src/index.ts'
-import { describeScope } from '../../src/core/scope.ts'
+import { describeScope } from '../../src/core/contract/scope.ts'
 import { around } from '../support/around.ts'
 import { isSettled, locksBench } from './support/bench-of-locks.ts'
 import { clientOf } from '../support/client-of.ts'

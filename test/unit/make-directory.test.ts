@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
-import { makeDirectory } from '../../src/core/machine/make-directory.ts'
+import { makeDirectory } from '../../src/core/machine/directories.ts'
 
 test('a directory is made with those above it, for this user alone, and once', () => {
   const folder = mkdtempSync(join(tmpdir(), 'leasehold-directory-'))

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { memory } from '../../src/drivers/memory.ts'
+import { memory } from '../../src/drivers/memory/driver.ts'
 import { fakeTime } from '../../src/testing/fake-time.ts'
 import { claim, claimOf, release } from '../support/claims.ts'
 

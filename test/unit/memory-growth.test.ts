@@ -1,8 +1,8 @@
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import { expect, test } from 'vitest'
-import type { Request } from '../../src/core/driver.ts'
-import { memory } from '../../src/drivers/memory.ts'
+import type { Request } from '../../src/core/contract/driver.ts'
+import { memory } from '../../src/drivers/memory/driver.ts'
 import { claimOf } from '../support/claims.ts'
 
 /** Bun has its own collector; V8 shows its own to those who ask. */

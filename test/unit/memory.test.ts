@@ -1,4 +1,4 @@
-import { memory, type MemoryClock } from '../../src/drivers/memory.ts'
+import { memory, type MemoryClock } from '../../src/drivers/memory/driver.ts'
 import { conformance, modelTest, type Bench, type Harness } from '../../src/testing/index.ts'
 
 let stores = 0

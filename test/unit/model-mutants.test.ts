@@ -1,6 +1,13 @@
 import { describe, expect, test } from 'vitest'
-import type { KeyPage, ListQuery, LockDriver, Request, ClaimStatus, Notification } from '../../src/core/driver.ts'
-import { memory, type MemoryClock } from '../../src/drivers/memory.ts'
+import type {
+  KeyPage,
+  ListQuery,
+  LockDriver,
+  Request,
+  ClaimStatus,
+  Notification,
+} from '../../src/core/contract/driver.ts'
+import { memory, type MemoryClock } from '../../src/drivers/memory/driver.ts'
 import { compareWithModel, type Harness } from '../../src/testing/index.ts'
 
 /** What a planted fault may change: what is sent, what is answered, what is listed, what is heard. */

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { mongodb } from '../../src/drivers/mongodb.ts'
+import { mongodb } from '../../src/drivers/mongodb/driver.ts'
 import { pastAllWith } from '../../src/drivers/mongodb/listing.ts'
 import { lookPauseMs } from '../../src/drivers/mongodb/queue-poller.ts'
 import { urlOptions } from '../../src/drivers/mongodb/url.ts'

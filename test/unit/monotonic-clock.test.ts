@@ -1,5 +1,5 @@
 import { expect, test, vi } from 'vitest'
-import { machineClock } from '../../src/core/time/machine-clock.ts'
+import { machineClock } from '../../src/core/machine/machine-clock.ts'
 
 const machine = machineClock()
 const machineMs = (): number => machine.monotonicMs()

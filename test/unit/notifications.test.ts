@@ -1,9 +1,9 @@
 import { describe, expect, test } from 'vitest'
-import type { OnNotification, ClaimStatus } from '../../src/core/driver.ts'
+import type { OnNotification, ClaimStatus } from '../../src/core/contract/driver.ts'
 import { around } from '../support/around.ts'
 import { isSettled, locksBench } from './support/bench-of-locks.ts'
 import { clientOf } from '../support/client-of.ts'
-import { handleOf } from '../../src/api/lease-handle.ts'
+import { handleOf } from '../../src/api/lease/lease-handle.ts'
 
 /** A client whose driver can be made to say anything. */
 async function setUp() {

@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'vitest'
 import { leasePresets, resolveOptions, type AcquireOptions } from '../../src/api/options.ts'
 import { pauseMs, pausesMs, retryPresets } from '../../src/core/time/backoff.ts'
-import type { Supports } from '../../src/core/driver.ts'
-import { memory } from '../../src/drivers/memory.ts'
+import type { Supports } from '../../src/core/contract/driver.ts'
+import { memory } from '../../src/drivers/memory/driver.ts'
 
 const { supports } = memory()
 const resolve = (options: AcquireOptions, store: Partial<Supports> = {}, allowForce = false) =>

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
-import type { ClaimStatus } from '../../src/core/driver.ts'
-import { DeliveredNotifications } from '../../src/drivers/postgres/delivered-notifications.ts'
+import type { ClaimStatus } from '../../src/core/contract/driver.ts'
+import { DeliveredNotifications } from '../../src/drivers/postgres/listener.ts'
 
 const held: ClaimStatus = { state: 'held', fence: 1, ttlMs: 1000 }
 const leaving: ClaimStatus = { ...held, leaving: 'preempted' }

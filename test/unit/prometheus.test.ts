@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { describe, expect, test } from 'vitest'
 import { trustedUntil } from '../../src/core/time/deadline.ts'
-import type { LockDriver } from '../../src/core/driver.ts'
+import type { LockDriver } from '../../src/core/contract/driver.ts'
 import { contentType, exposition, prometheus, type Prometheus } from '../../src/telemetry/prometheus.ts'
 import { parseExposition, type ParsedSample } from '../support/exposition-parser.ts'
 import { isSettled, locksBench } from './support/bench-of-locks.ts'

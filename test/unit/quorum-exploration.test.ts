@@ -1,6 +1,6 @@
 import * as fc from 'fast-check'
 import { describe, expect, test, vi } from 'vitest'
-import type { quorum } from '../../src/drivers/quorum.ts'
+import type { quorum } from '../../src/drivers/quorum/driver.ts'
 import type { Node } from '../../src/drivers/quorum/node.ts'
 import type { Answers, Held } from '../../src/drivers/quorum/verdict.ts'
 import { tour, type TourOptions } from './quorum/tour.ts'
@@ -82,7 +82,7 @@ async function planted({ module, replace }: Extract<Mutant, { module: string }>)
   vi.resetModules()
   vi.doMock(path, async (importOriginal) => replace(await importOriginal<RealModule>()))
   try {
-    const { quorum: changed } = await import('../../src/drivers/quorum.ts')
+    const { quorum: changed } = await import('../../src/drivers/quorum/driver.ts')
     return changed
   } finally {
     vi.doUnmock(path)

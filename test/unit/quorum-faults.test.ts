@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import type { LockDriver } from '../../src/core/driver.ts'
+import type { LockDriver } from '../../src/core/contract/driver.ts'
 import { LeaseholdError } from '../../src/core/errors.ts'
 import { Cast, cut, mute, slow } from './quorum/cast.ts'
 

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
-import type { LockDriver } from '../../src/core/driver.ts'
-import { requestBounds } from '../../src/core/limits/bounds.ts'
+import type { LockDriver } from '../../src/core/contract/driver.ts'
+import { requestBounds } from '../../src/core/contract/bounds.ts'
 import { Cast, cut, mute, slow } from './quorum/cast.ts'
 
 const held = { state: 'held' }

@@ -1,8 +1,8 @@
 import { afterEach, describe, expect, test } from 'vitest'
 import { byteRange, connect, createLocks, type Locks } from '../../src/index.ts'
-import type { LockDriver } from '../../src/core/driver.ts'
-import { memory } from '../../src/drivers/memory.ts'
-import { quorum } from '../../src/drivers/quorum.ts'
+import type { LockDriver } from '../../src/core/contract/driver.ts'
+import { memory } from '../../src/drivers/memory/driver.ts'
+import { quorum } from '../../src/drivers/quorum/driver.ts'
 import { faulty } from '../../src/testing/index.ts'
 import { Cast } from './quorum/cast.ts'
 

@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'vitest'
-import { parseQuorum } from '../../src/api/stores/quorum-url.ts'
-import { memory } from '../../src/drivers/memory.ts'
-import { quorum } from '../../src/drivers/quorum.ts'
-import { sqlite } from '../../src/drivers/sqlite.ts'
+import { parseQuorum } from '../../src/api/stores/store-url.ts'
+import { memory } from '../../src/drivers/memory/driver.ts'
+import { quorum } from '../../src/drivers/quorum/driver.ts'
+import { sqlite } from '../../src/drivers/sqlite/driver.ts'
 import { connect } from '../../src/index.ts'
 
 describe('the URL of a quorum', () => {

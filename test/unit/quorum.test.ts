@@ -1,7 +1,7 @@
-import type { LockDriver } from '../../src/core/driver.ts'
+import type { LockDriver } from '../../src/core/contract/driver.ts'
 import { systemEnvironment, type Environment } from '../../src/core/time/environment.ts'
-import { memory, type MemoryClock } from '../../src/drivers/memory.ts'
-import { quorum } from '../../src/drivers/quorum.ts'
+import { memory, type MemoryClock } from '../../src/drivers/memory/driver.ts'
+import { quorum } from '../../src/drivers/quorum/driver.ts'
 import { conformance, modelTest, type Bench, type Harness } from '../../src/testing/index.ts'
 
 let stores = 0

@@ -1,11 +1,11 @@
 import { describe, expect, test } from 'vitest'
 import type { Lease, WaitOptions } from '../../src/index.ts'
-import type { ClaimStatus } from '../../src/core/driver.ts'
+import type { ClaimStatus } from '../../src/core/contract/driver.ts'
 import { around } from '../support/around.ts'
 import { faulty } from '../../src/testing/faults.ts'
 import { isSettled, locksBench } from './support/bench-of-locks.ts'
 import { clientOf } from '../support/client-of.ts'
-import { handleOf } from '../../src/api/lease-handle.ts'
+import { handleOf } from '../../src/api/lease/lease-handle.ts'
 
 describe('a read/write lock', () => {
   test('lets readers in together and a writer alone, in the order in which they came', async () => {

@@ -1,7 +1,6 @@
 import { describe, expect, test } from 'vitest'
-import type { Request } from '../../src/core/driver.ts'
-import { callsOf, isOneCall } from '../../src/drivers/redis/calls.ts'
-import { MigratingSlots } from '../../src/drivers/redis/migrating-slots.ts'
+import type { Request } from '../../src/core/contract/driver.ts'
+import { callsOf, isOneCall, MigratingSlots } from '../../src/drivers/redis/calls.ts'
 import { hashTagOf } from '../../src/drivers/redis/hash-tags.ts'
 
 function release(key: string, index = 0): Request {

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
-import type { Claim, Request } from '../../src/core/driver.ts'
-import { shortRunner } from '../../src/core/short-runner.ts'
+import type { Claim, Request } from '../../src/core/contract/driver.ts'
+import { shortRunner } from '../../src/core/rule/short-runner.ts'
 import { decodeNotification, decodeReply, decodeSolo } from '../../src/drivers/redis/decoding.ts'
 import { encodeBatch, encodeSolo } from '../../src/drivers/redis/encoding.ts'
 import { faultOf, isUnsent } from '../../src/drivers/redis/faults.ts'

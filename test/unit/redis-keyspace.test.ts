@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest'
 import { parseAddress } from '../../src/drivers/redis/address.ts'
 import { hashTagOf, hashTags } from '../../src/drivers/redis/hash-tags.ts'
 import { Keyspace } from '../../src/drivers/redis/keyspace.ts'
-import { redis } from '../../src/drivers/redis.ts'
+import { redis } from '../../src/drivers/redis/driver.ts'
 
 describe('hash tags', () => {
   test('of known keys never change: another tag would be another lock', () => {

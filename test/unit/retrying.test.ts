@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { LeaseholdError } from '../../src/index.ts'
-import type { LockDriver, Request, Supports } from '../../src/core/driver.ts'
+import type { LockDriver, Request, Supports } from '../../src/core/contract/driver.ts'
 import { isSettled, locksBench } from './support/bench-of-locks.ts'
 
 /** A driver with other abilities, whose sends can be counted and made to fail. */

@@ -2,12 +2,9 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync, utimesSync, writeFileSy
 import { hostname, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
-import { describeRunner } from '../../src/core/runner.ts'
-import { bootIdentity } from '../../src/core/machine/boot.ts'
-import { ownProcess } from '../../src/core/machine/liveness.ts'
-import { machineIdentity } from '../../src/core/machine/machine-identity.ts'
-import { newStamp, stampText, type LivenessStamp } from '../../src/core/machine/liveness-stamp.ts'
-import { processWatch } from '../../src/core/machine/process-watch.ts'
+import { describeRunner } from '../../src/api/client/runner.ts'
+import { bootIdentity, machineIdentity } from '../../src/core/machine/boot.ts'
+import { ownProcess, newStamp, stampText, type LivenessStamp, processWatch } from '../../src/core/machine/liveness.ts'
 import {
   takeRunnerName,
   type HeldName,

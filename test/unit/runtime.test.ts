@@ -1,7 +1,6 @@
 import { expect, test, vi } from 'vitest'
-import { builtin } from '../../src/core/machine/builtin.ts'
-import { installCommand, runtime } from '../../src/core/machine/runtime.ts'
-import { randomIds } from '../../src/core/random-id.ts'
+import { builtin, installCommand, runtime } from '../../src/core/machine/runtime.ts'
+import { randomIds } from '../../src/core/machine/random-id.ts'
 
 const { Bun: bun, Deno: deno } = globalThis as { Bun?: unknown; Deno?: unknown }
 const here = bun !== undefined ? 'Bun' : deno !== undefined ? 'Deno' : 'Node'

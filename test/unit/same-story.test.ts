@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import { describe, expect, test } from 'vitest'
 import { openLocks } from '../../src/api/create-locks.ts'
-import type { LockDriver } from '../../src/core/driver.ts'
+import type { LockDriver } from '../../src/core/contract/driver.ts'
 import { tour, type TourOptions, type TourReport } from './client/tour.ts'
 
 // Errors are many here, and what they are about is told by the history.

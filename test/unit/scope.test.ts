@@ -14,7 +14,7 @@ import {
   storeKey,
   toScope,
   type Scope,
-} from '../../src/core/scope.ts'
+} from '../../src/core/contract/scope.ts'
 
 describe('a scope', () => {
   test('has one canonical key', () => {

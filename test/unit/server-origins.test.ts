@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { memory } from '../../src/drivers/memory.ts'
+import { memory } from '../../src/drivers/memory/driver.ts'
 import { serve } from '../../src/server/index.ts'
 import { startServer } from '../support/started-server.ts'
 

@@ -1,8 +1,8 @@
 import { assert, constant, date, jsonValue, oneof, property, record, string } from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { systemEnvironment } from '../../src/core/time/environment.ts'
-import { claimant, describeRunner } from '../../src/core/runner.ts'
-import { shortRunner, wholeRunner } from '../../src/core/short-runner.ts'
+import { claimant, describeRunner } from '../../src/api/client/runner.ts'
+import { shortRunner, wholeRunner } from '../../src/core/rule/short-runner.ts'
 
 const usual = describeRunner(systemEnvironment(), undefined, undefined)
 

@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'vitest'
-import { documentDriver, type DocumentStore } from '../../src/core/document-driver.ts'
-import type { Claim, LockDriver, Request } from '../../src/core/driver.ts'
+import { documentDriver, type DocumentStore } from '../../src/drivers/document/document-driver.ts'
+import type { Claim, LockDriver, Request } from '../../src/core/contract/driver.ts'
 import type { Environment } from '../../src/core/time/environment.ts'
-import { memory } from '../../src/drivers/memory.ts'
+import { memory } from '../../src/drivers/memory/driver.ts'
 import {
   documentsOverLine,
   overLine,

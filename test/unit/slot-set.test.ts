@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { SlotSet } from '../../src/core/slot-set.ts'
+import { SlotSet } from '../../src/core/client/slot-set.ts'
 
 function member(name: string): { name: string; setSlot: number } {
   return { name, setSlot: -1 }

@@ -1,6 +1,6 @@
 import { assert, boolean, constant, integer, oneof, option, property, record } from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import type { Claim, LockDriver, Succession } from '../../src/core/driver.ts'
+import type { Claim, LockDriver, Succession } from '../../src/core/contract/driver.ts'
 import {
   decodeRow,
   holderValues,

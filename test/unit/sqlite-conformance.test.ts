@@ -1,8 +1,8 @@
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
-import type { LockDriver } from '../../src/core/driver.ts'
-import { sqlite } from '../../src/drivers/sqlite.ts'
+import type { LockDriver } from '../../src/core/contract/driver.ts'
+import { sqlite } from '../../src/drivers/sqlite/driver.ts'
 import { conformance, modelTest, type Bench, type Harness } from '../../src/testing/index.ts'
 
 const harness: Harness = {

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, expect, test, vi } from 'vitest'
-import { newStamp, stampText } from '../../src/core/machine/liveness-stamp.ts'
+import { newStamp, stampText } from '../../src/core/machine/liveness.ts'
 import { DeathWatch } from '../../src/drivers/sqlite/death-watch.ts'
 
 beforeEach(() => void vi.useFakeTimers())

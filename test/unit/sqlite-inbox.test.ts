@@ -14,9 +14,17 @@ import {
 import path from 'node:path'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { afterEach, expect, test } from 'vitest'
-import { Inbox, removeDeadInboxes, watchFile, type WatchFile } from '../../src/drivers/sqlite/inbox.ts'
+import {
+  Inbox,
+  removeDeadInboxes,
+  watchFile,
+  type WatchFile,
+  lookLine,
+  readInboxLine,
+  writeInboxLine,
+  type InboxNotification,
+} from '../../src/drivers/sqlite/inbox.ts'
 import { InboxNotifier } from '../../src/drivers/sqlite/inbox-notifier.ts'
-import { lookLine, readInboxLine, writeInboxLine, type InboxNotification } from '../../src/drivers/sqlite/inbox-line.ts'
 import { scratch } from '../sqlite/scratch.ts'
 import { eventually } from '../support/eventually.ts'
 
@@ -63,7 +71,7 @@ function hang(watch: WatchFile = watchFile): Log {
   inbox = new Inbox({
     file: path.join(file('inboxes'), stamp),
     watch,
-    onNotification: (notification) => log.received.push(notification),
+    onNotification: (received) => log.received.push(received),
     onGap: () => log.missed.push(1),
     look: () => log.looks.push(1),
     removed: () => log.removed.push(1),

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { inOrder, withoutNumbers } from '../../src/drivers/sqlite/parameters.ts'
+import { inOrder, withoutNumbers } from '../../src/drivers/sqlite/database.ts'
 import { prepareStatements } from '../../src/drivers/sqlite/statements.ts'
 
 describe('numbered parameters', () => {

@@ -2,7 +2,7 @@ import { expect, test } from 'vitest'
 import { connect, type Connection } from '../../src/drivers/sqlite/connection.ts'
 import { selfIdentityIn } from '../../src/drivers/sqlite/self-identity.ts'
 import { systemSqliteEnvironment } from '../../src/drivers/sqlite/sqlite-environment.ts'
-import { inTransaction } from '../../src/drivers/sqlite/transaction.ts'
+import { inTransaction } from '../../src/drivers/sqlite/transaction-writer.ts'
 import { claimOf } from '../support/claims.ts'
 import { scratch } from '../sqlite/scratch.ts'
 

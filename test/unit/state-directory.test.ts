@@ -1,7 +1,7 @@
 import { homedir } from 'node:os'
 import path from 'node:path'
 import { expect, test } from 'vitest'
-import { defaultFile } from '../../src/core/machine/state-directory.ts'
+import { defaultFile } from '../../src/core/machine/directories.ts'
 
 test('locks lie in the state directory of the user, by the custom of each system', () => {
   const home = homedir()

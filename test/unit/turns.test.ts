@@ -1,6 +1,6 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import { expect, test } from 'vitest'
-import { deferrer } from '../../src/core/time/turns.ts'
+import { deferrer } from '../../src/core/time/event-loop.ts'
 import { connect } from '../../src/index.ts'
 
 /** Whether `work`, done again and again, lets a timer of a millisecond fire before it has been done very often. */

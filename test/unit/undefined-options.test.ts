@@ -1,15 +1,15 @@
 /** An option that is undefined is one that is absent: the URL's or the default holds. */
 import { describe, expect, test } from 'vitest'
-import { withDefaults } from '../../src/core/option-names.ts'
-import { etcd } from '../../src/drivers/etcd.ts'
-import { http } from '../../src/drivers/http.ts'
-import { memory } from '../../src/drivers/memory.ts'
-import { mongodb } from '../../src/drivers/mongodb.ts'
-import { postgresAdvisory } from '../../src/drivers/postgres-advisory.ts'
-import { postgres } from '../../src/drivers/postgres.ts'
-import { redis } from '../../src/drivers/redis.ts'
-import { sqlite } from '../../src/drivers/sqlite.ts'
-import { resolveLimits } from '../../src/server/limits.ts'
+import { withDefaults } from '../../src/core/contract/option-names.ts'
+import { etcd } from '../../src/drivers/etcd/driver.ts'
+import { http } from '../../src/drivers/http/driver.ts'
+import { memory } from '../../src/drivers/memory/driver.ts'
+import { mongodb } from '../../src/drivers/mongodb/driver.ts'
+import { postgresAdvisory } from '../../src/drivers/postgres-advisory/driver.ts'
+import { postgres } from '../../src/drivers/postgres/driver.ts'
+import { redis } from '../../src/drivers/redis/driver.ts'
+import { sqlite } from '../../src/drivers/sqlite/driver.ts'
+import { resolveLimits } from '../../src/server/contract/limits.ts'
 
 test('an undefined option leaves the default', () => {
   expect(withDefaults({ ttl: 5, prefix: 'a' }, { ttl: undefined as unknown as number, prefix: 'b' })).toEqual({

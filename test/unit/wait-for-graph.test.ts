@@ -1,8 +1,8 @@
 import { expect, test } from 'vitest'
-import type { Request } from '../../src/core/driver.ts'
-import { findDeadlocks, statusInBoth } from '../../src/core/owners/wait-for-graph.ts'
-import { memory } from '../../src/drivers/memory.ts'
-import { lookAt } from '../../src/server/operators/reading.ts'
+import type { Request } from '../../src/core/contract/driver.ts'
+import { findDeadlocks, statusInBoth } from '../../src/core/rule/wait-for-graph.ts'
+import { memory } from '../../src/drivers/memory/driver.ts'
+import { lookAt } from '../../src/server/operators/changes.ts'
 import { claimOf } from '../support/claims.ts'
 import { Crowd } from './wait-for/crowd.ts'
 

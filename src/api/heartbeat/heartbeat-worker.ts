@@ -1,6 +1,6 @@
 /** The thread that renews: see `heartbeat-thread.ts`. */
 import { parentPort, workerData } from 'node:worker_threads'
-import type { ClaimStatus } from '../../core/driver.ts'
+import type { ClaimStatus } from '../../core/contract/driver.ts'
 import { systemEnvironment } from '../../core/time/environment.ts'
 import { messageOf } from '../../core/errors.ts'
 import { driverFor } from '../stores/connect-driver.ts'

@@ -1,11 +1,11 @@
 import { TimerQueue, type TimerTask } from '../../core/time/timer-queue.ts'
-import { Batcher, type Requester } from '../../core/batcher.ts'
-import type { LockDriver, Request, ClaimStatus } from '../../core/driver.ts'
+import { Batcher, type Requester } from '../../core/client/batcher.ts'
+import type { LockDriver, Request, ClaimStatus } from '../../core/contract/driver.ts'
 import type { Environment } from '../../core/time/environment.ts'
-import { nextRenewalAt, jitterOf } from '../../core/claim-state.ts'
-import { isClaimStatus } from '../../core/status-check.ts'
+import { nextRenewalAt, jitterOf } from '../../core/client/claim-step.ts'
+import { isClaimStatus } from '../../core/contract/status-check.ts'
 import { trustedUntil } from '../../core/time/deadline.ts'
-import type { WatchedClaim } from '../../core/claim-runtime.ts'
+import type { WatchedClaim } from '../../core/client/claim-runtime.ts'
 
 /** What whoever renews for a client reports: the answer to a renewal it sent, or news it heard. */
 export interface KnownStatus {

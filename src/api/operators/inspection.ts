@@ -1,11 +1,11 @@
-import type { ListedClaim, ListedKey, Runner } from '../../core/driver.ts'
+import type { ListedClaim, ListedKey, Runner } from '../../core/contract/driver.ts'
 import { within } from '../../core/time/bounded.ts'
 import { formatDuration } from '../../core/time/duration.ts'
 import { LeaseholdError, type HolderSummary } from '../../core/errors.ts'
-import { overlaps } from '../../core/conflict.ts'
-import { checkOptions, type OptionNames } from '../../core/option-names.ts'
-import { describeScope, splitStoreKey, storeKey, type Scope } from '../../core/scope.ts'
-import type { Client } from '../client.ts'
+import { overlaps } from '../../core/rule/conflict.ts'
+import { checkOptions, type OptionNames } from '../../core/contract/option-names.ts'
+import { describeScope, splitStoreKey, storeKey, type Scope } from '../../core/contract/scope.ts'
+import type { Client } from '../client/client.ts'
 
 /** How long an error waits to be told who holds: its caller has waited enough. */
 const holdersWithinMs = 1000
@@ -202,4 +202,52 @@ function claimInfo(claim: ListedClaim, storeNow: number, wall: number): ClaimInf
 function summary(claim: ClaimInfo): HolderSummary {
   const { runner, fence, acquiredAt = claim.enteredAt, remainingMs } = claim
   return { runner, fence, acquiredAt, remainingMs }
+}
+
+/** A claim as JSON shows it, on the command line and over HTTP. Fields are only ever added. */
+export interface ClaimDocument {
+  readonly runner: {
+    readonly id: string
+    readonly host: string
+    readonly pid: number
+    readonly metadata: Readonly<Record<string, unknown>> | undefined
+  }
+  readonly mode: 'exclusive' | 'shared'
+  readonly limit: number | undefined
+  readonly range: { readonly start: number; readonly end: number } | undefined
+  readonly priority: number
+  /** 0 while waiting. */
+  readonly fence: number
+  readonly enteredAt: string
+  /** Absent while waiting. */
+  readonly acquiredAt: string | undefined
+  readonly lastHeartbeat: string
+  readonly renewalCount: number
+  readonly expiresAt: string
+  readonly ttlMs: number
+  readonly remainingMs: number
+  readonly expired: boolean
+  readonly leaving: string | undefined
+}
+
+/** A claim for JSON. No id: whoever knows one could release it. */
+export function claimDocument(claim: ClaimInfo): ClaimDocument {
+  const { id, host, pid, metadata } = claim.runner
+  return {
+    runner: { id, host, pid, metadata },
+    mode: claim.mode,
+    limit: claim.limit,
+    range: claim.range,
+    priority: claim.priority,
+    fence: claim.fence,
+    enteredAt: claim.enteredAt.toISOString(),
+    acquiredAt: claim.acquiredAt?.toISOString(),
+    lastHeartbeat: claim.lastHeartbeat.toISOString(),
+    renewalCount: claim.renewalCount,
+    expiresAt: claim.expiresAt.toISOString(),
+    ttlMs: claim.ttlMs,
+    remainingMs: Math.round(claim.remainingMs),
+    expired: claim.expired,
+    leaving: claim.leaving,
+  }
 }

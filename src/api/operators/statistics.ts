@@ -1,5 +1,5 @@
-import { describeScope, splitStoreKey } from '../../core/scope.ts'
-import type { Client } from '../client.ts'
+import { describeScope, splitStoreKey } from '../../core/contract/scope.ts'
+import type { Client } from '../client/client.ts'
 import { eachLock } from './inspection.ts'
 
 /** Locks a count looks at before it stops and says so. */

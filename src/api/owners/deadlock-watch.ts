@@ -1,9 +1,9 @@
 import type { TimerTask } from '../../core/time/timer-queue.ts'
-import type { KeyPage, ListedKey } from '../../core/driver.ts'
+import type { KeyPage, ListedKey } from '../../core/contract/driver.ts'
 import { messageOf, type DeadlockedOwner } from '../../core/errors.ts'
-import { describeScope, splitStoreKey, storeKey } from '../../core/scope.ts'
-import { findDeadlocks, statusInBoth, type Deadlock, type WaitingClaim } from '../../core/owners/wait-for-graph.ts'
-import type { Client } from '../client.ts'
+import { describeScope, splitStoreKey, storeKey } from '../../core/contract/scope.ts'
+import { findDeadlocks, statusInBoth, type Deadlock, type WaitingClaim } from '../../core/rule/wait-for-graph.ts'
+import type { Client } from '../client/client.ts'
 
 /** Somebody who waits on behalf of an owner. */
 export interface Watched {

@@ -1,7 +1,7 @@
-import { describeScope } from '../../core/scope.ts'
-import type { LeaseHandle } from '../lease-handle.ts'
-import { linesOf } from '../origin.ts'
-import type { OwnerBook } from './owner-book.ts'
+import { describeScope } from '../../core/contract/scope.ts'
+import type { LeaseHandle } from '../lease/lease-handle.ts'
+import { linesOf } from './origin.ts'
+import type { OwnerBook } from './owner-leases.ts'
 
 /** Pairs remembered: this is for development, and must not grow for ever. */
 const pairsMax = 10_000

@@ -1,5 +1,5 @@
-import type { Runner } from '../../core/driver.ts'
-import type { Scope } from '../../core/scope.ts'
+import type { Runner } from '../../core/contract/driver.ts'
+import type { Scope } from '../../core/contract/scope.ts'
 import type { Duration } from '../../core/time/duration.ts'
 import type { AcquireOptions, WaitOptions } from '../options.ts'
 

@@ -1,19 +1,20 @@
-import { listenForAbort, stopListeningForAbort } from '../../core/abort-listeners.ts'
+import { listenForAbort, stopListeningForAbort } from '../client/abort-listeners.ts'
 import type { TimerTask } from '../../core/time/timer-queue.ts'
 import { within } from '../../core/time/bounded.ts'
 import { positiveMs } from '../../core/time/duration.ts'
 import { LeaseholdError, messageOf } from '../../core/errors.ts'
-import { callForeign } from '../../core/foreign-call.ts'
-import { checkOptions, type OptionNames } from '../../core/option-names.ts'
-import type { SlotMember } from '../../core/slot-set.ts'
-import { describeScope, named, type Scope } from '../../core/scope.ts'
-import { exclusively } from '../acquisition.ts'
+import { callForeign } from '../client/events.ts'
+import { checkOptions, type OptionNames } from '../../core/contract/option-names.ts'
+import type { SlotMember } from '../../core/client/slot-set.ts'
+import { describeScope, named, type Scope } from '../../core/contract/scope.ts'
+import { exclusively } from '../client/acquisition.ts'
 import type { Election, ElectionOptions, Leader, Term } from './election.ts'
-import { LeaderWatch, leaderOf } from './leader-watch.ts'
-import type { LeaseHandle } from '../lease-handle.ts'
+import type { LeaseHandle } from '../lease/lease-handle.ts'
 import { checkWaitOptions, waitMsOf, type AcquireOptions, type WaitOptions } from '../options.ts'
-import { asOwner } from '../owners/owner.ts'
-import type { Acquirer } from '../acquirer.ts'
+import { asOwner } from '../owners/current-owner.ts'
+import type { Acquirer } from '../client/acquirer.ts'
+import type { Client } from '../client/client.ts'
+import { inspectLock } from '../operators/inspection.ts'
 
 const electionNames: OptionNames<ElectionOptions> = {
   ttl: true,
@@ -235,4 +236,112 @@ export class LeaderElection implements Election, TimerTask, SlotMember {
       (error) => this.#acquirer.client.log('warn', `A listener of ${this.scope.key} threw: ${messageOf(error)}`),
     )
   }
+}
+
+/** Who leads now; null: nobody. */
+export async function leaderOf(client: Client, scope: Scope): Promise<Leader | null> {
+  const holder = (await inspectLock(client, scope))?.holders.find((one) => !one.expired)
+  if (holder === undefined) return null
+  return {
+    runner: holder.runner,
+    term: holder.fence,
+    since: holder.acquiredAt ?? holder.enteredAt,
+    isMe: holder.runner.client === client.runner.client,
+  }
+}
+
+/**
+ * Tells who leads, first as it is and then whenever that changes. Stores push news only to those who have a claim, so an
+ * observer asks now and then; what this client itself brings about it is told at once.
+ */
+export class LeaderWatch implements TimerTask, SlotMember, AsyncIterableIterator<Leader | null> {
+  timerSlot = -1
+  setSlot = -1
+  readonly #client: Client
+  readonly #scope: Scope
+  readonly #everyMs: number
+  /** Who was told last, and in which term; undefined: nobody was yet. */
+  #told: string | undefined
+  #closed = false
+  #wakeUp: (() => void) | undefined
+  /** The call of `next` before: each change is told to one, in the order in which they asked. */
+  #asked: Promise<unknown> = Promise.resolve()
+
+  constructor(client: Client, scope: Scope, everyMs: number) {
+    this.#client = client
+    this.#scope = scope
+    this.#everyMs = everyMs
+    client.runtime.waiters.add(this)
+  }
+
+  get closed(): boolean {
+    return this.#closed
+  }
+
+  next(): Promise<IteratorResult<Leader | null>> {
+    const change = this.#asked.then(() => this.#change())
+    this.#asked = change
+    return change
+  }
+
+  /** Never rejects. */
+  async #change(): Promise<IteratorResult<Leader | null>> {
+    while (!this.#closed) {
+      const leader = await this.#look()
+      if (this.#closed) break
+      if (leader !== 'unknown' && nameOf(leader) !== this.#told) {
+        this.#told = nameOf(leader)
+        return { done: false, value: leader }
+      }
+      await this.#pause()
+    }
+    return { done: true, value: undefined }
+  }
+
+  async return(): Promise<IteratorResult<Leader | null>> {
+    this.close()
+    return { done: true, value: undefined }
+  }
+
+  [Symbol.asyncIterator](): this {
+    return this
+  }
+
+  /** Something may have changed: look again. */
+  wake(): void {
+    this.#wakeUp?.()
+  }
+
+  /** Ends the loop over it. Repeatable. */
+  close(): void {
+    this.#closed = true
+    this.#client.runtime.waiters.delete(this)
+    this.#wakeUp?.()
+  }
+
+  /** A store that cannot be asked says nothing about who leads. */
+  async #look(): Promise<Leader | null | 'unknown'> {
+    try {
+      return await leaderOf(this.#client, this.#scope)
+    } catch {
+      return 'unknown'
+    }
+  }
+
+  async #pause(): Promise<void> {
+    const { timers, environment } = this.#client.runtime
+    // Somebody awaits the next change: that keeps the process alive.
+    timers.hold()
+    await new Promise<void>((resolve) => {
+      this.#wakeUp = resolve
+      timers.set(this, environment.now() + this.#everyMs)
+    })
+    this.#wakeUp = undefined
+    timers.set(this, Infinity)
+    timers.unhold()
+  }
+}
+
+function nameOf(leader: Leader | null): string {
+  return leader === null ? 'nobody' : `${leader.term} ${leader.runner.incarnation} ${leader.runner.client}`
 }

@@ -1,8 +1,7 @@
-import type { LockDriver } from '../../core/driver.ts'
+import type { LockDriver } from '../../core/contract/driver.ts'
 import { LeaseholdError } from '../../core/errors.ts'
-import { redactedUrl } from '../../core/redaction.ts'
-import { parseQuorum } from './quorum-url.ts'
-import { checkFile, sqliteFile } from './sqlite-url.ts'
+import { redactedUrl } from '../../core/contract/redaction.ts'
+import { parseQuorum, checkFile, sqliteFile } from './store-url.ts'
 
 /** For whom a driver is. */
 export interface DriverTerms {
@@ -15,20 +14,20 @@ export async function driverFor(url: string, terms: DriverTerms = {}): Promise<L
   const { scheme, rest } = splitUrl(url)
   switch (scheme) {
     case 'memory': {
-      const { memory } = await import('../../drivers/memory.ts')
+      const { memory } = await import('../../drivers/memory/driver.ts')
       return memory(rest === '' ? {} : { name: rest })
     }
     case 'sqlite': {
-      const { sqlite } = await import('../../drivers/sqlite.ts')
+      const { sqlite } = await import('../../drivers/sqlite/driver.ts')
       return sqlite({ ...(rest !== '' && { file: checkFile(rest) }), ...terms })
     }
     case 'postgres':
     case 'postgresql': {
-      const { postgres } = await import('../../drivers/postgres.ts')
+      const { postgres } = await import('../../drivers/postgres/driver.ts')
       return postgres(url)
     }
     case 'postgres-advisory': {
-      const { postgresAdvisory } = await import('../../drivers/postgres-advisory.ts')
+      const { postgresAdvisory } = await import('../../drivers/postgres-advisory/driver.ts')
       return postgresAdvisory(`postgres:${rest}`)
     }
     case 'redis':
@@ -37,30 +36,30 @@ export async function driverFor(url: string, terms: DriverTerms = {}): Promise<L
     case 'rediss-cluster':
     case 'redis+unix':
     case 'unix': {
-      const { redis } = await import('../../drivers/redis.ts')
+      const { redis } = await import('../../drivers/redis/driver.ts')
       return redis(url)
     }
     case 'mongodb':
     case 'mongodb+srv': {
-      const { mongodb } = await import('../../drivers/mongodb.ts')
+      const { mongodb } = await import('../../drivers/mongodb/driver.ts')
       return mongodb(url)
     }
     case 'etcd':
     case 'etcds': {
-      const { etcd } = await import('../../drivers/etcd.ts')
+      const { etcd } = await import('../../drivers/etcd/driver.ts')
       return etcd(url)
     }
     case 'github': {
-      const { githubUrl } = await import('../../drivers/github.ts')
+      const { githubUrl } = await import('../../drivers/github/driver.ts')
       return githubUrl(rest)
     }
     case 'http':
     case 'https': {
-      const { http } = await import('../../drivers/http.ts')
+      const { http } = await import('../../drivers/http/driver.ts')
       return http(url)
     }
     case 'quorum': {
-      const { quorum } = await import('../../drivers/quorum.ts')
+      const { quorum } = await import('../../drivers/quorum/driver.ts')
       const { urls, options } = parseQuorum(rest)
       return quorum(await Promise.all(urls.map((node) => driverFor(node, terms))), options)
     }

@@ -9,7 +9,7 @@ import { proofFile, refuseUnwritable, writeProof } from '../stores/proof-file.ts
 import { conflictHelp, readWanted, runOptions, type Wanted } from '../supervise/run-request.ts'
 import { chooseSharedStore, storeHelp, type StoreChoice } from '../stores/store.ts'
 import { takeVisibly, userName } from '../supervise/taking.ts'
-import { UsageError } from '../usage-error.ts'
+import { UsageError } from '../exit-codes.ts'
 
 const help = `Usage: leasehold acquire NAME --ttl DURATION --proof FILE [options]
 

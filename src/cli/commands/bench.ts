@@ -2,12 +2,13 @@ import { formatDuration } from '../../core/time/duration.ts'
 import { commonOptions, durationOption, numberOption, type Given } from '../arguments.ts'
 import type { Command } from '../command.ts'
 import { interruptibly } from '../interruption.ts'
-import { measure, type Load, type Measurement } from './measurement.ts'
 import { shortTime } from '../output/short-time.ts'
 import { chooseStore, describeStore, storeHelp } from '../stores/store.ts'
 import { formatTable } from '../output/table.ts'
 import { printableJson } from '../output/terminal-text.ts'
-import { UsageError } from '../usage-error.ts'
+import { UsageError } from '../exit-codes.ts'
+import { randomBytes } from 'node:crypto'
+import type { Locks } from '../../index.ts'
 
 const defaults = { forMs: 2000, locks: 100, clients: 4 } as const
 const most = { locks: 10_000, clients: 100 } as const
@@ -80,4 +81,148 @@ function countOption(given: Given, name: keyof typeof most, least: number): numb
 function rowOf({ text, perSecond, medianMs, p99Ms }: Measurement): string[] {
   const rounded = perSecond < 100 ? perSecond.toFixed(1) : Math.round(perSecond).toLocaleString('en')
   return [text, rounded, shortTime(medianMs), shortTime(p99Ms)]
+}
+
+/** How much to ask of a store. */
+export interface Load {
+  /** How long each measurement takes. */
+  readonly forMs: number
+  readonly locksAtOnce: number
+  /** How many take turns at one lock, each over a connection of its own. */
+  readonly clients: number
+}
+
+/** How often something was done, and how long it took each time. */
+export interface Measurement {
+  readonly measure: 'one' | 'many' | 'renewal' | 'turns'
+  /** For people. */
+  readonly text: string
+  readonly perSecond: number
+  readonly medianMs: number
+  readonly p99Ms: number
+}
+
+/** What is done again and again: its times, one each, and all of it together. */
+interface Times {
+  readonly tookMs: readonly number[]
+  readonly overallMs: number
+}
+
+/** The first part of the time is not counted: code is compiled, connections are made. */
+const warmUpShare = 0.2
+/** Nobody renews these: a store that is slower than this has other troubles. */
+const ttl = '1m'
+
+/** How long to go on for the first hand-over of all. */
+const handOverWithinMs = 30_000
+
+/** Measures a store by locks of its own that nobody else uses, one thing after the other. Leaves nothing behind. */
+export async function* measure(
+  open: () => Promise<Locks>,
+  load: Load,
+  signal: AbortSignal,
+): AsyncIterable<Measurement> {
+  const opened: Locks[] = []
+  const enter = async (): Promise<Locks> => {
+    const locks = await open()
+    opened.push(locks)
+    return locks
+  }
+  const name = `bench/${randomBytes(8).toString('hex')}`
+  try {
+    const locks = await enter()
+    yield await one(locks, name, load, signal)
+    yield await many(locks, name, load, signal)
+    yield await renewals(locks, name, load, signal)
+    while (opened.length < load.clients) await enter()
+    yield await turns(opened, name, load, signal)
+  } finally {
+    // Lets go of whatever is still held.
+    await Promise.all(opened.map((locks) => locks.close()))
+  }
+}
+
+async function one(locks: Locks, name: string, { forMs }: Load, signal: AbortSignal): Promise<Measurement> {
+  const times = await again(forMs, signal, () => takeAndLetGo(locks, name, signal))
+  return { measure: 'one', text: 'one lock, taken and let go', ...summary(times, 1) }
+}
+
+async function many(locks: Locks, name: string, load: Load, signal: AbortSignal): Promise<Measurement> {
+  const names = namesFor(name, load)
+  const times = await again(load.forMs, signal, () =>
+    Promise.all(names.map((each) => takeAndLetGo(locks, each, signal))),
+  )
+  return { measure: 'many', text: `${names.length} locks at once, taken and let go`, ...summary(times, names.length) }
+}
+
+async function renewals(locks: Locks, name: string, load: Load, signal: AbortSignal): Promise<Measurement> {
+  const names = namesFor(name, load)
+  const leases = await Promise.all(names.map((each) => locks.acquire(each, { ttl, heartbeat: 'manual', signal })))
+  const times = await again(load.forMs, signal, () => Promise.all(leases.map((lease) => lease.renew())))
+  await Promise.all(leases.map((lease) => lease.release()))
+  return { measure: 'renewal', text: `${names.length} leases at once, renewed`, ...summary(times, names.length) }
+}
+
+/** All clients want one lock all the time: how long it takes from one's release to the next one's turn. */
+async function turns(clients: readonly Locks[], name: string, load: Load, signal: AbortSignal): Promise<Measurement> {
+  const handOversMs: number[] = []
+  let last: { readonly client: Locks; readonly freedAt: number } | undefined
+  let count = 0
+  const startedAt = performance.now()
+  const countedFrom = startedAt + load.forMs * warmUpShare
+  const isOver = (): boolean => {
+    const tookMs = performance.now() - startedAt
+    return tookMs >= load.forMs && (handOversMs.length > 0 || tookMs >= load.forMs + handOverWithinMs)
+  }
+  const takeTurns = async (client: Locks): Promise<void> => {
+    do {
+      const lease = await client.acquire(name, { ttl, signal })
+      const takenAt = performance.now()
+      if (takenAt >= countedFrom) {
+        count += 1
+        // Who takes its own lock again hands nothing over.
+        if (last !== undefined && last.client !== client) handOversMs.push(takenAt - last.freedAt)
+      }
+      last = { client, freedAt: performance.now() }
+      await lease.release()
+    } while (!isOver())
+  }
+  await Promise.all(clients.map(takeTurns))
+  const overallMs = performance.now() - countedFrom
+  return {
+    measure: 'turns',
+    text: `${clients.length} clients at one lock: from a release to the next turn`,
+    ...summary({ tookMs: handOversMs, overallMs }, 1),
+    perSecond: (count * 1000) / overallMs,
+  }
+}
+
+async function takeAndLetGo(locks: Locks, name: string, signal: AbortSignal): Promise<void> {
+  const lease = await locks.acquire(name, { ttl, signal })
+  await lease.release()
+}
+
+function namesFor(name: string, { locksAtOnce }: Load): string[] {
+  return Array.from({ length: locksAtOnce }, (_, index) => `${name}/${index}`)
+}
+
+/** Once at least, and then as often as the time allows. */
+async function again(forMs: number, signal: AbortSignal, work: () => Promise<unknown>): Promise<Times> {
+  const startedAt = performance.now()
+  while (performance.now() - startedAt < forMs * warmUpShare) await work()
+  const tookMs: number[] = []
+  const countedFrom = performance.now()
+  do {
+    signal.throwIfAborted()
+    const beganAt = performance.now()
+    await work()
+    tookMs.push(performance.now() - beganAt)
+  } while (performance.now() - startedAt < forMs)
+  return { tookMs, overallMs: performance.now() - countedFrom }
+}
+
+function summary({ tookMs, overallMs }: Times, each: number): Pick<Measurement, 'perSecond' | 'medianMs' | 'p99Ms'> {
+  const sorted = tookMs.toSorted((first, second) => first - second)
+  const at = (share: number): number => sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? 0
+  return { perSecond: (tookMs.length * each * 1000) / overallMs, medianMs: at(0.5), p99Ms: at(0.99) }
 }

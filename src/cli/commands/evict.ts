@@ -1,12 +1,11 @@
 import type { ClaimInfo, Locks } from '../../index.ts'
 import { commonOptions, numberOption, onlyName } from '../arguments.ts'
 import type { Command, Surroundings } from '../command.ts'
-import { exitCodes } from '../exit-codes.ts'
+import { exitCodes, UsageError } from '../exit-codes.ts'
 import { describeRunner, describeSince } from '../output/holder-text.ts'
 import { interruptibly } from '../interruption.ts'
 import { kindHelp, kindOption, readTarget, type Target } from '../output/lock-name.ts'
 import { storeHelp, withLocks } from '../stores/store.ts'
-import { UsageError } from '../usage-error.ts'
 
 const help = `Usage: leasehold evict NAME --reason TEXT [options]
 

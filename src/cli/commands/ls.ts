@@ -1,16 +1,15 @@
-import { overlaps } from '../../core/conflict.ts'
+import { overlaps } from '../../core/rule/conflict.ts'
 import { formatDuration } from '../../core/time/duration.ts'
 import type { LockInfo, Scope } from '../../index.ts'
 import { commonOptions } from '../arguments.ts'
 import type { Command } from '../command.ts'
-import { everyLock } from '../stores/every-lock.ts'
+import { everyLock, storeHelp, withLocks } from '../stores/store.ts'
 import { clockTime } from '../output/holder-text.ts'
 import { lockDocument } from '../output/lock-document.ts'
 import { nameOf } from '../output/lock-name.ts'
-import { storeHelp, withLocks } from '../stores/store.ts'
 import { formatTable } from '../output/table.ts'
 import { printableJson, quoted } from '../output/terminal-text.ts'
-import { UsageError } from '../usage-error.ts'
+import { UsageError } from '../exit-codes.ts'
 
 const help = `Usage: leasehold ls [PREFIX] [options]
 

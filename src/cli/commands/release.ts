@@ -1,10 +1,9 @@
 import { LeaseholdError } from '../../index.ts'
 import { commonOptions } from '../arguments.ts'
 import type { Command } from '../command.ts'
-import { exitCodes } from '../exit-codes.ts'
+import { exitCodes, UsageError } from '../exit-codes.ts'
 import { proofFile, readProof, removeProof } from '../stores/proof-file.ts'
 import { isOver, notKnownHere, proofStoreHelp, withLocksOf } from '../stores/proof-store.ts'
-import { UsageError } from '../usage-error.ts'
 
 const help = `Usage: leasehold release --proof FILE [options]
 

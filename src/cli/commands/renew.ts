@@ -3,7 +3,7 @@ import { commonOptions, durationOption, someTime } from '../arguments.ts'
 import type { Command } from '../command.ts'
 import { proofFile, readProof } from '../stores/proof-file.ts'
 import { isOver, notKnownHere, proofStoreHelp, withLocksOf } from '../stores/proof-store.ts'
-import { UsageError } from '../usage-error.ts'
+import { UsageError } from '../exit-codes.ts'
 
 const help = `Usage: leasehold renew --proof FILE [options]
 

@@ -1,16 +1,15 @@
 import { readFileSync } from 'node:fs'
 import { messageOf, plainMessageOf } from '../../core/errors.ts'
 import { LeaseholdError, type Logger } from '../../index.ts'
-import { isLoopback } from '../../server/host-check.ts'
+import { isLoopback } from '../../server/auth/origins.ts'
 import type { LeaseholdServer, TlsOptions, TokenOptions } from '../../server/index.ts'
 import { numberOption, type Given } from '../arguments.ts'
 import type { Command, Surroundings } from '../command.ts'
-import { signalExitCode } from '../exit-codes.ts'
+import { signalExitCode, UsageError } from '../exit-codes.ts'
 import { Interruption, type EndingSignal } from '../interruption.ts'
 import { chooseStore, describeStore, storeUrlHelp } from '../stores/store.ts'
 import { quoted } from '../output/terminal-text.ts'
 import { readTokensFile } from '../stores/tokens-file.ts'
-import { UsageError } from '../usage-error.ts'
 
 const help = `Usage: leasehold serve [options]
 

@@ -3,15 +3,13 @@ import { plainMessageOf, worthRetrying } from '../../core/errors.ts'
 import type { Locks, LockInfo } from '../../index.ts'
 import { commonOptions, onlyName } from '../arguments.ts'
 import type { Command, Surroundings } from '../command.ts'
-import { everyLock } from '../stores/every-lock.ts'
-import { signalExitCode } from '../exit-codes.ts'
+import { everyLock, chooseSharedStore, isUnused, storeHelp, withLocks } from '../stores/store.ts'
+import { signalExitCode, UsageError } from '../exit-codes.ts'
 import { clockTime, describeRunner } from '../output/holder-text.ts'
 import { Interruption } from '../interruption.ts'
 import { lockDocument } from '../output/lock-document.ts'
 import { kindHelp, kindOption, nameOf, readTarget, shownName, type LockName, type Target } from '../output/lock-name.ts'
-import { chooseSharedStore, isUnused, storeHelp, withLocks } from '../stores/store.ts'
 import { printableJson } from '../output/terminal-text.ts'
-import { UsageError } from '../usage-error.ts'
 
 const lookEveryMs = 1000
 

@@ -1,4 +1,4 @@
-import { claimDocument } from '../../api/operators/claim-document.ts'
+import { claimDocument } from '../../api/operators/inspection.ts'
 import type { LockInfo } from '../../index.ts'
 import type { LockName } from './lock-name.ts'
 

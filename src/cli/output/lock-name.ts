@@ -1,8 +1,8 @@
-import { splitStoreKey } from '../../core/scope.ts'
+import { splitStoreKey } from '../../core/contract/scope.ts'
 import { byteRange, inode, issue, named, path, type Scope } from '../../index.ts'
 import type { Given, OptionTable } from '../arguments.ts'
 import { printable, quoted } from './terminal-text.ts'
-import { UsageError } from '../usage-error.ts'
+import { UsageError } from '../exit-codes.ts'
 
 const kinds = ['name', 'path', 'inode', 'issue', 'range'] as const
 

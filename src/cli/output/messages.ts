@@ -1,5 +1,5 @@
 import { isatty } from 'node:tty'
-import { redactedText } from '../../core/redaction.ts'
+import { redactedText } from '../../core/contract/redaction.ts'
 import { StandardError } from './standard-error.ts'
 import { printable } from './terminal-text.ts'
 

@@ -10,15 +10,14 @@ import {
   writeFileSync,
 } from 'node:fs'
 import path from 'node:path'
-import type { StoreIdentity } from '../../api/stores/store-identity.ts'
+import type { StoreIdentity } from '../../api/stores/store-url.ts'
 import { messageOf } from '../../core/errors.ts'
-import { splitStoreKey } from '../../core/scope.ts'
+import { splitStoreKey } from '../../core/contract/scope.ts'
 import type { LeaseProof } from '../../index.ts'
 import type { Given } from '../arguments.ts'
-import { OutputError } from '../output-error.ts'
-import { identifyStores } from './store-identity.ts'
+import { OutputError, UsageError } from '../exit-codes.ts'
+import { identifyStores } from './store.ts'
 import { quoted } from '../output/terminal-text.ts'
-import { UsageError } from '../usage-error.ts'
 
 /** The file by which one command leaves a lock to another. */
 export function proofFile(given: Given, command: string): string {

@@ -2,10 +2,9 @@ import { LeaseholdError, type Locks } from '../../index.ts'
 import type { Given } from '../arguments.ts'
 import type { Surroundings } from '../command.ts'
 import type { ReadProof } from './proof-file.ts'
-import { chooseSharedStore, describeStore, refuseMissing } from './store.ts'
-import { identifyStores, storesIn } from './store-identity.ts'
+import { chooseSharedStore, describeStore, refuseMissing, identifyStores, storesIn } from './store.ts'
 import { quoted } from '../output/terminal-text.ts'
-import { UsageError } from '../usage-error.ts'
+import { UsageError } from '../exit-codes.ts'
 
 export const proofStoreHelp = `  --store URL         that of the proof, and needed only if it takes a password or a token; else $LEASEHOLD_STORE
   --namespace NAME    that of the proof`

@@ -1,11 +1,12 @@
 import { existsSync } from 'node:fs'
 import { livesInThread, storeFile } from '../../api/stores/connect-driver.ts'
-import { redactedUrl } from '../../core/redaction.ts'
-import { LeaseholdError, type ConnectOptions, type Locks } from '../../index.ts'
+import { redactedUrl } from '../../core/contract/redaction.ts'
+import { LeaseholdError, type ConnectOptions, type Locks, type LockInfo } from '../../index.ts'
 import type { Given } from '../arguments.ts'
 import type { Surroundings } from '../command.ts'
 import { printable } from '../output/terminal-text.ts'
-import { UsageError } from '../usage-error.ts'
+import { UsageError } from '../exit-codes.ts'
+import { parseQuorum, identifyStore, type StoreIdentity } from '../../api/stores/store-url.ts'
 
 /** Which locks a command line is about. */
 export interface StoreChoice {
@@ -87,4 +88,36 @@ export async function withLocks<Result>(
 /** The store for people, without secrets. */
 export function describeStore(url: string): string {
   return printable(url === defaultUrl ? `${url}${storeFile(url)}` : redactedUrl(url))
+}
+
+const locksPerPage = 500
+
+/** Every lock of the namespace whose name begins with `prefix`, a page at a time. */
+export async function* everyLock(locks: Locks, prefix?: string): AsyncIterable<LockInfo> {
+  let after: string | undefined
+  do {
+    const page = await locks.list({
+      limit: locksPerPage,
+      ...(prefix !== undefined && { prefix }),
+      ...(after !== undefined && { after }),
+    })
+    yield* page.locks
+    after = page.next
+  } while (after !== undefined)
+}
+
+const scheme = 'quorum:'
+
+/** The URLs of the stores that a URL names: one, or those of a quorum. */
+export function storesIn(url: string): readonly string[] {
+  return url.startsWith(scheme) ? parseQuorum(url.slice(scheme.length)).urls : [url]
+}
+
+/** Which store a URL names, or which stores a quorum is of. */
+export function identifyStores(url: string): StoreIdentity {
+  if (!url.startsWith(scheme)) return identifyStore(url)
+  const { urls, options } = parseQuorum(url.slice(scheme.length))
+  const nodes = urls.map(identifyStore)
+  const isWhole = Object.keys(options).length === 0 && nodes.every((node) => node.isWhole)
+  return { url: `${scheme}${nodes.map((node) => node.url).join(',')}`, isWhole }
 }

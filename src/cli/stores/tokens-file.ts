@@ -1,6 +1,6 @@
 import { readFileSync, statSync } from 'node:fs'
 import { LeaseholdError, messageOf } from '../../core/errors.ts'
-import { checkTokens, type TokenOptions } from '../../server/tokens.ts'
+import { checkTokens, type TokenOptions } from '../../server/auth/tokens.ts'
 
 /**
  * The tokens of a JSON file. A file that others can read or own is refused, as ssh does with keys. A file of root's may be

@@ -1,9 +1,17 @@
 import type { AcquireOptions, ConflictStrategy } from '../../index.ts'
-import { anyTime, commonOptions, durationOption, numberOption, onlyName, someTime } from '../arguments.ts'
-import type { Given, OptionTable } from '../arguments.ts'
+import {
+  anyTime,
+  commonOptions,
+  durationOption,
+  numberOption,
+  onlyName,
+  someTime,
+  type Given,
+  type OptionTable,
+} from '../arguments.ts'
 import { kindOption, readTarget, type Target } from '../output/lock-name.ts'
 import { quoted } from '../output/terminal-text.ts'
-import { UsageError } from '../usage-error.ts'
+import { UsageError } from '../exit-codes.ts'
 
 /** Which lock is wanted, and how. */
 export interface Wanted extends Target {

@@ -1,8 +1,8 @@
 import { execFileSync } from 'node:child_process'
-import { readFileSync } from 'node:fs'
-import { uptime } from 'node:os'
+import { readFileSync, readlinkSync } from 'node:fs'
+import { uptime, hostname } from 'node:os'
 import { monotonicMs } from '../time/environment.ts'
-import { clockOffset } from './time-namespace.ts'
+import { createHash } from 'node:crypto'
 
 /** What may stand in a boot identity: it becomes part of a file name. */
 const unwanted = /[^A-Za-z0-9.+-]/g
@@ -54,4 +54,59 @@ function readText(file: string): string {
 
 function clean(text: string): string {
   return text.trim().replaceAll(unwanted, '-')
+}
+
+/** A clock of Linux that a time namespace may move. */
+export type MovedClock = 'monotonic' | 'boottime'
+
+/** The first time namespace of every boot. */
+const initialNamespace = 'time:[4026531834]'
+
+/**
+ * How far this process's time namespace moves a clock, as text. Empty where it does not, and on kernels before 5.6, which
+ * have no time namespaces. Two processes with the same text read the same clock. Throws where /proc may not be read.
+ */
+export function clockOffset(clock: MovedClock): string {
+  try {
+    const own = readlinkSync('/proc/self/ns/time')
+    // The offsets are those of our children, which may have been given another namespace.
+    if (own !== readlinkSync('/proc/self/ns/time_for_children')) return own === initialNamespace ? '' : digitsOf(own)
+    return parseOffset(readFileSync('/proc/self/timens_offsets', 'utf8'), clock)
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return ''
+    throw error
+  }
+}
+
+/** The offset in the text of /proc/PID/timens_offsets. */
+export function parseOffset(text: string, clock: MovedClock): string {
+  const line = text.split('\n').find((each) => each.startsWith(clock)) ?? ''
+  const [, seconds = '0', nanoseconds = '0'] = line.split(/\s+/)
+  return Number(seconds) === 0 && Number(nanoseconds) === 0 ? '' : `${seconds}.${nanoseconds}`
+}
+
+function digitsOf(text: string): string {
+  return text.replaceAll(/\D/g, '')
+}
+
+/**
+ * Names the machine that this process runs on, in letters that fit into a file name: the same after a restart of the
+ * machine, another one on a copy of its disk that was given an id or a host name of its own.
+ */
+export function machineIdentity(platform: NodeJS.Platform = process.platform, host: string = hostname()): string {
+  return createHash('sha256')
+    .update(`${machineId(platform)}\n${host}`)
+    .digest('hex')
+    .slice(0, 16)
+}
+
+/** Empty where the system has none: then the host name alone tells machines apart. */
+function machineId(platform: NodeJS.Platform): string {
+  try {
+    if (platform === 'linux') return readFileSync('/etc/machine-id', 'utf8').trim()
+    if (platform === 'darwin') return execFileSync('sysctl', ['-n', 'kern.uuid'], { encoding: 'utf8' }).trim()
+  } catch {
+    // A container may have no such file.
+  }
+  return ''
 }

@@ -14,7 +14,7 @@ import { open } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
 import { LeaseholdError } from '../errors.ts'
-import { makeDirectory } from './make-directory.ts'
+import { makeDirectory } from './directories.ts'
 
 /** What can be said of a process from here. `unknown`: it is in another container, say. */
 export type Verdict = 'running' | 'gone' | 'unknown'

@@ -1,4 +1,49 @@
-import { runtimeProcess } from './builtin.ts'
+import type * as AsyncHooks from 'node:async_hooks'
+import type * as Http from 'node:http'
+import type * as Https from 'node:https'
+import type * as Os from 'node:os'
+import type * as Util from 'node:util'
+
+/**
+ * What a runtime has beyond the standards of the web. Node, Bun and Deno have Node's modules; a browser and an edge worker have
+ * none. Nothing here is imported: a bundler for the browser finds no `node:` to complain about, and one build serves all.
+ */
+
+interface Builtins {
+  'node:async_hooks': typeof AsyncHooks
+  'node:http': typeof Http
+  'node:https': typeof Https
+  'node:os': typeof Os
+  'node:util': typeof Util
+}
+
+/** The process we run in, as far as this runtime has one. */
+export const runtimeProcess = (globalThis as { readonly process?: Partial<NodeJS.Process> }).process
+
+/** A module of Node; undefined where the runtime has none, also where what stands in for its process throws. */
+export function builtin<Name extends keyof Builtins>(name: Name): Builtins[Name] | undefined {
+  return permitted(() => runtimeProcess?.getBuiltinModule?.(name))
+}
+
+/** A variable of the environment; undefined where there is none, or where we may not read it. */
+export function environmentVariable(name: string): string | undefined {
+  return permitted(() => runtimeProcess?.env?.[name])
+}
+
+/** What `read` gives; undefined where the runtime does not permit it: Deno asks its user first. */
+export function permitted<Value>(read: () => Value): Value | undefined {
+  try {
+    return read()
+  } catch {
+    return undefined
+  }
+}
+
+/** What all copies of this package in a realm share under a name; made by the first that asks. */
+export function oneInThisRealm<Shared extends object>(name: string, make: () => Shared): Shared {
+  const shared = globalThis as unknown as Record<symbol, Shared | undefined>
+  return (shared[Symbol.for(name)] ??= make())
+}
 
 /** The programs that run Leasehold. `Web`: a browser, or an edge worker. */
 export type Runtime = 'Node' | 'Bun' | 'Deno' | 'Web'

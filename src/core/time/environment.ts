@@ -1,8 +1,7 @@
-import { randomIds } from '../random-id.ts'
+import { randomIds } from '../machine/random-id.ts'
 import { timerMaxMs } from './duration.ts'
-import { keepAlive, unref, whenRead } from './event-loop.ts'
-import { machineClock } from './machine-clock.ts'
-import { deferrer } from './turns.ts'
+import { keepAlive, unref, whenRead, deferrer } from './event-loop.ts'
+import { machineClock } from '../machine/machine-clock.ts'
 
 /** The global is looked up anew each time that it is named. */
 const { performance } = globalThis

@@ -1,5 +1,5 @@
 import { LeaseholdError, plainMessageOf, type ErrorCode } from '../errors.ts'
-import { isWithin, yearMs } from '../limits/bounds.ts'
+import { isWithin, yearMs } from '../contract/bounds.ts'
 
 /** An error as it travels between a Leasehold server and its clients. */
 export interface WireError {

@@ -1,6 +1,6 @@
-import type { ClaimStatus } from '../driver.ts'
+import type { ClaimStatus } from '../contract/driver.ts'
 import { LeaseholdError } from '../errors.ts'
-import { isAbsentReason, isAmount, isSuccession } from '../status-check.ts'
+import { isAbsentReason, isAmount, isSuccession } from '../contract/status-check.ts'
 import { fromWireError, toWireError, type WireError } from './wire-error.ts'
 
 /** A status as it travels between a Leasehold server and its clients. */

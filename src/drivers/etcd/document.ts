@@ -1,5 +1,5 @@
-import type { ClaimRecord } from '../../core/claim-record.ts'
-import type { KeyDocument } from '../../core/key-document.ts'
+import type { ClaimRecord } from '../../core/rule/claim-record.ts'
+import type { KeyDocument } from '../document/key-document.ts'
 
 /** A claim as it is written down. When it ends is not: its marker says whether it has. */
 type StoredClaim = Omit<ClaimRecord, 'expiresAt' | 'died'> & {

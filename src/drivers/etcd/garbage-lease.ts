@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto'
-import { fenceFloor } from '../../core/fence.ts'
+import { fenceFloor } from '../../core/rule/fence.ts'
 import type { Line } from './line.ts'
 import { calls, grantRequest } from './messages.ts'
 

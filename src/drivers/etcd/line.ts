@@ -1,6 +1,6 @@
 /** The way to an etcd: one node at a time, and the next one after a failure. */
 import type { ConnectionOptions } from 'node:tls'
-import { SingleFlight } from '../../core/single-flight.ts'
+import { SingleFlight } from '../../core/time/single-flight.ts'
 import type { Address } from './address.ts'
 import { beforeSending, isNodesFault, isStaleToken, unsent } from './faults.ts'
 import { authenticateRequest, calls, rangeRequest, readRange, readToken } from './messages.ts'

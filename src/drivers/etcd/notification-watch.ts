@@ -2,7 +2,7 @@
  * Hears of what others do. Mail says what became of a claim; that the marker of a claim is gone tells those who wait behind
  * it to look. One stream has it all, and whatever it misses costs time only.
  */
-import type { ClaimStatus } from '../../core/driver.ts'
+import type { ClaimStatus } from '../../core/contract/driver.ts'
 import { pauseMs, type Backoff } from '../../core/time/backoff.ts'
 import type { Keyspace } from './keyspace.ts'
 import { fromWireStatus } from '../../core/wire/wire-status.ts'

@@ -1,8 +1,7 @@
-import { keyOf } from '../../core/batcher.ts'
-import type { Request, ClaimStatus } from '../../core/driver.ts'
-import { TimerQueue, type TimerTask } from '../../core/time/timer-queue.ts'
+import { keyOf } from '../../core/contract/requests.ts'
+import type { Request, ClaimStatus } from '../../core/contract/driver.ts'
+import { TimerQueue, type TimerTask, type TimerBucket } from '../../core/time/timer-queue.ts'
 import type { Environment } from '../../core/time/environment.ts'
-import type { TimerBucket } from '../../core/time/timer-buckets.ts'
 
 /** A claim that this driver was last asked about and that is not over, as far as it knows. */
 export class OwnClaim implements TimerTask {

@@ -1,5 +1,5 @@
-import type { ClaimRecord } from '../../core/claim-record.ts'
-import type { KeyDocument } from '../../core/key-document.ts'
+import type { ClaimRecord } from '../../core/rule/claim-record.ts'
+import type { KeyDocument } from '../document/key-document.ts'
 import type { Found } from './batched-transactions.ts'
 import { decodeDocument } from './document.ts'
 import type { Keyspace } from './keyspace.ts'

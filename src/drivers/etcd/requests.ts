@@ -1,5 +1,5 @@
-import { keyOf } from '../../core/batcher.ts'
-import type { Request, ClaimStatus } from '../../core/driver.ts'
+import { keyOf } from '../../core/contract/requests.ts'
+import type { Request, ClaimStatus } from '../../core/contract/driver.ts'
 
 /** Requests for one key in one transaction: each may put a marker, and etcd does only so much at once. */
 const requestsPerKeyMax = 40

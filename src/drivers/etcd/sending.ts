@@ -2,11 +2,11 @@
  * One `send`. A key is read with its markers, the rule is run, and what comes of it is written in one transaction, if the
  * document is as it was read; where it is not, the same round trip brings it as it is. Many keys go in one transaction.
  */
-import type { Change, NotifiedClaim } from '../../core/admission.ts'
-import { keyOf } from '../../core/batcher.ts'
-import type { DocumentSwapper, Loaded, Swap } from '../../core/document-swaps.ts'
-import type { Request, ClaimStatus } from '../../core/driver.ts'
-import type { KeyDocument } from '../../core/key-document.ts'
+import type { Change, NotifiedClaim } from '../../core/rule/admission.ts'
+import { keyOf } from '../../core/contract/requests.ts'
+import type { DocumentSwapper, Loaded, Swap } from '../document/document-swaps.ts'
+import type { Request, ClaimStatus } from '../../core/contract/driver.ts'
+import type { KeyDocument } from '../document/key-document.ts'
 import type { BatchedTransactions, Found } from './batched-transactions.ts'
 import { faultOf, isLeaseGone, isRefused } from './faults.ts'
 import type { LeasesForTests } from './leases-for-tests.ts'

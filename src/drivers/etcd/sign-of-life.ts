@@ -8,7 +8,7 @@
  * that nobody has answered for a whole ttl, on the clock of whoever waits, is about a claim that nobody trusts any more, and its
  * marker is removed: decision 080.
  */
-import type { ClaimRecord } from '../../core/claim-record.ts'
+import type { ClaimRecord } from '../../core/rule/claim-record.ts'
 import type { Environment, Timer } from '../../core/time/environment.ts'
 import type { BatchedTransactions } from './batched-transactions.ts'
 import type { GarbageLease } from './garbage-lease.ts'

@@ -1,4 +1,4 @@
-import type { Request, ClaimStatus } from '../../core/driver.ts'
+import type { Request, ClaimStatus } from '../../core/contract/driver.ts'
 import type { BatchedTransactions } from './batched-transactions.ts'
 import { decodeDocument } from './document.ts'
 import type { GarbageLease } from './garbage-lease.ts'

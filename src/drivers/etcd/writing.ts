@@ -1,7 +1,7 @@
 /** What is written of a key: its document, the markers of its claims, and mail. */
-import type { Swap } from '../../core/document-swaps.ts'
-import type { Request, ClaimStatus } from '../../core/driver.ts'
-import type { KeyDocument } from '../../core/key-document.ts'
+import type { Swap } from '../document/document-swaps.ts'
+import type { Request, ClaimStatus } from '../../core/contract/driver.ts'
+import type { KeyDocument } from '../document/key-document.ts'
 import { encodeDocument } from './document.ts'
 import type { GarbageLease } from './garbage-lease.ts'
 import type { Keyspace } from './keyspace.ts'

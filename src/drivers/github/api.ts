@@ -1,12 +1,10 @@
 /** The requests to GitHub: each with its deadline, its clock, what it says of the budget, and ETags where it can. */
 import type { Environment } from '../../core/time/environment.ts'
-import type { Comment } from './comment.ts'
+import { type Comment, recordOf, timeOf, timeText } from './comment-text.ts'
 import type { Deadline } from './deadline.ts'
-import { recordOf, timeOf, timeText } from './comment-text.ts'
 import { answerIn, faultOf, isGone, limited, limitedForMs, unavailable } from './faults.ts'
 import type { OctokitLike, RequestTerms } from './octokit.ts'
 import type { RateBudget } from './rate-budget.ts'
-import { ServerClock } from './server-clock.ts'
 import { Semaphore } from './semaphore.ts'
 
 export interface Reading<Item> {
@@ -284,4 +282,19 @@ function issueOf(value: unknown): Issue {
 function authorOf(given: Readonly<Record<string, unknown>>): string {
   const login = recordOf(given['user'])?.['login']
   return typeof login === 'string' ? login : ''
+}
+
+/** GitHub's clock, as the `Date` of its last answer tells it: the time it says has certainly been reached. */
+export class ServerClock {
+  #leadMs: number | undefined
+
+  /** An answer of that date arrived at `receivedAt`, by the client's clock. */
+  note(dateMs: number, receivedAt: number): void {
+    this.#leadMs = dateMs - receivedAt
+  }
+
+  /** The earliest that it can be there now; before the first answer nothing is known. */
+  earliest(now: number): number {
+    return this.#leadMs === undefined ? -Infinity : now + this.#leadMs
+  }
 }

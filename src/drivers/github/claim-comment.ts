@@ -11,8 +11,7 @@ import {
   timeText,
   wholeNumberOf,
 } from './comment-text.ts'
-import type { PublishedRunner } from './published-runner.ts'
-import { publishedRunnerIn } from './published-runner.ts'
+import { type PublishedRunner, publishedRunnerIn } from './published-runner.ts'
 import { taskInfoIn, type TaskInfo } from './task-info.ts'
 
 /** How a claim ended by its owner's own hand. */

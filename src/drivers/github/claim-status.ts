@@ -1,7 +1,7 @@
 /** Finding out where a claim stands, by as many looks at its issue as it takes to be sure. */
-import type { ClaimStatus } from '../../core/driver.ts'
+import type { ClaimStatus } from '../../core/contract/driver.ts'
 import { claimText } from './claim-comment.ts'
-import { roundingMs } from './comment.ts'
+import { roundingMs } from './comment-text.ts'
 import type { Deadline } from './deadline.ts'
 import { timeAt, type GithubContext } from './context.ts'
 import { settleDuplicates } from './entering.ts'

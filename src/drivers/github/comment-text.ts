@@ -78,3 +78,17 @@ export function nameText(name: string): string {
   const plain = name.replaceAll(/[`\s]+/g, ' ').trim()
   return `\`${plain.length > 80 ? `${plain.slice(0, 79)}…` : plain || '?'}\``
 }
+
+/** A comment as GitHub has it. Times are GitHub's own, in milliseconds, and only to the whole second. */
+export interface Comment {
+  /** GitHub's ids only grow: they are the queue, and the fence. */
+  readonly id: number
+  readonly issue: number
+  readonly author: string
+  readonly body: string
+  readonly createdAt: number
+  readonly updatedAt: number
+}
+
+/** GitHub tells times in whole seconds, rounded down: what it says may be this much too early. */
+export const roundingMs = 1000

@@ -1,7 +1,7 @@
 /** How a claim gets its comment, once as far as anybody will see, and how it is found again. */
-import type { Claim } from '../../core/driver.ts'
+import type { Claim } from '../../core/contract/driver.ts'
 import { claimText, type ClaimRecord } from './claim-comment.ts'
-import { roundingMs } from './comment.ts'
+import { roundingMs } from './comment-text.ts'
 import type { Deadline } from './deadline.ts'
 import { timeAt, type GithubContext } from './context.ts'
 import { isInDoubt } from './faults.ts'

@@ -1,5 +1,5 @@
 /** How a claim stays alive: GitHub notes when its comment was last edited. */
-import type { ClaimStatus } from '../../core/driver.ts'
+import type { ClaimStatus } from '../../core/contract/driver.ts'
 import { claimText } from './claim-comment.ts'
 import type { Deadline } from './deadline.ts'
 import { timeAt, type GithubContext } from './context.ts'

@@ -4,7 +4,7 @@
  * There is nothing here that GitHub could refuse because somebody else was quicker: comments are only added, each is edited
  * by its owner alone, and what they mean is worked out by `thread.ts` and `verdict.ts`. Why that is safe: decision 060.
  */
-import type { Claim, Request, ClaimStatus } from '../../core/driver.ts'
+import type { Claim, Request, ClaimStatus } from '../../core/contract/driver.ts'
 import { LeaseholdError } from '../../core/errors.ts'
 import type { Deadline } from './deadline.ts'
 import type { GithubContext } from './context.ts'

@@ -1,5 +1,5 @@
 /** How a claim ends, and what its owner is told. */
-import type { ClaimStatus } from '../../core/driver.ts'
+import type { ClaimStatus } from '../../core/contract/driver.ts'
 import { claimText } from './claim-comment.ts'
 import type { Deadline } from './deadline.ts'
 import { timeAt, type GithubContext } from './context.ts'

@@ -1,6 +1,6 @@
-import type { ListedClaim } from '../../core/driver.ts'
+import type { ListedClaim } from '../../core/contract/driver.ts'
 import { claimIn } from './claim-comment.ts'
-import { roundingMs, type Comment } from './comment.ts'
+import { roundingMs, type Comment } from './comment-text.ts'
 import { runnerOf } from './published-runner.ts'
 import type { Thread, ThreadClaim } from './thread.ts'
 import { headOf } from './verdict.ts'

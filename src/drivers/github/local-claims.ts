@@ -1,4 +1,4 @@
-import type { Claim, ClaimStatus, Succession } from '../../core/driver.ts'
+import type { Claim, ClaimStatus, Succession } from '../../core/contract/driver.ts'
 import type { ClaimRecord } from './claim-comment.ts'
 
 /** What this process knows of a claim it has in its care. */

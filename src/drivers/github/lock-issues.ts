@@ -1,10 +1,9 @@
 /** The issues that stand for names. */
 import { createHash } from 'node:crypto'
-import { describeScope, splitStoreKey } from '../../core/scope.ts'
+import { describeScope, splitStoreKey } from '../../core/contract/scope.ts'
 import { within } from '../../core/time/bounded.ts'
 import type { Environment } from '../../core/time/environment.ts'
-import { commentText, documentIn, nameText, recordOf, textOf } from './comment-text.ts'
-import { roundingMs } from './comment.ts'
+import { commentText, documentIn, nameText, recordOf, textOf, roundingMs } from './comment-text.ts'
 import type { Deadline } from './deadline.ts'
 import { answerIn } from './faults.ts'
 import type { GithubApi, Issue, Reading } from './api.ts'

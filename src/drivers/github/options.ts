@@ -1,7 +1,7 @@
 import type { Duration } from '../../core/time/duration.ts'
 import type { Environment } from '../../core/time/environment.ts'
 import { LeaseholdError } from '../../core/errors.ts'
-import { checkOptions, type OptionNames } from '../../core/option-names.ts'
+import { checkOptions, type OptionNames } from '../../core/contract/option-names.ts'
 import type { Mirror } from './mirror.ts'
 import type { OctokitLike } from './octokit.ts'
 import type { Published } from './published-runner.ts'

@@ -1,4 +1,4 @@
-import type { Claim, Runner } from '../../core/driver.ts'
+import type { Claim, Runner } from '../../core/contract/driver.ts'
 import { recordOf, textOf, wholeNumberOf } from './comment-text.ts'
 
 /** What may be told of a runner beyond its name. Comments may be public, so nothing is unless asked for. */

@@ -1,4 +1,4 @@
-import { roundingMs } from './comment.ts'
+import { roundingMs } from './comment-text.ts'
 
 /** GitHub counts requests by the hour. */
 const windowMs = 3_600_000

@@ -1,7 +1,6 @@
 import type { Environment } from '../../core/time/environment.ts'
 import { claimIn, ttlMaxMs } from './claim-comment.ts'
-import { isText } from './comment-text.ts'
-import type { Comment } from './comment.ts'
+import { isText, type Comment } from './comment-text.ts'
 import type { Deadline } from './deadline.ts'
 import type { GithubApi } from './api.ts'
 import { readThread, type ClaimEnd, type Thread } from './thread.ts'

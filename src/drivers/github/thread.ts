@@ -1,8 +1,7 @@
 /** The comments of one issue read as the queue of one key. Pure. */
-import type { Succession } from '../../core/driver.ts'
+import type { Succession } from '../../core/contract/driver.ts'
 import { brokenClaimIn, claimIn, type BrokenClaim, type ClaimRecord } from './claim-comment.ts'
-import { isText } from './comment-text.ts'
-import type { Comment } from './comment.ts'
+import { isText, type Comment } from './comment-text.ts'
 import { runnerOf } from './published-runner.ts'
 import { takeoverIn, type TakeoverCause } from './takeover-comment.ts'
 

@@ -3,7 +3,7 @@
  *
  * Reads may be stale by less than `settleMs`. What that means for each step is argued in docs/decisions/060.
  */
-import { roundingMs } from './comment.ts'
+import { roundingMs } from './comment-text.ts'
 import type { Thread, ThreadClaim } from './thread.ts'
 
 /** One reading of an issue, and what is known of when it was made. */

@@ -2,8 +2,8 @@ import { timeLimit } from '../../core/time/bounded.ts'
 import { storeHeader } from '../../core/wire/wire-protocol.ts'
 import { describeAddress, type Address } from './address.ts'
 import { closed, noReply, tooLong, Unsent } from './faults.ts'
-import { replyBytesMax, streamOpensWithinMs } from './transport-limits.ts'
 import type { OutgoingCall, RawReply, StreamReader, Transport } from './transport.ts'
+import { replyBytesMax, streamOpensWithinMs } from './transport-limits.ts'
 
 /** As much of `fetch` as is used here: the global one has it, and so has a binding of a Cloudflare Worker. */
 export type Fetch = (

@@ -6,8 +6,8 @@ import { timeLimit } from '../../core/time/bounded.ts'
 import { storeHeader } from '../../core/wire/wire-protocol.ts'
 import type { Address } from './address.ts'
 import { brokeOff, closed, noReply, tooLong, Unsent } from './faults.ts'
-import { replyBytesMax, streamOpensWithinMs, unusedMaxMs } from './transport-limits.ts'
 import type { OutgoingCall, RawReply, StreamReader, Transport } from './transport.ts'
+import { replyBytesMax, streamOpensWithinMs, unusedMaxMs } from './transport-limits.ts'
 
 /** Calls over `node:http` or `node:https`, on connections that are kept open between them. */
 export class NodeTransport implements Transport {

@@ -1,5 +1,5 @@
 import { pauseMs, type Backoff } from '../../core/time/backoff.ts'
-import type { OnNotification } from '../../core/driver.ts'
+import type { OnNotification } from '../../core/contract/driver.ts'
 import { unref } from '../../core/time/event-loop.ts'
 import { sessionHeader } from '../../core/wire/wire-protocol.ts'
 import { fromWireStatus } from '../../core/wire/wire-status.ts'

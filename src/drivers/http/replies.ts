@@ -1,6 +1,6 @@
-import type { KeyPage, ListedClaim, ListedKey, ClaimStatus, Supports } from '../../core/driver.ts'
-import { isWithin, requestBounds, yearMs } from '../../core/limits/bounds.ts'
-import { isRunner } from '../../core/status-check.ts'
+import type { KeyPage, ListedClaim, ListedKey, ClaimStatus, Supports } from '../../core/contract/driver.ts'
+import { isWithin, requestBounds, yearMs } from '../../core/contract/bounds.ts'
+import { isRunner } from '../../core/contract/status-check.ts'
 import type { Backoff } from '../../core/time/backoff.ts'
 import { fromWireStatus } from '../../core/wire/wire-status.ts'
 

@@ -1,5 +1,5 @@
 import { LeaseholdError } from '../../core/errors.ts'
-import { builtin } from '../../core/machine/builtin.ts'
+import { builtin } from '../../core/machine/runtime.ts'
 import type { Address } from './address.ts'
 import { FetchTransport, type Fetch } from './fetch-transport.ts'
 import { NodeTransport } from './node-transport.ts'

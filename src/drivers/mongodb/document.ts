@@ -3,14 +3,13 @@
  * is JSON text, which costs it and us least. Text also keeps names with dots and dollars, which would mean something to the
  * server, out of its way.
  */
-import type { NotifiedClaim } from '../../core/admission.ts'
-import { howEnded } from '../../core/admission/lease-time.ts'
-import type { ClaimRecord, Ended } from '../../core/claim-record.ts'
-import type { Claim, ClaimStatus, Succession } from '../../core/driver.ts'
-import type { KeyDocument } from '../../core/key-document.ts'
+import type { NotifiedClaim } from '../../core/rule/admission.ts'
+import { howEnded, type ClaimRecord, type Ended } from '../../core/rule/claim-record.ts'
+import type { Claim, ClaimStatus, Succession } from '../../core/contract/driver.ts'
+import type { KeyDocument } from '../document/key-document.ts'
 import { fromWireStatus } from '../../core/wire/wire-status.ts'
 
-/** The format of documents this version writes, as `core/key-document.ts` counts them. */
+/** The format of documents this version writes, as `drivers/document/key-document.ts` counts them. */
 export const formatVersion = 1
 
 /** How long after its last fence a record must be kept, in milliseconds of the clock that fences begin at. */

@@ -1,5 +1,5 @@
 import { setTimeout as pause } from 'node:timers/promises'
-import type { ClaimStatus } from '../../core/driver.ts'
+import type { ClaimStatus } from '../../core/contract/driver.ts'
 import { inTime } from '../../core/time/bounded.ts'
 import type { MongoChangeStream } from './client.ts'
 import { decodeStatus, type StoredNotification } from './document.ts'

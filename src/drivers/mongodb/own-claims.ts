@@ -1,5 +1,5 @@
-import { keyOf } from '../../core/batcher.ts'
-import type { Request, ClaimStatus } from '../../core/driver.ts'
+import { keyOf } from '../../core/contract/requests.ts'
+import type { Request, ClaimStatus } from '../../core/contract/driver.ts'
 
 /** How one of our claims stood when it was last answered. */
 export interface OwnClaim {

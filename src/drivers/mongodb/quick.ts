@@ -1,10 +1,10 @@
 /**
  * What one command can settle by itself: a claim on a key nobody holds or waits for, and the renewal or release of the one
- * that holds it. Each does what the rule of `core/admission.ts` would, where that is simple, and leaves the document as it
+ * that holds it. Each does what the rule of `core/rule/admission.ts` would, where that is simple, and leaves the document as it
  * is everywhere else. The filter is the key alone: the server has a short way for that.
  * A document that is not there has nothing but its name.
  */
-import type { Claim, Request } from '../../core/driver.ts'
+import type { Claim, Request } from '../../core/contract/driver.ts'
 import type { Fields, Stage } from './client.ts'
 import { claimText, formatVersion, keptForMs, keptLongerMs, type StoredClaim } from './document.ts'
 

@@ -1,8 +1,8 @@
 /** One `send`: first one command a key that settles what is simple (`quick.ts`), then compare-and-swap for what is not. */
-import type { NotifiedClaim } from '../../core/admission.ts'
-import { keyOf } from '../../core/batcher.ts'
-import type { DocumentSwapper, Loaded, Swap } from '../../core/document-swaps.ts'
-import type { Request, ClaimStatus } from '../../core/driver.ts'
+import type { NotifiedClaim } from '../../core/rule/admission.ts'
+import { keyOf } from '../../core/contract/requests.ts'
+import type { DocumentSwapper, Loaded, Swap } from '../document/document-swaps.ts'
+import type { Request, ClaimStatus } from '../../core/contract/driver.ts'
 import { writeConcern } from './concerns.ts'
 import {
   decodeDocument,

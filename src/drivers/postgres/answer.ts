@@ -1,5 +1,5 @@
-import { keyOf } from '../../core/batcher.ts'
-import type { KeyPage, ListedClaim, ListedKey, Runner, ClaimStatus, Succession } from '../../core/driver.ts'
+import { keyOf } from '../../core/contract/requests.ts'
+import type { KeyPage, ListedClaim, ListedKey, Runner, ClaimStatus, Succession } from '../../core/contract/driver.ts'
 import type { Batch } from './batch.ts'
 
 /** News of a claim. Without a status it only says: ask. */

@@ -1,5 +1,5 @@
-import { keyOf } from '../../core/batcher.ts'
-import type { Claim, Request, Runner } from '../../core/driver.ts'
+import { keyOf } from '../../core/contract/requests.ts'
+import type { Claim, Request, Runner } from '../../core/contract/driver.ts'
 import type { Value } from './connections.ts'
 
 /** What a claim asks for beyond the ordinary, in the names of the columns of `claims`. */

@@ -1,5 +1,5 @@
 import { LeaseholdError } from '../../core/errors.ts'
-import type { OptionNames } from '../../core/option-names.ts'
+import type { OptionNames } from '../../core/contract/option-names.ts'
 import type { SchemaOptions } from './schema.ts'
 import { urlOptions } from './url.ts'
 

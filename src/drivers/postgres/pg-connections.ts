@@ -1,10 +1,9 @@
 import { createHash } from 'node:crypto'
-import { TimedOut, NotSent, within } from './bounds.ts'
+import { TimedOut, NotSent, within, InTransaction } from './bounds.ts'
 import type { Connections, Ear, Pinned, Row, Value } from './connections.ts'
-import { eventsOf, hangUp, ignore, isPgPool, part, type PgClient, type PgPool } from './pg-client.ts'
+import { eventsOf, hangUp, ignore, isPgPool, part, type PgClient, type PgPool, isInTransaction } from './pg-client.ts'
 import { PooledClients } from './pooled-clients.ts'
 import { ask } from './pg-statement.ts'
-import { SerialClient } from './serial-client.ts'
 
 /** A `pg` Pool also says how to connect once more, outside of it. */
 interface PoolPlan {
@@ -166,4 +165,37 @@ function nameOf(text: string): string {
     names.set(text, (name = `leasehold_${digest.slice(0, 32)}`))
   }
   return name
+}
+
+/** A single client for all requests. They take turns: pg no longer wants a statement before the last is answered. */
+export class SerialClient {
+  readonly #client: PgClient
+  /** Never rejects. */
+  #turn: Promise<unknown> = Promise.resolve()
+
+  constructor(client: PgClient) {
+    this.#client = client
+  }
+
+  /** Throws {@link NotSent} if its turn did not come in time. */
+  async use<Result>(withinMs: number, work: (client: PgClient) => Promise<Result>): Promise<Result> {
+    const request = { begun: false, givenUp: false }
+    const before = this.#turn
+    const result = (async () => {
+      await before
+      if (request.givenUp) throw new Error('The request was given up before its turn')
+      request.begun = true
+      const answer = await work(this.#client)
+      if (isInTransaction(this.#client)) throw new InTransaction()
+      return answer
+    })()
+    this.#turn = Promise.allSettled([result])
+    try {
+      return await within(result, withinMs)
+    } catch (error) {
+      if (request.begun) throw error
+      request.givenUp = true
+      throw new NotSent(error)
+    }
+  }
 }

@@ -1,6 +1,6 @@
 import { LeaseholdError } from '../../core/errors.ts'
 import { loadFirst, type OptionalPackage } from '../../core/machine/optional-package.ts'
-import { nearest } from '../../core/suggestion.ts'
+import { nearest } from '../../core/contract/option-names.ts'
 import type { Connections } from './connections.ts'
 import { PgConnections } from './pg-connections.ts'
 import { PostgresJsConnections, postgresJs } from './postgres-js-connections.ts'

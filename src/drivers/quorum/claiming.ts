@@ -1,4 +1,4 @@
-import type { Claim, ClaimStatus } from '../../core/driver.ts'
+import type { Claim, ClaimStatus } from '../../core/contract/driver.ts'
 import { LeaseholdError } from '../../core/errors.ts'
 import type { Quorum } from './quorum.ts'
 import { agreeOnFence } from './fence-agreement.ts'

@@ -1,4 +1,4 @@
-import type { Claim } from '../../core/driver.ts'
+import type { Claim } from '../../core/contract/driver.ts'
 import type { Node } from './node.ts'
 import type { Held } from './verdict.ts'
 

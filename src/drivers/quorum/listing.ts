@@ -1,5 +1,5 @@
-import type { KeyPage, ListedClaim, ListQuery } from '../../core/driver.ts'
-import { pageOf } from '../../core/paging.ts'
+import type { KeyPage, ListedClaim, ListQuery } from '../../core/contract/driver.ts'
+import { pageOf } from '../kit/paging.ts'
 import { majorityOf } from './majority.ts'
 import type { Node } from './node.ts'
 

@@ -1,12 +1,11 @@
 import { pauseMs, type Backoff } from '../../core/time/backoff.ts'
-import { Batcher } from '../../core/batcher.ts'
-import type { KeyPage, ListedKey, ListQuery, LockDriver, Request, ClaimStatus } from '../../core/driver.ts'
+import { Batcher } from '../../core/client/batcher.ts'
+import type { KeyPage, ListedKey, ListQuery, LockDriver, Request, ClaimStatus } from '../../core/contract/driver.ts'
 import type { Environment, Timer } from '../../core/time/environment.ts'
 import { LeaseholdError, plainMessageOf } from '../../core/errors.ts'
-import { errorOf, faultOf, fenceFloorMaxOf } from '../../core/limits.ts'
-import { endsWithConnection, requireLeaseLifetime } from '../../core/lifetime.ts'
-import { Uncounted } from './uncounted.ts'
-import { Voting } from './voting.ts'
+import { errorOf, faultOf, fenceFloorMaxOf } from '../../core/contract/limits.ts'
+import { endsWithConnection, requireLeaseLifetime } from '../../core/contract/supports.ts'
+import { Uncounted, Voting } from './voting.ts'
 
 export type Answered = (status: ClaimStatus) => void
 

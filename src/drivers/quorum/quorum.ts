@@ -1,13 +1,13 @@
-import type { KeyPage, ListQuery, ClaimStatus } from '../../core/driver.ts'
+import { majorityOf } from './majority.ts'
+import type { KeyPage, ListQuery, ClaimStatus } from '../../core/contract/driver.ts'
 import type { Environment } from '../../core/time/environment.ts'
 import { LeaseholdError } from '../../core/errors.ts'
 import { Cleanup } from './cleanup.ts'
 import { Grants } from './grants.ts'
 import type { Pages } from './listing.ts'
-import { majorityOf } from './majority.ts'
+import { latestSuccession, mergedAbsence, noMajority, type Answers, type Held, type Verdict } from './verdict.ts'
 import type { Answered, Node } from './node.ts'
 import { FanOut } from './fan-out.ts'
-import { latestSuccession, mergedAbsence, noMajority, type Answers, type Held, type Verdict } from './verdict.ts'
 
 /** What the requests of one quorum share: its nodes, what is under way, and what has been granted. */
 export class Quorum {

@@ -1,6 +1,6 @@
-import type { EvictRule, Supports } from '../../core/driver.ts'
+import type { EvictRule, Supports } from '../../core/contract/driver.ts'
 import { LeaseholdError } from '../../core/errors.ts'
-import { durationMaxOf, fenceFloorMaxOf } from '../../core/limits.ts'
+import { durationMaxOf, fenceFloorMaxOf } from '../../core/contract/limits.ts'
 
 /**
  * Rules by which each node can take a lock by itself. `lower-priority` needs a queue, and nodes that decide alone would

@@ -1,5 +1,5 @@
 /** What the answers of the nodes come to. Pure: every rule of counting is here. */
-import type { AbsentReason, ClaimStatus, Succession } from '../../core/driver.ts'
+import type { AbsentReason, ClaimStatus, Succession } from '../../core/contract/driver.ts'
 import { LeaseholdError, plainMessageOf } from '../../core/errors.ts'
 
 export type Held = Extract<ClaimStatus, { state: 'held' }>

@@ -1,9 +1,8 @@
-import type { LockDriver, ClaimStatus } from '../../core/driver.ts'
+import type { LockDriver, ClaimStatus } from '../../core/contract/driver.ts'
 import { formatDuration } from '../../core/time/duration.ts'
 import type { Environment } from '../../core/time/environment.ts'
 import { LeaseholdError, plainMessageOf } from '../../core/errors.ts'
-import { fenceFloor } from '../../core/fence.ts'
-import { Uncounted } from './uncounted.ts'
+import { fenceFloor } from '../../core/rule/fence.ts'
 
 /** Some stores tell their age in whole seconds: births closer together than this are one and the same. */
 const sameBirthMs = 1000
@@ -120,4 +119,20 @@ function checkedAge(dataAgeMs: number): number {
   const why =
     dataAgeMs === Infinity ? 'It says that it has kept its data for ever' : 'It does not say how old its data is'
   throw new LeaseholdError('UNSUPPORTED', `${why}.`)
+}
+
+/** The word of a node that must not be counted, but is worth knowing. To all who count it is unknown. */
+export class Uncounted extends LeaseholdError {
+  readonly said: ClaimStatus | undefined
+
+  constructor(message: string, said: ClaimStatus | undefined, retryAfterMs?: number) {
+    super('UNAVAILABLE', message, { reason: 'not-voting', ...(retryAfterMs !== undefined && { retryAfterMs }) })
+    this.said = said
+  }
+}
+
+/** What the node said, counted or not. */
+export function saidBy(status: ClaimStatus): ClaimStatus {
+  const said = status.state === 'unknown' && status.error instanceof Uncounted ? status.error.said : undefined
+  return said === undefined ? status : saidBy(said)
 }

@@ -1,5 +1,5 @@
 import { LeaseholdError } from '../../core/errors.ts'
-import { checkOptions } from '../../core/option-names.ts'
+import { checkOptions } from '../../core/contract/option-names.ts'
 
 export interface HostAndPort {
   readonly host: string

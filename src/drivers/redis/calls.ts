@@ -1,7 +1,7 @@
-import { keyOf } from '../../core/batcher.ts'
-import type { Request } from '../../core/driver.ts'
-import type { MigratingSlots } from './migrating-slots.ts'
+import { keyOf } from '../../core/contract/requests.ts'
+import type { Request } from '../../core/contract/driver.ts'
 import { hashTagOf } from './hash-tags.ts'
+import { monotonicMs } from '../../core/time/environment.ts'
 
 /** The most requests of one call: a longer script would keep everybody else waiting. */
 const requestsPerCallMax = 1000
@@ -44,4 +44,27 @@ function pieces(places: Call): readonly Call[] {
   return Array.from({ length: count }, (_, piece) =>
     places.slice(piece * requestsPerCallMax, (piece + 1) * requestsPerCallMax),
   )
+}
+
+/** For how long a slot counts as being moved after it was last seen to be. */
+const movesForMs = 10_000
+
+/**
+ * The hash tags whose keys lie on two nodes of a cluster, because their slot is being moved. Several of them in one call
+ * are refused until the move is over, so each is asked for alone meanwhile.
+ */
+export class MigratingSlots {
+  readonly #until = new Map<string, number>()
+
+  note(tag: string): void {
+    this.#until.set(tag, monotonicMs() + movesForMs)
+  }
+
+  has(tag: string): boolean {
+    const until = this.#until.get(tag)
+    if (until === undefined) return false
+    if (monotonicMs() < until) return true
+    this.#until.delete(tag)
+    return false
+  }
 }

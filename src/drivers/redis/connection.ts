@@ -2,9 +2,8 @@ import { connect as connectSocket, isIP, type Socket } from 'node:net'
 import { connect as connectTls } from 'node:tls'
 import { timeLimit, type TimeLimit } from '../../core/time/bounded.ts'
 import type { Address } from './address.ts'
-import { isAscii } from './ascii.ts'
+import { isAscii, Push, ReplyError, ReplyReader } from './replies.ts'
 import { timedOut, unsent } from './faults.ts'
-import { Push, ReplyError, ReplyReader } from './replies.ts'
 
 const keepAliveMs = 10_000
 const readBytes = 65_536

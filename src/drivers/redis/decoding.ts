@@ -1,7 +1,7 @@
 /** What `batch.lua` and `solo.lua` answer: see the heads of those files. */
-import type { AbsentReason, Request, ClaimStatus, Succession } from '../../core/driver.ts'
+import type { AbsentReason, Request, ClaimStatus, Succession } from '../../core/contract/driver.ts'
 import { LeaseholdError } from '../../core/errors.ts'
-import { wholeRunner } from '../../core/short-runner.ts'
+import { wholeRunner } from '../../core/rule/short-runner.ts'
 import { faultOf } from './faults.ts'
 import { ReplyError } from './replies.ts'
 

@@ -1,8 +1,8 @@
 /** What goes to `batch.lua` and `solo.lua`: see the heads of those files. */
-import { keyOf } from '../../core/batcher.ts'
-import type { Request } from '../../core/driver.ts'
-import { shortRunner } from '../../core/short-runner.ts'
-import { isAscii } from './ascii.ts'
+import { keyOf } from '../../core/contract/requests.ts'
+import type { Request } from '../../core/contract/driver.ts'
+import { shortRunner } from '../../core/rule/short-runner.ts'
+import { isAscii } from './replies.ts'
 import { hashTags, hashTagNumberOf } from './hash-tags.ts'
 import type { Keyspace } from './keyspace.ts'
 import { claimTerms, RequestTemplates, recordTtlOf } from './request-templates.ts'

@@ -3,10 +3,10 @@
  * every key that was there from its beginning to its end at least once, as SCAN promises. A key may show twice if Redis
  * resizes its table meanwhile, and one that comes or goes meanwhile may show or not.
  */
-import type { KeyPage, ListedClaim, ListedKey, ListQuery } from '../../core/driver.ts'
+import type { KeyPage, ListedClaim, ListedKey, ListQuery } from '../../core/contract/driver.ts'
 import { LeaseholdError } from '../../core/errors.ts'
-import { pageLimit } from '../../core/paging.ts'
-import { wholeRunner } from '../../core/short-runner.ts'
+import { pageLimit } from '../kit/paging.ts'
+import { wholeRunner } from '../../core/rule/short-runner.ts'
 import { isHalfMoved } from './faults.ts'
 import { hashTagOf } from './hash-tags.ts'
 import type { Keyspace } from './keyspace.ts'

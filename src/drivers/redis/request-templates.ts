@@ -1,5 +1,5 @@
-import type { Claim, Request, Runner } from '../../core/driver.ts'
-import { shortRunner } from '../../core/short-runner.ts'
+import type { Claim, Request, Runner } from '../../core/contract/driver.ts'
+import { shortRunner } from '../../core/rule/short-runner.ts'
 
 /**
  * What the requests of a batch have in common: op, ttl, runner and terms are sent once for all that share them. Most

@@ -1,6 +1,6 @@
-import type { ClaimRecord } from '../../core/claim-record.ts'
-import type { Claim, Succession } from '../../core/driver.ts'
-import { shortRunner } from '../../core/short-runner.ts'
+import type { ClaimRecord } from '../../core/rule/claim-record.ts'
+import type { Claim, Succession } from '../../core/contract/driver.ts'
+import { shortRunner } from '../../core/rule/short-runner.ts'
 import { readClaim, readSuccession, successionText, termsText } from './claim-text.ts'
 import type { Row, Value } from './database.ts'
 

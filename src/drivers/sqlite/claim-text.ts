@@ -1,6 +1,6 @@
 /** What a row has of a claim as text: the columns `runner`, `terms` and `succession`. See schema.sql. */
-import type { Claim, Runner, Succession } from '../../core/driver.ts'
-import { shortRunner, wholeRunner } from '../../core/short-runner.ts'
+import type { Claim, Runner, Succession } from '../../core/contract/driver.ts'
+import { shortRunner, wholeRunner } from '../../core/rule/short-runner.ts'
 import type { Row } from './database.ts'
 import { damagedRow } from './faults.ts'
 

@@ -6,7 +6,6 @@ import nodeModule from 'node:module'
 import { LeaseholdError } from '../../core/errors.ts'
 import { ownLocation } from '../../core/machine/own-location.ts'
 import { installCommand, runtime, type Runtime } from '../../core/machine/runtime.ts'
-import { inOrder, withoutNumbers } from './parameters.ts'
 import { collectStatements } from './unfinished-statements.ts'
 
 /** @internal */
@@ -131,4 +130,30 @@ export function rollBack(database: Database): void {
   } catch {
     // Then there is nothing to roll back.
   }
+}
+
+/**
+ * Numbered parameters (`?1`), which a statement needs to use one value twice. Node before 22.20, and 24 before 24.7, cannot
+ * bind values to them by position, so no binding is given a number: each `?N` becomes a `?` of its own.
+ */
+
+const numbered = /\?(\d+)/g
+
+/** A statement without numbers. */
+export interface PlainStatement {
+  readonly sql: string
+  /** For each `?`, which of the caller's values it stands for. Undefined: the first for the first, and so on. */
+  readonly order: readonly number[] | undefined
+}
+
+/** Spells a statement without numbered parameters. No text or comment in it may look like one. */
+export function withoutNumbers(sql: string): PlainStatement {
+  const order = Array.from(sql.matchAll(numbered), ([, number]) => Number(number) - 1)
+  const isInOrder = order.every((value, place) => value === place)
+  return { sql: sql.replace(numbered, '?'), order: isInOrder ? undefined : order }
+}
+
+/** The values in the order of the statement's parameters. */
+export function inOrder<Item>(items: readonly Item[], order: readonly number[]): Item[] {
+  return order.map((place) => items[place] as Item)
 }

@@ -1,4 +1,4 @@
-import { parseStamp, type LivenessStamp } from '../../core/machine/liveness-stamp.ts'
+import { parseStamp, type LivenessStamp } from '../../core/machine/liveness.ts'
 
 /** How often the processes in front of our waiting claims are looked at. */
 const lookEveryMs = 40

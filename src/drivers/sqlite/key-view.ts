@@ -1,5 +1,5 @@
-import type { KeyView } from '../../core/admission.ts'
-import type { ClaimRecord, Ended } from '../../core/claim-record.ts'
+import type { KeyView } from '../../core/rule/admission.ts'
+import type { ClaimRecord, Ended } from '../../core/rule/claim-record.ts'
 import { bandOf, decodeRow, type ClaimRow } from './claim-row.ts'
 import type { Row } from './database.ts'
 import type { Observer } from './observer.ts'

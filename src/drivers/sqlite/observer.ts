@@ -1,7 +1,7 @@
-import type { ClaimRecord } from '../../core/claim-record.ts'
-import { fenceFloor } from '../../core/fence.ts'
+import type { ClaimRecord } from '../../core/rule/claim-record.ts'
+import { fenceFloor } from '../../core/rule/fence.ts'
 import { recordOf, type ClaimRow } from './claim-row.ts'
-import { parseStamp } from '../../core/machine/liveness-stamp.ts'
+import { parseStamp } from '../../core/machine/liveness.ts'
 import type { SelfIdentity } from './self-identity.ts'
 import type { Statements } from './statements.ts'
 

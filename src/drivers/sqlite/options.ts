@@ -1,4 +1,4 @@
-import type { OptionNames } from '../../core/option-names.ts'
+import type { OptionNames } from '../../core/contract/option-names.ts'
 import type { SqliteEnvironment } from './sqlite-environment.ts'
 
 /** Where a lock store keeps its file, and how it treats it. */

@@ -1,7 +1,7 @@
 -- The tables of a Leasehold lock file, format 5. Run once, in the transaction that also marks the file as ours.
 -- Times are whole milliseconds of the monotonic clock of the boot named first in `stamp`; they mean nothing elsewhere.
 -- `stamp` is BOOT_NAMESPACE_PID_STARTED_SERIAL of the driver that last claimed or renewed, and the name of its inbox.
--- `runner` is JSON in the short form of core/short-runner.ts. `terms` is what the claim asks for beyond a plain
+-- `runner` is JSON in the short form of core/rule/short-runner.ts. `terms` is what the claim asks for beyond a plain
 -- exclusive lock and beyond the other columns, as JSON by the names of `Claim`; null: nothing.
 
 create table held (

@@ -1,4 +1,4 @@
-import { newStamp, stampText, type LivenessStamp } from '../../core/machine/liveness-stamp.ts'
+import { newStamp, stampText, type LivenessStamp } from '../../core/machine/liveness.ts'
 import type { SightClock, SqliteEnvironment } from './sqlite-environment.ts'
 
 /** Where one driver stands: whom it writes as, what its clocks say, whom it can see. */

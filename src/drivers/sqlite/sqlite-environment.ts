@@ -6,8 +6,7 @@ import { isClockShared, monotonicMs } from '../../core/time/environment.ts'
 import { watchFile, type WatchFile } from './inbox.ts'
 import { bootIdentity } from '../../core/machine/boot.ts'
 import type { Binding } from './database.ts'
-import { isGoneByGlance, ownProcess } from '../../core/machine/liveness.ts'
-import type { LivenessStamp, ProcessIdentity } from '../../core/machine/liveness-stamp.ts'
+import { isGoneByGlance, ownProcess, type LivenessStamp, type ProcessIdentity } from '../../core/machine/liveness.ts'
 
 /** The store's time. `now` is shared by all processes of a boot and never goes back; `wall` is milliseconds since 1970. */
 export interface SqliteClock {

@@ -17,7 +17,7 @@ import {
 } from 'node:fs'
 import path from 'node:path'
 import { LeaseholdError } from '../../core/errors.ts'
-import { makeDirectory } from '../../core/machine/make-directory.ts'
+import { makeDirectory } from '../../core/machine/directories.ts'
 
 /** Marks the file as ours, in the field SQLite's header has for that: "LsHd". */
 export const applicationId = 0x4c734864

@@ -1,7 +1,7 @@
-import { admit, type Change, type Verdict } from '../../core/admission.ts'
-import { keyOf } from '../../core/batcher.ts'
-import type { Ended } from '../../core/claim-record.ts'
-import type { Request, ClaimStatus } from '../../core/driver.ts'
+import { admit, type Change, type Verdict } from '../../core/rule/admission.ts'
+import { keyOf } from '../../core/contract/requests.ts'
+import type { Ended } from '../../core/rule/claim-record.ts'
+import type { Request, ClaimStatus } from '../../core/contract/driver.ts'
 import {
   foreignRowOf,
   holderValues,
@@ -11,11 +11,15 @@ import {
   waiterValues,
   type ClaimRow,
 } from './claim-row.ts'
-import { endedValues, readEnded } from './ended-row.ts'
 import { SqliteKeyView, type KeySummary } from './key-view.ts'
-import type { Observer } from './observer.ts'
+import { Observer } from './observer.ts'
 import type { SelfIdentity } from './self-identity.ts'
 import type { Statements } from './statements.ts'
+import type { Connection } from './connection.ts'
+import { rollBack, type Row, type Value } from './database.ts'
+import { wroteNothing } from './faults.ts'
+import { shortRunner } from '../../core/rule/short-runner.ts'
+import { readRunner } from './claim-text.ts'
 
 /** News of somebody's claim, and whose inbox to ring with it. */
 export interface PgNotification {
@@ -137,5 +141,80 @@ export class TransactionWriter {
       this.#statements.setEnded.run(key, this.writer.self.boot, ...endedValues(ended))
       this.#statements.forgetEnded.run(this.observer.now)
     }
+  }
+}
+
+/** What came of a transaction. */
+export interface Outcome<Result> {
+  readonly result: Result
+  /** For whom there is news, now that it is written. */
+  readonly notices: readonly PgNotification[]
+  /** Why it is not known whether anything was written. */
+  readonly doubt?: unknown
+}
+
+/** Runs `work` in one immediate transaction. Throws only if nothing was written. */
+export function inTransaction<Result>(
+  { database, statements, contention }: Connection,
+  self: SelfIdentity,
+  work: (writing: TransactionWriter, now: number) => Result,
+): Outcome<Result> {
+  statements.begin.run()
+  let result: Result
+  let writing: TransactionWriter
+  try {
+    // Read the clock once the file is ours: time then never runs backwards from one transaction to the next.
+    const observer = new Observer(self, statements, 'may write')
+    writing = new TransactionWriter(statements, observer, self, contention)
+    result = work(writing, observer.now)
+    writing.finish()
+  } catch (error) {
+    rollBack(database)
+    throw error
+  }
+  try {
+    statements.commit.run()
+  } catch (error) {
+    rollBack(database)
+    if (wroteNothing(error)) throw error
+    return { result, notices: [], doubt: error }
+  }
+  return { result, notices: writing.notices }
+}
+
+/** Reads a row of `endings`. */
+export function readEnded(row: Row): Ended {
+  return {
+    id: row['id'] as string,
+    how: row['how'] as Ended['how'],
+    detail: (row['detail'] as string | null) ?? undefined,
+    fence: row['fence'] as number,
+    runner: readRunner(row['key'] as string, row['runner'] as string),
+    until: row['until'] as number,
+    told: row['told'] === 1,
+  }
+}
+
+/** The values of a row of `endings`, in the order of its columns, but for the key and the boot. */
+export function endedValues({ until, id, how, detail, fence, told, runner }: Ended): Value[] {
+  return [until, id, how, detail ?? null, fence, Number(told), shortRunner(runner)]
+}
+
+/** Keys settled by one opening, at most. */
+const keysPerOpening = 100
+
+/**
+ * Lets go of what nobody will ask for again: claims of crashed processes under names used once, endings and sightings
+ * that no longer matter. Runs inside the caller's transaction, with bounded work.
+ */
+export function tidy({ database, statements }: Connection, writing: TransactionWriter, now: number): void {
+  const { boot } = writing.writer.self
+  database.command('delete from endings where boot <> ? or until <= ?').run(boot, now)
+  database.exec(`
+    delete from sights where not exists (select 1 from held where key = sights.key and id = sights.id)
+      and not exists (select 1 from waiting where key = sights.key and id = sights.id)`)
+  for (const row of statements.expiredKeys.all(`${boot}_`, now, keysPerOpening)) {
+    // Releasing nothing makes the rule look at the key: it ends what is over and lets the next one in.
+    writing.carryOut({ op: 'release', key: row['key'] as string, id: '' })
   }
 }

@@ -1,10 +1,9 @@
 import type { Environment, Timer } from '../../core/time/environment.ts'
 import type { AuditEntry, ChangeDocument, PaceDocument, TotalsDocument } from '../../dashboard/documents.ts'
-import type { EventSource, Grant } from '../call.ts'
-import { namespaceOf } from '../rights.ts'
-import type { StoreAccess } from '../store-facade.ts'
-import { changesBetween, paceOf, renewalsBetween, totalsOf } from './changes.ts'
-import { lookAt, type Look } from './reading.ts'
+import type { EventSource, Grant } from '../contract/call.ts'
+import { namespaceOf } from '../auth/rights.ts'
+import type { StoreAccess } from '../store/store-facade.ts'
+import { changesBetween, paceOf, renewalsBetween, totalsOf, lookAt, type Look } from './changes.ts'
 
 type Send = (event: string, data: unknown) => void
 

@@ -1,5 +1,5 @@
 import { pageFiles } from '../../dashboard/page-files.ts'
-import type { Answer, Route } from '../call.ts'
+import type { Answer, Route } from '../contract/call.ts'
 
 /** Nothing but our own files, no inline script or style, no frame around the page, no form that leads elsewhere. */
 const policy = [

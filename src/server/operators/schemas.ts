@@ -1,7 +1,7 @@
 /** JSON Schemas of what operators are told, for the OpenAPI document. The types are in `dashboard/documents.ts`. */
-import type { RouteSchema, Schema } from '../call.ts'
-import { requestBounds } from '../../core/limits/bounds.ts'
-import { limitMax, states } from './query.ts'
+import type { RouteSchema, Schema } from '../contract/call.ts'
+import { requestBounds } from '../../core/contract/bounds.ts'
+import { limitMax, states } from './locks.ts'
 
 const text: Schema = { type: 'string' }
 const moment: Schema = { type: 'string', format: 'date-time' }

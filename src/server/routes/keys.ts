@@ -1,12 +1,11 @@
-import type { KeyPage, ListQuery } from '../../core/driver.ts'
+import type { KeyPage, ListQuery } from '../../core/contract/driver.ts'
 import { knownHeader } from '../../core/wire/wire-protocol.ts'
-import { json } from '../answer.ts'
-import type { Call, Route } from '../call.ts'
-import { invalid } from '../http-error.ts'
-import { requestBounds } from '../../core/limits/bounds.ts'
-import { checkListing } from '../rights.ts'
-import { keyPageSchema } from '../schemas.ts'
-import type { StoreAccess } from '../store-facade.ts'
+import { json, type Call, type Route } from '../contract/call.ts'
+import { invalid } from '../contract/http-error.ts'
+import { requestBounds } from '../../core/contract/bounds.ts'
+import { checkListing } from '../auth/rights.ts'
+import { keyPageSchema } from '../contract/schemas.ts'
+import type { StoreAccess } from '../store/store-facade.ts'
 
 const keysPerPageMax = 1000
 

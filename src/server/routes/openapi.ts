@@ -1,6 +1,5 @@
-import { json } from '../answer.ts'
-import type { Route, RouteSchema, Schema } from '../call.ts'
-import { components, errorSchema } from '../schemas.ts'
+import { json, type Route, type RouteSchema, type Schema } from '../contract/call.ts'
+import { components, errorSchema } from '../contract/schemas.ts'
 
 /** `GET /openapi.json`: the routes for programs, this one too, as an OpenAPI document. */
 export function openapiRoute(routes: readonly Route[], version: string): Route {

@@ -1,8 +1,10 @@
-import { json } from '../answer.ts'
-import type { Route } from '../call.ts'
-import { storeSchema } from '../schemas.ts'
-import type { StoreDescription } from '../store-description.ts'
-import type { StoreFacade } from '../store-facade.ts'
+import { json, type Route, events } from '../contract/call.ts'
+import { storeSchema } from '../contract/schemas.ts'
+import type { StoreDescription } from '../store/store-description.ts'
+import type { StoreFacade } from '../store/store-facade.ts'
+import { invalid } from '../contract/http-error.ts'
+import { sessionHeader } from '../../core/wire/wire-protocol.ts'
+import { sessionOf, type Sessions } from '../store/sessions.ts'
 
 /** `GET /v1/store`: what is behind this server. */
 export function storeRoute(store: StoreFacade, description: StoreDescription): Route {
@@ -17,6 +19,27 @@ export function storeRoute(store: StoreFacade, description: StoreDescription): R
       // JSON has no Infinity: null stands for it. Absent: the store does not say.
       const age = { dataAgeMs: dataAgeMs === Infinity ? null : dataAgeMs }
       return json({ ...description.fields, ...age }, 200, description.headers)
+    },
+  }
+}
+
+/** `GET /v1/notifications`: what `listen` of a driver is in a process. */
+export function notificationsRoute(sessions: Sessions): Route {
+  return {
+    method: 'GET',
+    path: '/v1/notifications',
+    right: 'lock',
+    summary: 'Tells a session, as server-sent events, how its claims stand when that changes without its asking.',
+    schema: {
+      headers: { [sessionHeader]: { type: 'string' } },
+      required: [sessionHeader],
+      answer: { type: 'string' },
+      answerType: 'text/event-stream',
+    },
+    handle({ headers, grant }) {
+      const session = sessionOf(headers, grant)
+      if (session === undefined) throw invalid(`News is for a session. Send the header ${sessionHeader}.`)
+      return events(sessions.stream(session))
     },
   }
 }

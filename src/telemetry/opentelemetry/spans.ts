@@ -1,7 +1,7 @@
-import type { Client } from '../../api/client.ts'
+import type { Client } from '../../api/client/client.ts'
 import type { Locks } from '../../api/locks.ts'
-import { internalsOf } from '../../api/locks-internals.ts'
-import type { LockEvent, LockEvents } from '../../core/events.ts'
+import { internalsOf } from '../../api/client/locks-internals.ts'
+import type { LockEvent, LockEvents } from '../../api/client/events.ts'
 import { Listening } from '../listening.ts'
 import type { Attributes, Moment, Span, Tracer } from './interface.ts'
 

@@ -1,11 +1,9 @@
 import type { Locks } from '../../api/locks.ts'
 import { LeaseholdError } from '../../core/errors.ts'
-import type { EventName, LockEvent, LockEvents } from '../../core/events.ts'
-import { checkLabels, type Family, type Labels } from '../exposition.ts'
-import { checkBuckets, Histogram } from './histogram.ts'
+import type { EventName, LockEvent, LockEvents } from '../../api/client/events.ts'
+import { checkLabels, type Family, type Labels, type Distribution } from '../exposition.ts'
 import { Listening } from '../listening.ts'
 import { countedEvents, secondsOf, timings, usualFailures, type CountedEvent } from '../measures.ts'
-import { noLabels, Series } from './series.ts'
 
 /** The labels that we set ourselves. @internal */
 export const ownLabels: ReadonlySet<string> = new Set(['namespace', 'code', 'outcome', 'state', 'le'])
@@ -102,4 +100,77 @@ export function givenLabels(labels: Labels, taken: ReadonlySet<string>): Labels 
   const clash = Object.keys(checkLabels(labels)).find((name) => taken.has(name))
   if (clash === undefined) return labels
   throw new LeaseholdError('INVALID', `There is a label "${clash}" already. Call yours something else.`)
+}
+
+/** Counts values by how large they are. */
+export class Histogram {
+  readonly #bounds: readonly number[]
+  /** How many are in each bucket and in none before; the last is for those beyond every bound. */
+  readonly #counts: number[]
+  #sum = 0
+
+  constructor(bounds: readonly number[]) {
+    this.#bounds = bounds
+    this.#counts = Array.from({ length: bounds.length + 1 }, () => 0)
+  }
+
+  observe(value: number): void {
+    const fits = this.#bounds.findIndex((bound) => value <= bound)
+    const bucket = fits < 0 ? this.#bounds.length : fits
+    this.#counts[bucket] = (this.#counts[bucket] ?? 0) + 1
+    this.#sum += value
+  }
+
+  /** As it is published: each bucket has also what is in those before it. */
+  get distribution(): Omit<Distribution, 'labels'> {
+    let count = 0
+    const upTo = this.#counts.map((each) => (count += each))
+    return { buckets: this.#bounds.map((le, index) => ({ le, count: upTo[index] ?? 0 })), sum: this.#sum, count }
+  }
+}
+
+/** Throws INVALID unless these are numbers that rise. */
+export function checkBuckets(bounds: readonly number[], what: string): readonly number[] {
+  const rise = bounds.every((bound, index) => index === 0 || bound > (bounds[index - 1] ?? Infinity))
+  if (bounds.length > 0 && bounds.every(Number.isFinite) && rise) return [...bounds]
+  throw new LeaseholdError('INVALID', `${what} must be one or more numbers of seconds, each above the one before.`)
+}
+
+/** Nothing but the labels that all have. */
+export const noLabels: Labels = Object.freeze({})
+
+/** One tally for each set of labels. */
+export class Series<Item> {
+  readonly #common: Labels
+  readonly #start: () => Item
+  readonly #tallies = new Map<string, { readonly labels: Labels; readonly tally: Item }>()
+  #plain: Item | undefined
+
+  constructor(common: Labels, start: () => Item) {
+    this.#common = common
+    this.#start = start
+  }
+
+  /** The tally of these labels besides the common ones. It is published from now on. */
+  of(labels: Labels): Item {
+    if (labels !== noLabels) return this.#find(labels)
+    this.#plain ??= this.#find(labels)
+    return this.#plain
+  }
+
+  /** What `publish` makes of each tally, with all its labels. */
+  map<Published>(publish: (tally: Item, labels: Labels) => Published): Published[] {
+    return [...this.#tallies.values()].map(({ labels, tally }) => publish(tally, labels))
+  }
+
+  #find(labels: Labels): Item {
+    // In whatever order they are given, they are the same labels.
+    const sorted = Object.entries(labels).toSorted(([one], [other]) => (one < other ? -1 : 1))
+    const id = JSON.stringify(sorted)
+    const known = this.#tallies.get(id)
+    if (known !== undefined) return known.tally
+    const tally = this.#start()
+    this.#tallies.set(id, { labels: { ...this.#common, ...Object.fromEntries(sorted) }, tally })
+    return tally
+  }
 }

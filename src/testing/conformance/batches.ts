@@ -1,5 +1,5 @@
 import { expect } from '../vitest.ts'
-import type { Request, ClaimStatus } from '../../core/driver.ts'
+import type { Request, ClaimStatus } from '../../core/contract/driver.ts'
 import type { Fact } from './fact.ts'
 
 /** One `send` carries many requests, each answered in its place. */

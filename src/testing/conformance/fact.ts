@@ -1,4 +1,4 @@
-import type { EvictRule, Supports } from '../../core/driver.ts'
+import type { EvictRule, Supports } from '../../core/contract/driver.ts'
 import type { Stage } from './stage.ts'
 
 /** What a fact is about beyond a plain exclusive lock: it is only told of stores that have it. */

@@ -1,7 +1,7 @@
 import { expect } from '../vitest.ts'
-import type { Claim, Request, ClaimStatus } from '../../core/driver.ts'
-import { durationMaxOf, fenceFloorMaxOf } from '../../core/limits.ts'
-import { requestBounds } from '../../core/limits/bounds.ts'
+import type { Claim, Request, ClaimStatus } from '../../core/contract/driver.ts'
+import { durationMaxOf, fenceFloorMaxOf } from '../../core/contract/limits.ts'
+import { requestBounds } from '../../core/contract/bounds.ts'
 import type { Fact } from './fact.ts'
 import type { Stage } from './stage.ts'
 

@@ -1,5 +1,5 @@
 import { expect } from '../vitest.ts'
-import type { ListedKey } from '../../core/driver.ts'
+import type { ListedKey } from '../../core/contract/driver.ts'
 import type { Fact } from './fact.ts'
 import type { Stage } from './stage.ts'
 

@@ -1,5 +1,5 @@
 import { expect } from '../vitest.ts'
-import type { Claim, LockDriver } from '../../core/driver.ts'
+import type { Claim, LockDriver } from '../../core/contract/driver.ts'
 import type { Fact } from './fact.ts'
 
 /** Drivers open and close as often as one likes, and say what they can do. */

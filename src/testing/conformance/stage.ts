@@ -11,7 +11,7 @@ import type {
   Runner,
   ClaimStatus,
   Notification,
-} from '../../core/driver.ts'
+} from '../../core/contract/driver.ts'
 import { termsOf, type Bench, type Harness, type Terms } from '../bench.ts'
 
 /** What a claim of a test asks for, where it matters. Times are in ticks, other claims are meant by their names. */

@@ -1,4 +1,4 @@
-import type { Mode, Range } from '../../core/driver.ts'
+import type { Mode, Range } from '../../core/contract/driver.ts'
 
 interface Timed {
   /** Milliseconds of a clock that all processes of the history share, such as `monotonicMs()`. */

@@ -1,4 +1,4 @@
-import { standsInTheWay } from '../../core/conflict.ts'
+import { standsInTheWay } from '../../core/rule/conflict.ts'
 import { Kinds } from './kinds.ts'
 import type { Granted } from './overlap.ts'
 import { nameOf, type Violation } from './violation.ts'

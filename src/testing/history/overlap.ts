@@ -1,4 +1,4 @@
-import { excludes, overlaps } from '../../core/conflict.ts'
+import { excludes, overlaps } from '../../core/rule/conflict.ts'
 import type { Attempt, Grant } from './attempt.ts'
 import { nameOf, type Violation } from './violation.ts'
 

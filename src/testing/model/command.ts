@@ -1,4 +1,4 @@
-import type { EvictRule, Mode } from '../../core/driver.ts'
+import type { EvictRule, Mode } from '../../core/contract/driver.ts'
 
 /** What a claim of a script asks for. Claims are numbers, keys are letters, times are in ticks. */
 export interface WishedClaim {

@@ -1,6 +1,5 @@
 import { isDeepStrictEqual } from 'node:util'
-import type { ListedClaim, ClaimStatus, Succession } from '../../core/driver.ts'
-import { FenceMap } from './fence-map.ts'
+import type { ListedClaim, ClaimStatus, Succession } from '../../core/contract/driver.ts'
 
 /** Compares what a driver says about one key with what the model says. Answers with the difference, if there is one. */
 export class Comparison {
@@ -114,4 +113,25 @@ const timeFields = ['enteredAt', 'acquiredAt', 'lastHeartbeat', 'expiresAt'] as 
 function same(name: string, model: unknown, driver: unknown): string | undefined {
   if (isDeepStrictEqual(model, driver)) return undefined
   return `${name} should be ${JSON.stringify(model)}, not ${JSON.stringify(driver)}`
+}
+
+/**
+ * Which fence of the driver stands for which of the model. Their values differ, since every store counts from where it
+ * likes; their order must not.
+ */
+export class FenceMap {
+  readonly #pairs: { readonly model: number; readonly driver: number }[] = []
+
+  /** Notes that the two stand for the same grant. Says what is wrong with that, if anything. */
+  match(model: number, driver: number): string | undefined {
+    if (!Number.isSafeInteger(driver) || driver <= 0) return `fence ${driver} is no safe integer above zero`
+    for (const pair of this.#pairs) {
+      if (Math.sign(model - pair.model) === Math.sign(driver - pair.driver)) continue
+      if (driver === pair.driver) return `fence ${driver} was given to two claims`
+      if (model === pair.model) return `the fence of a claim changed from ${pair.driver} to ${driver}`
+      return `fence ${driver} is out of order: it should be ${model < pair.model ? 'below' : 'above'} ${pair.driver}`
+    }
+    this.#pairs.push({ model, driver })
+    return undefined
+  }
 }

@@ -1,5 +1,5 @@
 import * as fc from 'fast-check'
-import type { EvictRule, Mode, Supports } from '../../core/driver.ts'
+import type { EvictRule, Mode, Supports } from '../../core/contract/driver.ts'
 import type { Command, Step, WishedClaim } from './command.ts'
 
 /** Few of each, so that claims meet. */

@@ -1,8 +1,8 @@
-import { admit, type NotifiedClaim } from '../../core/admission.ts'
-import { keyOf } from '../../core/batcher.ts'
-import { listed } from '../../core/claim-record.ts'
-import type { ListedClaim, Request, ClaimStatus } from '../../core/driver.ts'
-import { KeyState } from '../../core/key-state.ts'
+import { admit, type NotifiedClaim } from '../../core/rule/admission.ts'
+import { keyOf } from '../../core/contract/requests.ts'
+import { listed } from '../../core/rule/claim-record.ts'
+import type { ListedClaim, Request, ClaimStatus } from '../../core/contract/driver.ts'
+import { KeyState } from '../../core/rule/key-state.ts'
 
 /** News the model would push, with the key it is about. */
 export interface ModelNotification extends NotifiedClaim {

@@ -1,4 +1,4 @@
-import type { ClaimStatus, Notification } from '../../core/driver.ts'
+import type { ClaimStatus, Notification } from '../../core/contract/driver.ts'
 import type { Comparison } from './compare.ts'
 import type { ModelNotification } from './model.ts'
 

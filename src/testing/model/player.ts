@@ -1,5 +1,5 @@
 import { setTimeout as pause } from 'node:timers/promises'
-import type { Claim, KeyPage, ListedClaim, LockDriver, Request, Runner } from '../../core/driver.ts'
+import type { Claim, KeyPage, ListedClaim, LockDriver, Request, Runner } from '../../core/contract/driver.ts'
 import type { Bench, Terms } from '../bench.ts'
 import { keyLetter, type Command, type Step, type WishedClaim } from './command.ts'
 import { Comparison } from './compare.ts'

@@ -1,4 +1,4 @@
-import type { Supports } from '../../core/driver.ts'
+import type { Supports } from '../../core/contract/driver.ts'
 import type { Company } from '../client/company.ts'
 
 type Ability =

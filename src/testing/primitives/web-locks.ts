@@ -1,6 +1,5 @@
 import { expect } from '../vitest.ts'
-import { webLocks } from '../../web-locks/index.ts'
-import type { LockOptions, WebLock } from '../../web-locks/index.ts'
+import { webLocks, type LockOptions, type WebLock } from '../../web-locks/index.ts'
 import type { Member } from '../client/company.ts'
 import { errorOf } from './eventually.ts'
 import type { PrimitiveFact } from './fact.ts'

@@ -1,6 +1,6 @@
-import type { StartThread } from '../../api/client.ts'
+import type { StartThread } from '../../api/client/client.ts'
 import { Heartbeats, sift, type Report } from '../../api/heartbeat/heartbeats.ts'
-import type { LockDriver } from '../../core/driver.ts'
+import type { LockDriver } from '../../core/contract/driver.ts'
 import type { World } from './world.ts'
 import type { SimulatedProcess } from './simulated-process.ts'
 

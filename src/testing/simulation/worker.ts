@@ -1,5 +1,5 @@
-import { byteRange } from '../../core/scope.ts'
-import type { Supports } from '../../core/driver.ts'
+import { byteRange } from '../../core/contract/scope.ts'
+import type { Supports } from '../../core/contract/driver.ts'
 import type { Lease } from '../../api/lease.ts'
 import type { Locks } from '../../api/locks.ts'
 import type { AcquireOptions } from '../../api/options.ts'

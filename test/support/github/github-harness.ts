@@ -1,6 +1,6 @@
 import { Octokit } from '@octokit/core'
-import type { LockDriver } from '../../../src/core/driver.ts'
-import { github, type GithubOptions } from '../../../src/drivers/github.ts'
+import type { LockDriver } from '../../../src/core/contract/driver.ts'
+import { github, type GithubOptions } from '../../../src/drivers/github/driver.ts'
 import type { Harness } from '../../../src/testing/index.ts'
 import { asFetch } from './as-fetch.ts'
 import { FakeGithub } from './fake-github.ts'

@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { createLocks } from '../../../src/api/create-locks.ts'
 import type { Locks } from '../../../src/api/locks.ts'
-import { issue, type Scope } from '../../../src/core/scope.ts'
-import { forTask, type GithubDriver } from '../../../src/drivers/github.ts'
+import { issue, type Scope } from '../../../src/core/contract/scope.ts'
+import { forTask, type GithubDriver } from '../../../src/drivers/github/driver.ts'
 import { claimIn } from '../../../src/drivers/github/claim-comment.ts'
 import type { TestRepository } from './repository.ts'
 

@@ -6,8 +6,8 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import { Octokit } from '@octokit/core'
 import { durationMs, type Duration } from '../../../src/core/time/duration.ts'
-import { github, type GithubDriver, type GithubOptions } from '../../../src/drivers/github.ts'
-import { findToken } from '../../../src/drivers/github/token.ts'
+import { github, type GithubDriver, type GithubOptions } from '../../../src/drivers/github/driver.ts'
+import { findToken } from '../../../src/drivers/github/octokit.ts'
 import { Child } from '../child.ts'
 import { silent } from './github-harness.ts'
 

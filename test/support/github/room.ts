@@ -1,5 +1,5 @@
 import { setTimeout as pause } from 'node:timers/promises'
-import type { ListQuery, LockDriver, Request } from '../../../src/core/driver.ts'
+import type { ListQuery, LockDriver, Request } from '../../../src/core/contract/driver.ts'
 
 /**
  * A driver whose keys all begin with the name of a room, so that a store that cannot be thrown away is a fresh one. What it

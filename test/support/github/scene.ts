@@ -1,7 +1,7 @@
 import { Octokit } from '@octokit/core'
 import { createLocks, type CreateLocksOptions } from '../../../src/api/create-locks.ts'
 import type { Locks } from '../../../src/api/locks.ts'
-import { github, type GithubDriver, type GithubOptions } from '../../../src/drivers/github.ts'
+import { github, type GithubDriver, type GithubOptions } from '../../../src/drivers/github/driver.ts'
 import { World } from '../../../src/testing/simulation/world.ts'
 import { asFetch } from './as-fetch.ts'
 import { FakeGithub, type FakeGithubOptions } from './fake-github.ts'

@@ -1,17 +1,15 @@
 /** Faults to plant in the rule. Each changes a function of one of its parts, or what it is given and answers. */
-import type { admit } from '../../../src/core/admission.ts'
-import type * as draft from '../../../src/core/admission/draft.ts'
-import type * as leaseTime from '../../../src/core/admission/lease-time.ts'
-import type * as promotion from '../../../src/core/admission/promotion.ts'
-import type { KeyView, Verdict } from '../../../src/core/admission/view.ts'
-import type * as record from '../../../src/core/claim-record.ts'
-import type { ClaimRecord } from '../../../src/core/claim-record.ts'
-import type * as conflict from '../../../src/core/conflict.ts'
-import type { Request, ClaimStatus } from '../../../src/core/driver.ts'
-import type * as fence from '../../../src/core/fence.ts'
+import type { admit } from '../../../src/core/rule/admission.ts'
+import type * as draft from '../../../src/core/rule/draft.ts'
+import type * as record from '../../../src/core/rule/claim-record.ts'
+import type { KeyView, Verdict, ClaimRecord } from '../../../src/core/rule/claim-record.ts'
+import type * as promotion from '../../../src/core/rule/promotion.ts'
+import type * as conflict from '../../../src/core/rule/conflict.ts'
+import type { Request, ClaimStatus } from '../../../src/core/contract/driver.ts'
+import type * as fence from '../../../src/core/rule/fence.ts'
 import type { PartName } from './scene.ts'
 
-type Real = typeof draft & typeof leaseTime & typeof promotion & typeof record & typeof conflict & typeof fence
+type Real = typeof draft & typeof promotion & typeof record & typeof conflict & typeof fence
 type Rule = typeof admit
 
 export interface Mutant {
@@ -141,13 +139,13 @@ export const mutants: Readonly<Record<string, Mutant>> = {
     scene: ['writer'],
     backTicks: 2,
     complaint: /more than its ttl left/,
-    module: 'admission/lease-time',
+    module: 'claim-record',
     replace: () => ({ judge: (one) => one }),
   },
   'forgets the longest hold when it renews': {
     scene: ['writer for three ticks at most'],
     complaint: /is held too long/,
-    module: 'admission/lease-time',
+    module: 'claim-record',
     replace: () => ({ capByMaxHold: (end) => end }),
   },
   'overlooks priority': {
@@ -206,7 +204,7 @@ export const mutants: Readonly<Record<string, Mutant>> = {
   'begins a claim anew that has ended': {
     scene: ['writer'],
     complaint: /has ended and begins anew/,
-    module: 'admission/draft',
+    module: 'draft',
     replace: ({ Draft }) => ({
       Draft: class extends Draft {
         override hasEnded(): boolean {
@@ -218,7 +216,7 @@ export const mutants: Readonly<Record<string, Mutant>> = {
   'lets a lease in its grace be converted': {
     scene: ['graceful reader that upgrades'],
     complaint: /took the place of nobody/,
-    module: 'admission/draft',
+    module: 'draft',
     replace: ({ Draft }) => ({
       Draft: class extends Draft {
         override holds(id: string): boolean {
@@ -260,7 +258,7 @@ export const mutants: Readonly<Record<string, Mutant>> = {
   'keeps a waiter that has died': {
     scene: ['writer', 'writer'],
     complaint: /stays for ever|waits for somebody who is gone/,
-    module: 'admission/lease-time',
+    module: 'claim-record',
     replace: ({ judge }) => ({
       judge: (one, now) =>
         one.state === 'waiting' && now >= one.expiresAt ? { ...one, expiresAt: now + 1 } : judge(one, now),

@@ -2,8 +2,8 @@
  * What must be true after every request, said in the plainest way and without a line of the code under test: byte by
  * byte, claim by claim. Slow, and meant to be.
  */
-import type { ClaimRecord } from '../../../src/core/claim-record.ts'
-import type { Claim } from '../../../src/core/driver.ts'
+import type { ClaimRecord } from '../../../src/core/rule/claim-record.ts'
+import type { Claim } from '../../../src/core/contract/driver.ts'
 import type { Turn } from './play.ts'
 
 /** Ranges of the scripts end below this. A whole key touches all of these bytes. */

@@ -1,7 +1,7 @@
-import { admit, type KeyView, type Verdict } from '../../../src/core/admission.ts'
-import type { ClaimRecord, Ended } from '../../../src/core/claim-record.ts'
-import type { Claim, Request, ClaimStatus } from '../../../src/core/driver.ts'
-import { KeyState } from '../../../src/core/key-state.ts'
+import { admit, type KeyView, type Verdict } from '../../../src/core/rule/admission.ts'
+import type { ClaimRecord, Ended } from '../../../src/core/rule/claim-record.ts'
+import type { Claim, Request, ClaimStatus } from '../../../src/core/contract/driver.ts'
+import { KeyState } from '../../../src/core/rule/key-state.ts'
 
 /** A key's state read through a driver's eyes: it knows which processes have died, and every read is counted. */
 class Watched implements KeyView {

@@ -1,4 +1,4 @@
-import type { ClaimRecord } from '../../../src/core/claim-record.ts'
+import type { ClaimRecord } from '../../../src/core/rule/claim-record.ts'
 import type { Snapshot } from './play.ts'
 import type { Role, Scene } from './scene.ts'
 

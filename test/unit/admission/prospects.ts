@@ -1,6 +1,6 @@
 /** What must come of a position if the world falls silent: those who wait get in, and nothing stays for ever. */
-import type { admit } from '../../../src/core/admission.ts'
-import type { ClaimRecord } from '../../../src/core/claim-record.ts'
+import type { admit } from '../../../src/core/rule/admission.ts'
+import type { ClaimRecord } from '../../../src/core/rule/claim-record.ts'
 import { Play } from './play.ts'
 import type { Position } from './position.ts'
 import type { Scene } from './scene.ts'

@@ -1,4 +1,4 @@
-import type { Claim } from '../../../src/core/driver.ts'
+import type { Claim } from '../../../src/core/contract/driver.ts'
 import { claimOf } from './play.ts'
 
 type Wish = Partial<Omit<Claim, 'id' | 'key'>>

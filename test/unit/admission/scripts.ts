@@ -1,6 +1,6 @@
 import * as fc from 'fast-check'
-import type { Claim, Request } from '../../../src/core/driver.ts'
-import { memory } from '../../../src/drivers/memory.ts'
+import type { Claim, Request } from '../../../src/core/contract/driver.ts'
+import { memory } from '../../../src/drivers/memory/driver.ts'
 import { scriptOf, type Command, type Step, type WishedClaim } from '../../../src/testing/model/command.ts'
 import { scripts as commonScripts } from '../../../src/testing/model/generate.ts'
 import { complaints } from './oracle.ts'

@@ -1,5 +1,5 @@
-import { admit } from '../../../src/core/admission.ts'
-import type { Request } from '../../../src/core/driver.ts'
+import { admit } from '../../../src/core/rule/admission.ts'
+import type { Request } from '../../../src/core/contract/driver.ts'
 import { complaints } from './oracle.ts'
 import { deceived, ownersAfter } from './owners.ts'
 import { Play, type Turn } from './play.ts'

@@ -1,9 +1,8 @@
-import { documentDriver } from '../../../src/core/document-driver.ts'
-import type { LockDriver } from '../../../src/core/driver.ts'
+import { documentDriver } from '../../../src/drivers/document/document-driver.ts'
+import type { LockDriver } from '../../../src/core/contract/driver.ts'
 import type { Environment } from '../../../src/core/time/environment.ts'
-import { documentsOverLine, overLine } from '../../../src/testing/simulation/over-line.ts'
+import { documentsOverLine, overLine, type Line } from '../../../src/testing/simulation/line.ts'
 import type { DocumentShelf } from '../support/document-shelf.ts'
-import type { Line } from '../../../src/testing/simulation/line.ts'
 
 /** What a store can do less than all: it tells no news, or it keeps no queue either. */
 export type Limit = 'silent' | 'without queue'

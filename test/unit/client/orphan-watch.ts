@@ -1,4 +1,4 @@
-import type { LockDriver } from '../../../src/core/driver.ts'
+import type { LockDriver } from '../../../src/core/contract/driver.ts'
 import type { Locks } from '../../../src/index.ts'
 import { clientOf } from '../../support/client-of.ts'
 

@@ -1,5 +1,5 @@
 import { getEventListeners } from 'node:events'
-import type { LockDriver, ClaimStatus } from '../../../src/core/driver.ts'
+import type { LockDriver, ClaimStatus } from '../../../src/core/contract/driver.ts'
 import type { Locks } from '../../../src/index.ts'
 import type { SimulatedProcess } from '../../../src/testing/simulation/simulated-process.ts'
 import { clientOf } from '../../support/client-of.ts'

@@ -1,8 +1,8 @@
-import type { LockDriver } from '../../../src/core/driver.ts'
+import type { LockDriver } from '../../../src/core/contract/driver.ts'
 import type { Lease, Locks } from '../../../src/index.ts'
 import type { SimulatedProcess } from '../../../src/testing/simulation/simulated-process.ts'
 import { clientOf } from '../../support/client-of.ts'
-import { handleOf, type LeaseHandle } from '../../../src/api/lease-handle.ts'
+import { handleOf, type LeaseHandle } from '../../../src/api/lease/lease-handle.ts'
 
 /**
  * Looks, by true time, for leases that their holder would trust for longer than the store keeps them as they are now. A history

@@ -1,6 +1,5 @@
 import type { Lease } from '../../../src/index.ts'
-import type { WebLock, WebLockManager } from '../../../src/web-locks/index.ts'
-import { webLocks } from '../../../src/web-locks/index.ts'
+import { type WebLock, type WebLockManager, webLocks } from '../../../src/web-locks/index.ts'
 import type { Wanted } from '../../../src/testing/history/event.ts'
 import type { Diary } from '../../../src/testing/simulation/diary.ts'
 import type { Setting } from './setting.ts'

@@ -1,5 +1,5 @@
 /** The compositions that simulations play. */
-import { quorum } from '../../../src/drivers/quorum.ts'
+import { quorum } from '../../../src/drivers/quorum/driver.ts'
 import type { SimulationOptions } from '../../../src/testing/index.ts'
 import { alone, behindServer, quorumOf } from './stores.ts'
 

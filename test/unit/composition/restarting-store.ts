@@ -6,9 +6,9 @@ import type {
   Request,
   ClaimStatus,
   Supports,
-} from '../../../src/core/driver.ts'
-import { Listeners } from '../../../src/core/listeners.ts'
-import { memory, type MemoryClock } from '../../../src/drivers/memory.ts'
+} from '../../../src/core/contract/driver.ts'
+import { Listeners } from '../../../src/drivers/kit/listeners.ts'
+import { memory, type MemoryClock } from '../../../src/drivers/memory/driver.ts'
 import { unavailable } from '../../../src/testing/simulation/line.ts'
 
 /** A store in this process that can be away for a while, and come back empty. */

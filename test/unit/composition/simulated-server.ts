@@ -1,10 +1,16 @@
-import type { OnNotification, KeyPage, ListQuery, LockDriver, Request, ClaimStatus } from '../../../src/core/driver.ts'
-import { Listeners } from '../../../src/core/listeners.ts'
+import type {
+  OnNotification,
+  KeyPage,
+  ListQuery,
+  LockDriver,
+  Request,
+  ClaimStatus,
+} from '../../../src/core/contract/driver.ts'
+import { Listeners } from '../../../src/drivers/kit/listeners.ts'
 import type { Environment } from '../../../src/core/time/environment.ts'
-import { FaultLog } from '../../../src/server/fault-log.ts'
-import { ServerMetrics } from '../../../src/server/metrics.ts'
-import { Sessions } from '../../../src/server/sessions.ts'
-import { StoreFacade } from '../../../src/server/store-facade.ts'
+import { FaultLog, StoreFacade } from '../../../src/server/store/store-facade.ts'
+import { ServerMetrics } from '../../../src/server/store/metrics.ts'
+import { Sessions } from '../../../src/server/store/sessions.ts'
 import { unavailable, type Line } from '../../../src/testing/simulation/line.ts'
 
 /** What a client, or another server, reaches a server over. */

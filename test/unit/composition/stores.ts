@@ -1,7 +1,7 @@
 /** Stores, and what stands between them and clients, in a simulated world. */
-import type { KeyPage, LockDriver } from '../../../src/core/driver.ts'
+import type { KeyPage, LockDriver } from '../../../src/core/contract/driver.ts'
 import type { Environment } from '../../../src/core/time/environment.ts'
-import type { quorum as realQuorum } from '../../../src/drivers/quorum.ts'
+import type { quorum as realQuorum } from '../../../src/drivers/quorum/driver.ts'
 import { overLine, type SimulationOptions, type StoreFaults } from '../../../src/testing/index.ts'
 import { RestartingStore } from './restarting-store.ts'
 import { unavailable } from '../../../src/testing/simulation/line.ts'

@@ -1,5 +1,5 @@
 import { claimText, type ClaimRecord } from '../../../src/drivers/github/claim-comment.ts'
-import type { Comment } from '../../../src/drivers/github/comment.ts'
+import type { Comment } from '../../../src/drivers/github/comment-text.ts'
 import { takeoverText, type TakeoverRecord } from '../../../src/drivers/github/takeover-comment.ts'
 import { readThread } from '../../../src/drivers/github/thread.ts'
 import type { Look } from '../../../src/drivers/github/verdict.ts'

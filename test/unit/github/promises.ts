@@ -1,5 +1,5 @@
 import { trustedUntil } from '../../../src/core/time/deadline.ts'
-import type { LockDriver } from '../../../src/core/driver.ts'
+import type { LockDriver } from '../../../src/core/contract/driver.ts'
 import type { World } from '../../../src/testing/simulation/world.ts'
 
 interface Promised {

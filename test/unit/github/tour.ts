@@ -1,6 +1,6 @@
 import { Octokit } from '@octokit/core'
 import { createLocks } from '../../../src/api/create-locks.ts'
-import type { github as Github } from '../../../src/drivers/github.ts'
+import type { github as Github } from '../../../src/drivers/github/driver.ts'
 import { checkHistory, type HistoryEvent } from '../../../src/testing/index.ts'
 import { asFetch } from '../../support/github/as-fetch.ts'
 import { FakeGithub } from '../../support/github/fake-github.ts'

@@ -1,6 +1,6 @@
-import { admit } from '../../../src/core/admission.ts'
-import type { Claim, Request } from '../../../src/core/driver.ts'
-import { KeyState } from '../../../src/core/key-state.ts'
+import { admit } from '../../../src/core/rule/admission.ts'
+import type { Claim, Request } from '../../../src/core/contract/driver.ts'
+import { KeyState } from '../../../src/core/rule/key-state.ts'
 import { seededRandom } from '../../../src/testing/random.ts'
 import type { HistoryEvent } from '../../../src/testing/index.ts'
 

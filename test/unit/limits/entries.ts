@@ -1,8 +1,8 @@
 import type { Lease } from '../../../src/api/lease.ts'
 import type { Locks } from '../../../src/api/locks.ts'
-import type { LeaseProof } from '../../../src/api/proof.ts'
+import type { LeaseProof } from '../../../src/api/lease/proof.ts'
 import type { Duration } from '../../../src/core/time/duration.ts'
-import { handleOf } from '../../../src/api/lease-handle.ts'
+import { handleOf } from '../../../src/api/lease/lease-handle.ts'
 
 /** One way into a lock with one number: does what it does with the number, and leaves nothing behind. */
 export interface Entry {

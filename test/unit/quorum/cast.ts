@@ -1,5 +1,5 @@
-import type { Claim, LockDriver, Request, ClaimStatus } from '../../../src/core/driver.ts'
-import { quorum, type QuorumOptions } from '../../../src/drivers/quorum.ts'
+import type { Claim, LockDriver, Request, ClaimStatus } from '../../../src/core/contract/driver.ts'
+import { quorum, type QuorumOptions } from '../../../src/drivers/quorum/driver.ts'
 import { NodeStore, type Weather } from './node-store.ts'
 import { World } from '../../../src/testing/simulation/world.ts'
 

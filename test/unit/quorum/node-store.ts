@@ -1,5 +1,5 @@
-import type { KeyPage, ListQuery, LockDriver, Request, ClaimStatus } from '../../../src/core/driver.ts'
-import { memory } from '../../../src/drivers/memory.ts'
+import type { KeyPage, ListQuery, LockDriver, Request, ClaimStatus } from '../../../src/core/contract/driver.ts'
+import { memory } from '../../../src/drivers/memory/driver.ts'
 import type { World } from '../../../src/testing/simulation/world.ts'
 
 /** What may go wrong on the way to a node and back. */

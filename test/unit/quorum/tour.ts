@@ -1,6 +1,6 @@
 import { createLocks } from '../../../src/index.ts'
-import type { LockDriver } from '../../../src/core/driver.ts'
-import { quorum as realQuorum } from '../../../src/drivers/quorum.ts'
+import type { LockDriver } from '../../../src/core/contract/driver.ts'
+import { quorum as realQuorum } from '../../../src/drivers/quorum/driver.ts'
 import { checkHistory, type HistoryEvent, type HistoryReport } from '../../../src/testing/index.ts'
 import { NodeStore, type Weather } from './node-store.ts'
 import { World } from '../../../src/testing/simulation/world.ts'

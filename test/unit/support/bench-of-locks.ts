@@ -1,7 +1,7 @@
 import { createLocks, type CreateLocksOptions } from '../../../src/api/create-locks.ts'
 import type { Locks } from '../../../src/api/locks.ts'
-import type { LockDriver } from '../../../src/core/driver.ts'
-import { memory } from '../../../src/drivers/memory.ts'
+import type { LockDriver } from '../../../src/core/contract/driver.ts'
+import { memory } from '../../../src/drivers/memory/driver.ts'
 import { fakeTime, type FakeTime } from '../../../src/testing/fake-time.ts'
 
 let stores = 0

@@ -1,7 +1,7 @@
-import type { DocumentStore, Loaded, Swap } from '../../../src/core/document-driver.ts'
-import type { OnNotification, Supports } from '../../../src/core/driver.ts'
-import type { KeyDocument } from '../../../src/core/key-document.ts'
-import { memory } from '../../../src/drivers/memory.ts'
+import type { DocumentStore, Loaded, Swap } from '../../../src/drivers/document/document-driver.ts'
+import type { OnNotification, Supports } from '../../../src/core/contract/driver.ts'
+import type { KeyDocument } from '../../../src/drivers/document/key-document.ts'
+import { memory } from '../../../src/drivers/memory/driver.ts'
 
 /** Documents in this process, as text, with a revision each: the smallest store that can compare and swap. */
 export class DocumentShelf {

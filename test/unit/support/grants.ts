@@ -1,4 +1,4 @@
-import type { Grant, Right } from '../../../src/server/call.ts'
+import type { Grant, Right } from '../../../src/server/contract/call.ts'
 
 /** A grant for some namespaces, or for all. */
 export function grantFor(namespaces: readonly string[] | '*', rights: readonly Right[] = ['look', 'evict']): Grant {

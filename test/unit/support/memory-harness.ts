@@ -1,4 +1,4 @@
-import { memory } from '../../../src/drivers/memory.ts'
+import { memory } from '../../../src/drivers/memory/driver.ts'
 import type { Harness } from '../../../src/testing/index.ts'
 import { realTimeBench } from '../../support/real-time-bench.ts'
 

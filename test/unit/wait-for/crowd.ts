@@ -1,9 +1,9 @@
-import { admit } from '../../../src/core/admission.ts'
-import { listed } from '../../../src/core/claim-record.ts'
-import { excludes } from '../../../src/core/conflict.ts'
-import type { Claim, ListedKey } from '../../../src/core/driver.ts'
-import { KeyState } from '../../../src/core/key-state.ts'
-import { isOwn } from '../../../src/core/owners/owner-name.ts'
+import { admit } from '../../../src/core/rule/admission.ts'
+import { listed } from '../../../src/core/rule/claim-record.ts'
+import { excludes } from '../../../src/core/rule/conflict.ts'
+import type { Claim, ListedKey } from '../../../src/core/contract/driver.ts'
+import { KeyState } from '../../../src/core/rule/key-state.ts'
+import { isOwn } from '../../../src/core/contract/owner-name.ts'
 import { seededRandom } from '../../../src/testing/random.ts'
 
 /** Somebody who takes locks one after the other, and goes nowhere while it waits for one. */

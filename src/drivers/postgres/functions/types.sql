@@ -1,4 +1,4 @@
--- The rule of src/core/admission.ts and src/core/admission/ beside the data. Whoever changes one changes the other, and
+-- The rule of src/core/rule/admission.ts and src/core/admission/ beside the data. Whoever changes one changes the other, and
 -- the revision in schema.ts: the model test holds them equal. "leasehold." stands for the schema's name. Safe to run again.
 --
 -- `send` carries out a batch in one transaction, `claim_one`, `renew_one` and `release_one` a single request. A holder

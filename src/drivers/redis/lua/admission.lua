@@ -1,4 +1,4 @@
--- Who may hold a key: the copy in Lua of core/admission.ts, step by step and name by name. The model test holds the two
+-- Who may hold a key: the copy in Lua of core/rule/admission.ts, step by step and name by name. The model test holds the two
 -- equal. Needs draft.lua, promotion.lua, eviction.lua and what those need.
 
 -- ---- answers

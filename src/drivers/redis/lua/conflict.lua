@@ -1,4 +1,4 @@
--- Who can share a key with whom: the copy in Lua of core/conflict.ts, over the records of record.lua.
+-- Who can share a key with whom: the copy in Lua of core/rule/conflict.ts, over the records of record.lua.
 
 local function overlaps(one, other)
   if not one[RANGE_START] or not other[RANGE_START] then return true end

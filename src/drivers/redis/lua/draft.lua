@@ -1,4 +1,4 @@
--- The work of one request on a key: the copy in Lua of core/admission/draft.ts. What a request decides is written by
+-- The work of one request on a key: the copy in Lua of core/rule/draft.ts. What a request decides is written by
 -- key.lua; its answer is a line that decoding.ts reads. Needs record.lua, conflict.lua, key.lua and lease-time.lua.
 
 -- Besides what key.lua has in `draft`: the asking claim (subject), kept out of the store until it stands still, the

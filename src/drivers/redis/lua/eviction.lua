@@ -1,4 +1,4 @@
--- Who is turned out: the copy in Lua of core/admission/eviction.ts. Needs draft.lua and what that needs.
+-- Who is turned out: the copy in Lua of core/rule/promotion.ts. Needs draft.lua and what that needs.
 
 -- The fewest eligible holders without whom the claim would fit, lowest priority and oldest first; none if it fits
 -- already, or would not fit even without all of them.

@@ -1,4 +1,4 @@
--- How leases end: the copy in Lua of core/admission/lease-time.ts. Needs record.lua and key.lua.
+-- How leases end: the copy in Lua of core/rule/claim-record.ts. Needs record.lua and key.lua.
 
 local function capByMaxHold(ends, acquiredAt, maxHold)
   return maxHold and math.min(ends, acquiredAt + maxHold) or ends

@@ -1,4 +1,4 @@
--- Who is let in: the copy in Lua of core/admission/promotion.ts. Needs draft.lua and what that needs.
+-- Who is let in: the copy in Lua of core/rule/promotion.ts. Needs draft.lua and what that needs.
 
 -- Of a walk there are in `draft` the waiters passed that must go on waiting (blocked), and whether a conversion has
 -- left a place for them (onceMore).

@@ -1,0 +1,311 @@
+import type { Claim, Runner, ClaimStatus } from '../../core/contract/driver.ts'
+import { positiveMs, type Duration } from '../../core/time/duration.ts'
+import { LeaseholdError } from '../../core/errors.ts'
+import type { Effect } from '../../core/client/claim-step.ts'
+import type { SlotMember } from '../../core/client/slot-set.ts'
+import { scopeOf, type Scope } from '../../core/contract/scope.ts'
+import type { Observer, ClaimRuntime } from '../../core/client/claim-runtime.ts'
+import { AwaitedRenewals, Progress } from './awaited-renewals.ts'
+import type { Client } from '../client/client.ts'
+import { askedToLeave, beingPassedOn, lost, notHeld, notRenewed } from './lease-errors.ts'
+import type { Lease } from '../lease.ts'
+import { renewalMs } from './lease-limits.ts'
+import { checkHeartbeat, type WaitOptions, type Terms } from '../options.ts'
+import { proofOf, type LeaseProof } from './proof.ts'
+import { alreadyReleased, releaseResult, stillEntered, type ReleaseResult } from './release-result.ts'
+
+/** The lease of one held claim: renews it by its runtime, and says when it can no longer be trusted. */
+export class LeaseHandle implements Lease, Observer, SlotMember {
+  readonly fence: number
+  setSlot = -1
+  readonly #client: Client
+  readonly claimRuntime: ClaimRuntime
+  readonly terms: Terms
+  readonly #heldSince: number
+  #heartbeatMs: number
+  #abort: AbortController | undefined
+  #loss: LeaseholdError | undefined
+  #renewals = 0
+  /** How often the lease has been entered and not yet left; see `reentrant`. */
+  entries = 1
+  /** Only with the `progress` option. */
+  #progress: Progress | undefined
+  #released: Promise<ReleaseResult> | undefined
+  /** Set when the lock lives on without this lease. */
+  #passedOn: 'converted' | 'handed-off' | undefined
+  #successor: LeaseHandle | undefined
+  /** What is under way that ends this lease and not its lock: a claim that is to take its place, or a hand-off. */
+  passing: 'converted' | 'handed-off' | undefined
+  #emitReleased: ((result: ReleaseResult) => void) | undefined
+  #renewing: AwaitedRenewals | undefined
+
+  constructor(client: Client, claimRuntime: ClaimRuntime, terms: Terms, fence: number, heldSince: number) {
+    this.#client = client
+    this.claimRuntime = claimRuntime
+    this.terms = terms
+    this.fence = fence
+    // A whole number: a fraction would be an object of its own.
+    this.#heldSince = Math.ceil(heldSince)
+    if (terms.progressMs !== undefined) this.#progress = new Progress(terms.progressMs, heldSince)
+    this.#heartbeatMs = terms.heartbeatMs
+    claimRuntime.observer = this
+    client.leases.add(this)
+    client.owners.add(this)
+    if (terms.heartbeatMs !== Infinity) claimRuntime.renewElsewhere(terms.heartbeatMs)
+  }
+
+  get scope(): Scope {
+    return scopeOf(this.claimRuntime.state.claim)
+  }
+
+  get key(): string {
+    return this.claimRuntime.state.claim.key
+  }
+
+  get runner(): Runner {
+    return this.claimRuntime.state.claim.runner
+  }
+
+  get acquiredAt(): Date {
+    return new Date(this.#client.environment.wall() - this.heldMs)
+  }
+
+  get signal(): AbortSignal {
+    if (this.#abort === undefined) {
+      this.#abort = new AbortController()
+      if (this.#loss !== undefined) this.#abort.abort(this.#loss)
+    }
+    this.#look()
+    return this.#abort.signal
+  }
+
+  get held(): boolean {
+    this.#look()
+    return this.#released === undefined && this.#loss === undefined && this.#passedOn === undefined
+  }
+
+  get remainingMs(): number {
+    return this.held ? this.#trustedMs() : 0
+  }
+
+  get expiresAt(): Date {
+    return new Date(this.#client.environment.wall() + this.remainingMs)
+  }
+
+  get heldMs(): number {
+    return Math.max(0, Math.floor(this.#client.environment.now()) - this.#heldSince)
+  }
+
+  get heartbeating(): boolean {
+    const { phase, heartbeatMs } = this.claimRuntime.state
+    return phase === 'held' && heartbeatMs !== Infinity
+  }
+
+  get loss(): LeaseholdError | undefined {
+    return this.#loss
+  }
+
+  async renew(ttl?: Duration): Promise<void> {
+    const ttlMs = renewalMs(ttl, this.claimRuntime.state, this.#client.driver.supports)
+    this.refuseUnlessHeld()
+    const { leaving, inFlight } = this.claimRuntime.state
+    if (leaving !== undefined) throw askedToLeave(this, leaving)
+    // Whoever resumes the lease must not be shortened by a renewal that arrives after its own.
+    if (this.passing === 'handed-off') throw beingPassedOn(this, this.passing)
+    this.#renewing ??= new AwaitedRenewals()
+    const renewed = this.#renewing.next(inFlight)
+    const changed = ttlMs !== this.claimRuntime.state.ttlMs
+    this.claimRuntime.renew(ttlMs)
+    if (changed && this.heartbeating) this.claimRuntime.renewElsewhere(this.#heartbeatMs)
+    await renewed
+  }
+
+  startHeartbeat(every?: Duration): void {
+    const { ttlMs } = this.claimRuntime.state
+    if (every !== undefined) this.#heartbeatMs = checkHeartbeat(positiveMs(every, 'heartbeat'), ttlMs)
+    else if (this.#heartbeatMs === Infinity) this.#heartbeatMs = ttlMs / 3
+    this.refuseUnlessHeld()
+    if (this.#progress !== undefined) this.#progress.stalled = false
+    this.claimRuntime.setHeartbeat(this.#client.ownHeartbeatMs(this.#heartbeatMs, ttlMs))
+    this.claimRuntime.renewElsewhere(this.#heartbeatMs)
+  }
+
+  stopHeartbeat(): void {
+    if (this.#progress !== undefined) this.#progress.stalled = false
+    this.claimRuntime.setHeartbeat(Infinity)
+    this.claimRuntime.stopElsewhere()
+  }
+
+  progress(): void {
+    this.#progress?.made(this.#client.environment.now())
+    if (this.#progress?.stalled === true && this.held) this.startHeartbeat()
+  }
+
+  /** Takes the lock once more for the same owner. It is let go with the last of as many releases. */
+  enter(): this {
+    this.entries += 1
+    return this
+  }
+
+  release(): Promise<ReleaseResult> {
+    if (this.#released !== undefined) return this.#released.then(() => alreadyReleased)
+    if (this.#passedOn !== undefined) return Promise.resolve({ released: false, reason: this.#passedOn })
+    this.entries -= 1
+    if (this.entries > 0) return Promise.resolve(stillEntered)
+    const now = this.claimRuntime.check()
+    this.#released = new Promise((resolve) => {
+      this.#emitReleased = resolve
+    })
+    this.#leaveClient()
+    this.claimRuntime.release(now)
+    // A lost lease is only tidied up after: there is nothing to wait for.
+    if (this.#loss !== undefined) this.#emitReleased?.({ released: false, reason: 'lost' })
+    return this.#released
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.release()
+  }
+
+  upgrade(options?: WaitOptions): Promise<LeaseHandle> {
+    return this.#client.ways.convert(this.#client, this, 'exclusive', options)
+  }
+
+  downgrade(): Promise<LeaseHandle> {
+    return this.#client.ways.convert(this.#client, this, 'shared')
+  }
+
+  handOff(): Promise<LeaseProof> {
+    return this.#client.ways.handOff(this.#client, this, this.claimRuntime.state.ttlMs)
+  }
+
+  toJSON(): LeaseProof {
+    return proofOf(this.claimRuntime.state, this.fence)
+  }
+
+  /** The claim as it was asked for. */
+  get claim(): Claim {
+    return this.claimRuntime.state.claim
+  }
+
+  /** How it is renewed now, whatever was asked for at first. */
+  get renewal(): { readonly ttlMs: number; readonly heartbeatMs: number } {
+    const beats = this.heartbeating || this.#progress?.stalled === true
+    return { ttlMs: this.claimRuntime.state.ttlMs, heartbeatMs: beats ? this.#heartbeatMs : Infinity }
+  }
+
+  /** The lease that came of this one by conversion, or this one. */
+  get latest(): LeaseHandle {
+    return this.#successor?.latest ?? this
+  }
+
+  /**
+   * When the longest hold that was asked for is over, by this client's clock: it counts from the first grant, however often
+   * the lease is converted, and however long a conversion waits.
+   */
+  get holdUntil(): number | undefined {
+    const { holdUntil, maxHoldMs } = this.terms
+    return holdUntil ?? (maxHoldMs === undefined ? undefined : this.#heldSince + maxHoldMs)
+  }
+
+  /** A claim of this ttl, which is to take this lease's place, is about to be sent; undefined: it has come to nothing. */
+  converting(ttlMs: number | undefined): void {
+    this.passing = ttlMs === undefined ? undefined : 'converted'
+    this.claimRuntime.converting(ttlMs)
+  }
+
+  refuseUnlessHeld(): void {
+    if (!this.held) throw this.#notHeld()
+  }
+
+  /** Ends this lease, and not the claim: its place is another's now, or its care. */
+  passOn(how: 'converted' | 'handed-off', successor?: LeaseHandle): void {
+    this.#passedOn = how
+    this.#successor = successor
+    this.#leaveClient()
+    if (this.claimRuntime.state.phase === 'held') this.#client.emit('passed-on', this, { how, heldMs: this.heldMs })
+    this.claimRuntime.passOn()
+    this.#renewing?.failed(() => this.#notHeld())
+  }
+
+  #leaveClient(): void {
+    this.#client.leases.delete(this)
+    this.#client.owners.delete(this)
+    this.claimRuntime.stopElsewhere()
+  }
+
+  /** Looks at the clock: a blocked event loop must not make a lease look longer than it is. */
+  #look(): void {
+    if (this.#loss === undefined && this.#released === undefined && this.#passedOn === undefined)
+      this.claimRuntime.check()
+  }
+
+  observe(effect: Exclude<Effect, { type: 'send' }>): void {
+    switch (effect.type) {
+      case 'renewed':
+        if (effect.own) this.#renewing?.answered()
+        return this.#onRenewed()
+      case 'answered-late':
+        return this.#renewing?.answered(notRenewed(this))
+      case 'renewal-failed':
+        if (effect.own) this.#renewing?.answered(effect.error ?? notRenewed(this))
+        return this.#client.emit('renewal-failed', this, { error: effect.error, remainingMs: this.#trustedMs() })
+      case 'jeopardy':
+        return this.#client.emit('jeopardy', this, { reason: this.#why(effect.reason), remainingMs: effect.leftMs })
+      case 'leaving':
+        this.#renewing?.failed(() => askedToLeave(this, effect.reason))
+        return this.#client.emit('leaving', this, { reason: effect.reason, remainingMs: effect.leftMs })
+      case 'lost':
+        return this.#onLost(this.#why(effect.reason), effect.detail)
+      case 'released':
+        return this.#onReleased(effect.status, effect.at)
+      default:
+        return
+    }
+  }
+
+  #onRenewed(): void {
+    this.#renewals += 1
+    const client = this.#client
+    const progress = this.#progress
+    if (progress?.isWanting(client.environment.now()) === true && this.heartbeating) {
+      this.stopHeartbeat()
+      progress.stalled = true
+    }
+    if (!client.hasListener('renewed')) return client.counters.countRenewal()
+    client.emit('renewed', this, { renewals: this.#renewals, remainingMs: this.#trustedMs() })
+  }
+
+  #why(reason: string): string {
+    return this.#progress?.why(reason) ?? reason
+  }
+
+  #onLost(reason: string, detail: string | undefined): void {
+    this.#loss = lost(this, reason, detail, this.claimRuntime.state.ttlMs)
+    this.#leaveClient()
+    this.#renewing?.failed(() => this.#notHeld())
+    this.#emitReleased?.({ released: false, reason: 'lost' })
+    this.#client.emit('lost', this, { reason: this.#loss.reason ?? reason, heldMs: this.heldMs })
+    this.#abort?.abort(this.#loss)
+  }
+
+  #onReleased(status: ClaimStatus, at: number): void {
+    this.#renewing?.failed(() => this.#notHeld())
+    this.#emitReleased?.(releaseResult(status))
+    if (this.#loss === undefined) this.#client.emitReleased(this, Math.max(0, Math.floor(at) - this.#heldSince))
+  }
+
+  #trustedMs(): number {
+    return Math.max(0, Math.floor(this.claimRuntime.state.deadline - this.#client.environment.now()))
+  }
+
+  #notHeld(): LeaseholdError {
+    return notHeld(this, this.#passedOn ?? (this.#loss === undefined ? 'released' : 'lost'), this.#loss)
+  }
+}
+
+/** The handle behind a lease of this package, which a test double is not. */
+export function handleOf(lease: Lease): LeaseHandle {
+  if (lease instanceof LeaseHandle) return lease
+  throw new LeaseholdError('INVALID', 'This lease was not granted by this copy of leasehold: it is a double, say.')
+}

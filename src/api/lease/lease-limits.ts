@@ -1,0 +1,52 @@
+/** What a store takes, as callers know it: by the names of their options. Every entry with a ttl asks here first. */
+import type { Supports } from '../../core/contract/driver.ts'
+import { LeaseholdError } from '../../core/errors.ts'
+import type { ClaimState } from '../../core/client/claim-step.ts'
+import { blockingFault, durationMaxOf, ttlFault, ttlMaxOf } from '../../core/contract/limits.ts'
+import { positiveMs, type Duration } from '../../core/time/duration.ts'
+
+/**
+ * Refuses a ttl that the store does not take, by itself or together with the grace of its claim: for a lease that is
+ * claimed, renewed, resumed or converted alike. `option` is what the caller knows it by.
+ */
+export function checkTtl(ttlMs: number, graceMs: number, supports: Supports, option = 'ttl'): number {
+  if (ttlFault(ttlMs, supports) !== undefined) throw invalid(`${option} is ${ttlMs} ms. ${ttlsOf(supports)}`)
+  if (blockingFault(ttlMs, graceMs, supports) === undefined) return ttlMs
+  const most = supports.ttlAndGraceMaxMs
+  throw invalid(`${option} and grace are ${ttlMs + graceMs} ms together. This store takes ${most} ms at most.`)
+}
+
+/** The ttl of a renewal: the one in force, where the caller names none. */
+export function renewalMs(
+  ttl: Duration | undefined,
+  state: Pick<ClaimState, 'claim' | 'ttlMs'>,
+  supports: Supports,
+): number {
+  return ttl === undefined ? state.ttlMs : checkTtl(positiveMs(ttl, 'ttl'), state.claim.graceMs, supports)
+}
+
+/** Refuses a ttl that the caller did not name: of a preset, or the default. */
+export function checkUnnamedTtl(ttlMs: number, supports: Supports, preset: string | undefined): void {
+  if (ttlFault(ttlMs, supports) === undefined) return
+  const whose = preset === undefined ? 'The default ttl' : `The ttl of lease: '${preset}'`
+  throw invalid(`${whose} is ${ttlMs} ms. ${ttlsOf(supports)} Set ttl.`)
+}
+
+/** Refuses a grace, a longest hold or a silence that is longer than the store takes. */
+export function checkLongest<Given extends number | undefined>(
+  givenMs: Given,
+  option: string,
+  supports: Supports,
+): Given {
+  const most = durationMaxOf(supports)
+  if (givenMs === undefined || givenMs <= most) return givenMs
+  throw invalid(`${option} is ${givenMs} ms. This store takes ${most} ms at most.`)
+}
+
+function ttlsOf(supports: Supports): string {
+  return `This store takes ${supports.ttlMinMs} to ${ttlMaxOf(supports)} ms.`
+}
+
+function invalid(message: string): LeaseholdError {
+  return new LeaseholdError('INVALID', message)
+}

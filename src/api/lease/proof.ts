@@ -1,0 +1,113 @@
+import type { Mode, Range } from '../../core/contract/driver.ts'
+import { LeaseholdError } from '../../core/errors.ts'
+import { boundOf, type ClaimState } from '../../core/client/claim-step.ts'
+import { rangeFault } from '../../core/contract/limits.ts'
+import { isWithin, requestBounds, yearMs, textFault } from '../../core/contract/bounds.ts'
+import { covers, describeScope, splitStoreKey, type Scope } from '../../core/contract/scope.ts'
+import type { Client } from '../client/client.ts'
+
+/** What passes a lease to another process or proves it to a server. The id in it is a secret. */
+export interface LeaseProof {
+  readonly version: 1
+  readonly key: string
+  readonly id: string
+  readonly fence: number
+  readonly ttlMs: number
+  readonly range?: Range
+  /** Absent: exclusive. */
+  readonly mode?: Mode
+  readonly limit?: number
+  /** Absent: none. Some stores bound ttl and grace together, whoever renews. */
+  readonly graceMs?: number
+  /** A renewal for no longer than this was never answered: the store may carry it out yet, whoever has the lease by then. */
+  readonly doubtMs?: number
+}
+
+/** What proves that a claim was granted with this fence. @internal */
+export function proofOf(
+  { claim, ttlMs, ...bounds }: Pick<ClaimState, 'claim' | 'ttlMs' | 'doubtMs' | 'elsewhereMs'>,
+  fence: number,
+): LeaseProof {
+  const { key, id, range, mode, limit, graceMs } = claim
+  const doubtMs = boundOf(bounds)
+  return {
+    version: 1,
+    key,
+    id,
+    fence,
+    ttlMs,
+    ...(range !== undefined && { range }),
+    ...(mode !== 'exclusive' && { mode }),
+    ...(limit !== undefined && { limit }),
+    ...(graceMs > 0 && { graceMs }),
+    ...(doubtMs !== Infinity && { doubtMs }),
+  }
+}
+
+/** A proof comes from outside: look at it before use. @internal */
+export function checkProof(proof: LeaseProof): void {
+  const fine =
+    typeof proof === 'object' &&
+    proof !== null &&
+    proof.version === 1 &&
+    textFault(proof.key, requestBounds.keyBytesMax) === undefined &&
+    textFault(proof.id, requestBounds.idBytesMax) === undefined &&
+    isWithin(proof.fence, requestBounds.positive) &&
+    isDuration(proof.ttlMs, 1) &&
+    (proof.mode === undefined || proof.mode === 'exclusive' || proof.mode === 'shared') &&
+    (proof.limit === undefined || isWithin(proof.limit, requestBounds.permits)) &&
+    (proof.range === undefined || rangeFault(proof.range) === undefined) &&
+    (proof.graceMs === undefined || isDuration(proof.graceMs, 0)) &&
+    (proof.doubtMs === undefined || isDuration(proof.doubtMs, 1))
+  if (!fine) throw new LeaseholdError('INVALID', 'This is no proof of a lease. Pass what lease.toJSON() gave.')
+}
+
+function isDuration(value: unknown, least: number): boolean {
+  return isWithin(value, { least, most: yearMs })
+}
+
+/** What the store says of a proof that holds. */
+export interface Verified {
+  readonly fence: number
+  readonly remainingMs: number
+}
+
+/**
+ * Asks the store whether a proof, `lease.toJSON()`, stands for a lease on `scope` now. Checks in this order: found
+ * (NOT_HELD), unexpired (LOST), scope covered (SCOPE_MISMATCH; a range inside the held range passes).
+ * @internal
+ */
+export async function verifyProof(client: Client, proof: LeaseProof, scope: Scope): Promise<Verified> {
+  checkProof(proof)
+  const name = JSON.stringify(describeScope(scope))
+  const page = await client.driver.list({ key: proof.key, known: proof.id })
+  const claim = page.keys[0]?.claims.find((listed) => listed.state === 'held' && sameSecret(listed.id, proof.id))
+  if (claim === undefined || claim.fence !== proof.fence) {
+    throw new LeaseholdError('NOT_HELD', `Fence ${proof.fence} is not held. Refuse the request that came with it.`, {
+      fence: proof.fence,
+    })
+  }
+  const remainingMs = Math.min(claim.expiresAt - page.now, claim.ttlMs)
+  // Also for what is no number: a store that does not say when the lease ends does not say that it is held.
+  if (!(remainingMs > 0)) {
+    throw new LeaseholdError('LOST', `The lease with fence ${proof.fence} has expired. Refuse the request.`, {
+      fence: proof.fence,
+    })
+  }
+  const place = splitStoreKey(proof.key)
+  const held = { key: place?.scopeKey ?? '', ...(claim.range !== undefined && { range: claim.range }) }
+  if (place?.namespace !== client.namespace || !covers(held, scope)) {
+    throw new LeaseholdError('SCOPE_MISMATCH', `The lease with fence ${proof.fence} is not for ${name}.`, {
+      fence: proof.fence,
+    })
+  }
+  return { fence: claim.fence, remainingMs: Math.floor(remainingMs) }
+}
+
+/** Whether two secrets are the same, in a time that says nothing of where they differ. */
+function sameSecret(one: string, other: string): boolean {
+  if (one.length !== other.length) return false
+  let difference = 0
+  for (let place = 0; place < one.length; place += 1) difference |= one.charCodeAt(place) ^ other.charCodeAt(place)
+  return difference === 0
+}

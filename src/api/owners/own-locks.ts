@@ -1,0 +1,59 @@
+import { excludes, overlaps } from '../../core/rule/conflict.ts'
+import { LeaseholdError } from '../../core/errors.ts'
+import { isOwn } from '../../core/contract/owner-name.ts'
+import { covers, describeScope, storeKey, type Scope } from '../../core/contract/scope.ts'
+import type { Sharing } from '../client/acquisition.ts'
+import type { Client } from '../client/client.ts'
+import type { LeaseHandle } from '../lease/lease-handle.ts'
+import { beingPassedOn } from '../lease/lease-errors.ts'
+import type { Terms } from '../options.ts'
+import { linesOf, origin } from './origin.ts'
+
+/** The lease this owner has on the scope already, entered once more, if it said that it may. */
+export function enterAgain(client: Client, scope: Scope, sharing: Sharing, terms: Terms): LeaseHandle | undefined {
+  if (!terms.reentrant || terms.owner === undefined) return undefined
+  for (const lease of client.owners.of(terms.owner)) {
+    const { mode, limit } = lease.claim
+    const suffices = mode === 'exclusive' || (sharing.mode === 'shared' && limit === sharing.limit)
+    if (!suffices || !covers(lease.scope, scope) || !lease.held) continue
+    // Whoever enters it now would have a lease that ends meanwhile, and let go of the one that came of it.
+    if (lease.passing !== undefined) throw beingPassedOn(lease, lease.passing)
+    return lease.enter()
+  }
+  return undefined
+}
+
+/** Terms of an owner, which may come to wait for itself: they know where it asked, unless that would cost too much. */
+export function ownerTerms(client: Client, terms: Terms, owner: string): Terms {
+  return client.tracesOwners ? { ...terms, owner, origin: origin() } : { ...terms, owner }
+}
+
+/** DEADLOCK, with where it acquired, for an owner that is about to wait for what it holds itself. */
+export function ownDeadlock(client: Client, scope: Scope, sharing: Sharing, terms: Terms): LeaseholdError | undefined {
+  // These take what is in the way, also if it is one's own.
+  if (terms.owner === undefined || terms.evict === 'all' || terms.evict === 'same-runner') return undefined
+  const wanted = { ...sharing, range: scope.range }
+  let permits = 0
+  for (const lease of client.owners.of(terms.owner)) {
+    const isSame = lease.scope.key === scope.key && overlaps(lease.claim, wanted)
+    if (!isSame || !isOwn(terms.owner, lease.runner.owner) || !lease.held) continue
+    permits += 1
+    if (excludes(lease.claim, wanted) || permits >= (sharing.limit ?? Infinity)) return selfWait(client, scope, lease)
+  }
+  return undefined
+}
+
+function selfWait(client: Client, scope: Scope, lease: LeaseHandle): LeaseholdError {
+  const name = JSON.stringify(describeScope(scope))
+  const lines = linesOf(lease.terms.origin ?? {})
+  const where = lines[0] === undefined ? '' : ` It was acquired ${lines[0]}.`
+  const cause = new Error(`${name} was acquired here`)
+  cause.stack = [`Error: ${cause.message}`, ...lines.map((line) => `    ${line}`)].join('\n')
+  const advice = 'Pass reentrant: true, upgrade the lease, or release it first.'
+  return new LeaseholdError('DEADLOCK', `This owner holds ${name} itself, and would wait for ever.${where} ${advice}`, {
+    scope: describeScope(scope),
+    key: storeKey(client.namespace, scope.key),
+    fence: lease.fence,
+    cause,
+  })
+}

@@ -1,0 +1,30 @@
+import { innermost, ownersOf } from '../../core/contract/owner-name.ts'
+import type { LeaseHandle } from '../lease/lease-handle.ts'
+
+/** Leases that are held for an owner, found by the owner: looking must not cost more the more leases there are. */
+export class OwnerBook {
+  readonly #leases = new Map<string, LeaseHandle[]>()
+
+  add(lease: LeaseHandle): void {
+    const name = innermost(lease.runner.owner)
+    if (name === undefined) return
+    const leases = this.#leases.get(name)
+    if (leases === undefined) this.#leases.set(name, [lease])
+    else leases.push(lease)
+  }
+
+  delete(lease: LeaseHandle): void {
+    const name = innermost(lease.runner.owner)
+    const leases = name === undefined ? undefined : this.#leases.get(name)
+    if (name === undefined || leases === undefined) return
+    const left = leases.filter((other) => other !== lease)
+    if (left.length === 0) this.#leases.delete(name)
+    else this.#leases.set(name, left)
+  }
+
+  /** What is held by an owner, by the bodies it runs in, and by parts of these. */
+  of(owner: string | undefined): readonly LeaseHandle[] {
+    if (this.#leases.size === 0) return []
+    return ownersOf(owner).flatMap((name) => this.#leases.get(name) ?? [])
+  }
+}

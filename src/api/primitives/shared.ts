@@ -1,0 +1,57 @@
+import type { Scope } from '../../core/contract/scope.ts'
+import { exclusively, type Sharing } from '../client/acquisition.ts'
+import type { Lease } from '../lease.ts'
+import type { AcquireOptions } from '../options.ts'
+import type { Body, RunArguments, Acquirer, Lock } from '../client/acquirer.ts'
+import { LeaseholdError } from '../../core/errors.ts'
+import { isWithin, requestBounds } from '../../core/contract/bounds.ts'
+
+/** A lock that many may read under and one may write under. Neither starves the other: they take turns as they came. */
+export interface ReadWriteLock {
+  readonly scope: Scope
+  /** Waits until it may read. `lease.upgrade()` makes a writer of it. */
+  read(options?: AcquireOptions): Promise<Lease>
+  tryRead(options?: AcquireOptions): Promise<Lease | null>
+  runRead<Result>(body: Body<Result>): Promise<Result>
+  runRead<Result>(options: AcquireOptions, body: Body<Result>): Promise<Result>
+  /** Waits until it may write, alone. `lease.downgrade()` lets readers in. */
+  write(options?: AcquireOptions): Promise<Lease>
+  tryWrite(options?: AcquireOptions): Promise<Lease | null>
+  runWrite<Result>(body: Body<Result>): Promise<Result>
+  runWrite<Result>(options: AcquireOptions, body: Body<Result>): Promise<Result>
+}
+
+const together: Sharing = { mode: 'shared' }
+
+/** @internal */
+export function readWriteLock(acquirer: Acquirer, scope: Scope, fixed: AcquireOptions): ReadWriteLock {
+  const reader = acquirer.lock(scope, together, fixed)
+  const writer = acquirer.lock(scope, exclusively, fixed)
+  return {
+    scope,
+    read: (options) => reader.acquire(options),
+    tryRead: (options) => reader.tryAcquire(options),
+    runRead: <Result>(...rest: RunArguments<Result>) => reader.run(...(rest as [AcquireOptions, Body<Result>])),
+    write: (options) => writer.acquire(options),
+    tryWrite: (options) => writer.tryAcquire(options),
+    runWrite: <Result>(...rest: RunArguments<Result>) => writer.run(...(rest as [AcquireOptions, Body<Result>])),
+  }
+}
+
+/** A lock that up to `permits` may hold at once. Each permit has a lease and a fence of its own. */
+export interface Semaphore extends Lock {
+  /** How many may hold it at once. */
+  readonly permits: number
+}
+
+/** @internal */
+export function semaphoreOf(acquirer: Acquirer, scope: Scope, permits: number, fixed: AcquireOptions): Semaphore {
+  if (!isWithin(permits, requestBounds.permits)) {
+    const { most } = requestBounds.permits
+    throw new LeaseholdError(
+      'INVALID',
+      `A semaphore has a whole number of permits, at least 1 and at most ${most}, not ${String(permits)}.`,
+    )
+  }
+  return { ...acquirer.lock(scope, { mode: 'shared', limit: permits }, fixed), permits }
+}

@@ -1,0 +1,162 @@
+import type { Duration } from '../../core/time/duration.ts'
+import { LeaseholdError } from '../../core/errors.ts'
+import path from 'node:path'
+import { defaultFile } from '../../core/machine/directories.ts'
+import { realpathSync } from 'node:fs'
+import { identifyingParameters } from '../../core/contract/redaction.ts'
+
+/** The URLs of a quorum's stores, and the options behind them. */
+export interface QuorumUrl {
+  readonly urls: readonly string[]
+  readonly options: QuorumUrlOptions
+}
+
+/** The options of `quorum` that fit in a URL. */
+interface QuorumUrlOptions {
+  votesAfter?: Duration
+  answerWithin?: Duration
+  drift?: number
+}
+
+/**
+ * Reads what follows `quorum:`: URLs with commas between them, then perhaps options after `,?`. What follows a `?` alone
+ * belongs to the last store's URL.
+ */
+export function parseQuorum(list: string): QuorumUrl {
+  const [, stores = list, query = ''] = /^(.*),\?([^?]*)$/s.exec(list) ?? []
+  return { urls: urlsOf(stores), options: optionsOf(new URLSearchParams(query)) }
+}
+
+/** A comma ends a URL only where the next begins: hosts, files and passwords may have commas too. */
+function urlsOf(stores: string): string[] {
+  const urls = stores.split(/,(?=(?:memory|sqlite|quorum):|[a-z][a-z0-9+.-]*:\/\/)/)
+  if (urls.some((url) => url.startsWith('quorum:'))) {
+    throw new LeaseholdError('INVALID', 'A quorum cannot be a node of a quorum. Name its stores instead.')
+  }
+  refuseSameStores(urls)
+  return urls
+}
+
+/** One store behind two votes would be a majority of its own. */
+function refuseSameStores(urls: readonly string[]): void {
+  const places = new Set<string>()
+  for (const url of urls) {
+    // Every private memory is a store of its own.
+    if (url === 'memory:') continue
+    const { url: place } = identifyStore(url)
+    if (places.has(place)) {
+      throw new LeaseholdError('INVALID', `The store ${place} is there twice in a quorum: it would vote twice.`)
+    }
+    places.add(place)
+  }
+}
+
+function optionsOf(query: URLSearchParams): QuorumUrlOptions {
+  const options: QuorumUrlOptions = {}
+  for (const [name, value] of query) {
+    if (Object.hasOwn(options, name)) throw invalid(`${name} is there twice`)
+    switch (name) {
+      case 'votesAfter':
+      case 'answerWithin':
+        options[name] = durationOf(value)
+        break
+      case 'drift':
+        options.drift = value.trim() === '' ? Number.NaN : Number(value)
+        break
+      default:
+        throw invalid(`there is no option ${JSON.stringify(name)}`)
+    }
+  }
+  return options
+}
+
+/** Milliseconds unless a unit follows, as everywhere. What makes no sense the quorum refuses. */
+function durationOf(text: string): Duration {
+  return /^\d+$/.test(text) ? Number(text) : (text as Duration)
+}
+
+function invalid(what: string): LeaseholdError {
+  const example = 'quorum:URL,URL,URL,?votesAfter=2m&answerWithin=500ms&drift=0.02'
+  return new LeaseholdError('INVALID', `In the URL of a quorum ${what}. Options follow the stores, as in ${example}`)
+}
+
+/** The file that follows `sqlite:`, in full; the default one if nothing does. */
+export function sqliteFile(rest: string): string {
+  return path.resolve(rest === '' ? defaultFile() : checkFile(rest))
+}
+
+/** A file and nothing else. What other programs write there would name some other file. */
+export function checkFile(rest: string): string {
+  if (rest.startsWith('//')) {
+    const file = rest.replace(/^\/+/, '')
+    throw new LeaseholdError(
+      'INVALID',
+      `${JSON.stringify(`sqlite:${rest}`)} can be read in two ways. ` +
+        `Write sqlite:/${file} for a path from the root, sqlite:${file} for one from here.`,
+    )
+  }
+  if (!rest.includes('?')) return rest
+  const [file] = rest.split('?')
+  throw new LeaseholdError('INVALID', `The URL of an SQLite store takes no parameters. Write sqlite:${file}`)
+}
+
+/** Which store a URL names. */
+export interface StoreIdentity {
+  /** The URL without what may be a secret, written the same way for the same store. */
+  readonly url: string
+  /** Whether the URL says no more than this. Else it takes more to open the store: a password, say. */
+  readonly isWhole: boolean
+}
+
+const portDefaults: Readonly<Record<string, string>> = {
+  redis: '6379',
+  rediss: '6379',
+  postgres: '5432',
+  'postgres-advisory': '5432',
+  mongodb: '27017',
+  etcd: '2379',
+  etcds: '2379',
+  http: '80',
+  https: '443',
+}
+
+/** The identity of the one store that a URL names. No name is looked up: another name of a host is another store. */
+export function identifyStore(url: string): StoreIdentity {
+  const [, scheme = '', rest = ''] = /^([^:]*):(.*)$/s.exec(url) ?? []
+  if (scheme === 'sqlite') return { url: `sqlite:${realFile(sqliteFile(rest))}`, isWhole: true }
+  return ofAddress(scheme === 'postgresql' ? 'postgres' : scheme, rest)
+}
+
+function ofAddress(scheme: string, rest: string): StoreIdentity {
+  const split = rest.indexOf('?')
+  const address = split < 0 ? rest : rest.slice(0, split)
+  const parameters = split < 0 ? [] : rest.slice(split + 1).split('&')
+  const kept = parameters.filter((parameter) => identifyingParameters.has(parameter.split('=')[0] ?? ''))
+  // Whoever forgot to escape a slash in a password does not find it in a file: all before the last @ is left out.
+  const [, slashes = '', login = '', place = ''] = /^(\/\/)?(.*@)?(.*)$/s.exec(address) ?? []
+  const search = kept.length === 0 ? '' : `?${kept.toSorted().join('&')}`
+  return {
+    url: `${scheme}:${slashes}${sameWay(scheme, place)}${search}`,
+    isWhole: login === '' && kept.length === parameters.length,
+  }
+}
+
+/** Hosts, and GitHub's names, are the same in capitals; what goes without saying is not said. */
+function sameWay(scheme: string, place: string): string {
+  if (scheme === 'github') return place.toLowerCase()
+  const [, hosts = '', rest = ''] = /^([^/]*)(.*?)\/?$/s.exec(place) ?? []
+  const port = portDefaults[scheme]
+  const isDefault = (host: string): boolean => port !== undefined && host.endsWith(`:${port}`)
+  const named = hosts.toLowerCase().split(',')
+  const plain = named.map((host) => (isDefault(host) ? host.slice(0, host.lastIndexOf(':')) : host)).join(',')
+  return scheme.startsWith('redis') && rest === '/0' ? plain : `${plain}${rest}`
+}
+
+/** A file may have several names. */
+function realFile(file: string): string {
+  try {
+    return realpathSync(file)
+  } catch {
+    return file // There is no such file, or it cannot be looked at.
+  }
+}

@@ -1,0 +1,406 @@
+import { keyOf, urgencyOf } from '../contract/requests.ts'
+import type { LockDriver, Request, ClaimStatus } from '../contract/driver.ts'
+import type { Environment, Timer } from '../time/environment.ts'
+import { clientClosed, type LeaseholdError } from '../errors.ts'
+import { errorOf, faultOf, type Fault } from '../contract/limits.ts'
+import { checkedAnswer, malformed } from '../contract/status-check.ts'
+
+/** Whoever made a request. `answered` is called once, with the times just before it was sent and when the answer came. */
+export interface Requester {
+  answered(request: Request, status: ClaimStatus, sentAt: number, at: number): void
+}
+
+/** A request that is not sent, because it is out of limits. */
+interface Refused extends Pending {
+  readonly fault: Fault
+}
+
+/** What one `send` is made of, in order of its keys. */
+interface Batch {
+  readonly pending: readonly Pending[]
+  /** The same in the order asked. */
+  readonly asked: readonly Pending[]
+  /** Whether its keys are in `#busy`. */
+  listed: boolean
+}
+
+/** So many are sent in the middle of a turn: the store is at work on them while the next are made. */
+const requestsWorthStarting = 250
+/** The longest that a request is held back by requests of other claims of its key. */
+const heldBackMaxMs = 1000
+
+/**
+ * Gathers what one turn of the event loop asks for and sends it in one `send`, sorted by key; if it is very much, in
+ * several. Requests arrive in order whatever connections the driver uses: while a key has a request under way, the next
+ * one for that key is held back.
+ *
+ * A request that the store does not answer must not cost other claims of its key their leases. So a renewal or a release
+ * is held back only for a part of its lease (`overtakesAt`). Then it is sent beside what is under way, unless that is a
+ * request of the same claim: the requests of one claim always arrive in order. Claims never overtake, so that those of one
+ * key keep their places.
+ *
+ * A request that is out of the store's limits is refused here and never sent.
+ */
+export class Batcher {
+  readonly #driver: Pick<LockDriver, 'send' | 'supports'>
+  readonly #environment: Environment
+  #gathered: Pending[] = []
+  /** Out of limits: answered with the next batch. */
+  #refused: Refused[] = []
+  #flushing = false
+  /** Keys with a request under way, and what waits for them. Listed only when there is more to send meanwhile. */
+  readonly #busy = new Map<string, Pending[] | undefined>()
+  #underWay = 0
+  /** Batches under way whose keys are not in `#busy` yet. */
+  #unlisted: Batch[] = []
+  /** Batches under way whose keys are in `#busy`. */
+  #listed: Batch[] = []
+  /** How many batches more than one are under way for a key. Empty but for stores that do not answer. */
+  readonly #overtaken = new Map<string, number>()
+  #overtaking: Timer | undefined
+  #overtakingAt = Infinity
+  #numbers = 0
+  #awaitingIdle: (() => void)[] = []
+  #awaitingAnswers: (() => void)[] = []
+  #closed = false
+
+  constructor(driver: Pick<LockDriver, 'send' | 'supports'>, environment: Environment) {
+    this.#driver = driver
+    this.#environment = environment
+  }
+
+  /** Sends the request with the next batch its key allows. It is never answered before this returns. */
+  submit(request: Request, requester: Requester): void {
+    this.#numbers += 1
+    const pending = {
+      key: keyOf(request),
+      request,
+      requester,
+      number: this.#numbers,
+      overtakesAt: -1,
+      status: undefined,
+    }
+    const fault = faultOf(request, this.#driver.supports)
+    if (fault !== undefined) {
+      this.#refused.push({ ...pending, fault })
+      return this.#flushSoon()
+    }
+    // An array that is made with its first member has no room for sixteen more: most have no more.
+    if (this.#gathered.length === 0) this.#gathered = [pending]
+    else this.#gathered.push(pending)
+    // Renewals are in no hurry: the larger their batches, the less they cost.
+    if (this.#gathered.length < requestsWorthStarting || request.op === 'renew') this.#flushSoon()
+    else this.#flush()
+  }
+
+  /** Resolves when nothing is gathered or under way. */
+  async settled(): Promise<void> {
+    while (!this.#isIdle) {
+      await new Promise<void>((resolve) => this.#awaitingIdle.push(resolve))
+    }
+  }
+
+  /** Resolves when every request of the key that was submitted before this call has been answered. */
+  async keyAnswered(key: string): Promise<void> {
+    const last = this.#numbers
+    while (this.#isUnanswered(key, last)) {
+      await new Promise<void>((resolve) => this.#awaitingAnswers.push(resolve))
+    }
+  }
+
+  /** Sends nothing more. Whoever asks for something is told that its outcome is not known. */
+  close(): void {
+    this.#closed = true
+    this.#disarm()
+  }
+
+  #flushSoon(): void {
+    if (this.#flushing) return
+    this.#flushing = true
+    this.#environment.defer(this.#turnOver)
+  }
+
+  readonly #turnOver = (): void => {
+    this.#flushing = false
+    this.#flush()
+  }
+
+  #flush(): void {
+    if (this.#refused.length > 0) this.#answerRefused()
+    const gathered = this.#gathered
+    this.#gathered = []
+    if (this.#closed) return this.#refuse(gathered)
+    const ready = this.#underWay === 0 ? gathered : this.#freeAmong(gathered)
+    if (ready.length === 0) return
+    if (ready.length === 1) return this.#send(ready, ready)
+    // Nearly in this order already, so that sorting takes one pass.
+    const asked = ready.toSorted(byNumber)
+    ready.sort(byKey)
+    const isOneBatch = ready.length <= requestsPerBatchMax && ready.every(({ request }) => urgencyOf(request) === 0)
+    if (isOneBatch) return this.#send(ready, asked)
+    for (const alike of byUrgency(ready)) {
+      for (const pending of split(alike)) this.#send(pending, pending.toSorted(byNumber))
+    }
+  }
+
+  #answerRefused(): void {
+    const at = this.#environment.now()
+    for (const { request, requester, fault } of this.#refused.splice(0)) {
+      requester.answered(request, { state: 'unknown', error: errorOf(fault) }, Math.floor(at), at)
+    }
+    this.#notifyIfIdle()
+  }
+
+  #refuse(gathered: readonly Pending[]): void {
+    const at = this.#environment.now()
+    const status: ClaimStatus = { state: 'unknown', error: clientClosed() }
+    for (const { request, requester } of gathered) requester.answered(request, status, Math.floor(at), at)
+    for (const notify of this.#awaitingAnswers.splice(0)) notify()
+    this.#notifyIfIdle()
+  }
+
+  /** Those whose key has nothing under way; the others wait for that. */
+  #freeAmong(gathered: readonly Pending[]): Pending[] {
+    for (const batch of this.#unlisted) {
+      batch.listed = true
+      this.#listed.push(batch)
+      for (const { key } of batch.pending) this.#busy.set(key, undefined)
+    }
+    this.#unlisted = []
+    return gathered.filter((pending) => this.#isFree(pending))
+  }
+
+  #isFree(pending: Pending): boolean {
+    const waiting = this.#busy.get(pending.key)
+    if (waiting !== undefined) waiting.push(pending)
+    else if (this.#busy.has(pending.key)) this.#busy.set(pending.key, [pending])
+    else return true
+    const { request } = pending
+    if (request.op !== 'claim') {
+      // Whole milliseconds: requests of one turn are looked at together.
+      pending.overtakesAt = Math.ceil(this.#environment.now() + heldBackMs(request))
+      this.#overtakeAt(pending.overtakesAt)
+    }
+    return false
+  }
+
+  #overtakeAt(at: number): void {
+    if (at >= this.#overtakingAt || this.#closed) return
+    this.#disarm()
+    this.#overtakingAt = at
+    this.#overtaking = this.#environment.timer(at - this.#environment.now(), this.#overtake)
+  }
+
+  #disarm(): void {
+    this.#overtaking?.cancel()
+    this.#overtaking = undefined
+    this.#overtakingAt = Infinity
+  }
+
+  /** Sends what has been held back for long enough and follows no unanswered request of its own claim. */
+  readonly #overtake = (): void => {
+    this.#disarm()
+    const now = this.#environment.now()
+    const unanswered = new Set<string>()
+    for (const { pending } of this.#listed) for (const { request } of pending) unanswered.add(orderingNameOf(request))
+    const ready: Pending[] = []
+    let nextAt = Infinity
+    for (const [key, waiting] of this.#busy) {
+      if (waiting === undefined) continue
+      const stay = waiting.filter((pending) => {
+        const id = orderingNameOf(pending.request)
+        if (pending.overtakesAt > now) nextAt = Math.min(nextAt, pending.overtakesAt)
+        else if (pending.overtakesAt >= 0 && !unanswered.has(id)) {
+          ready.push(pending)
+          return false
+        }
+        unanswered.add(id)
+        return true
+      })
+      if (stay.length < waiting.length) this.#busy.set(key, stay.length === 0 ? undefined : stay)
+    }
+    if (nextAt < Infinity) this.#overtakeAt(nextAt)
+    ready.sort(byKey)
+    for (const alike of byUrgency(ready)) {
+      for (const pending of split(alike)) this.#send(pending, pending.toSorted(byNumber), true)
+    }
+  }
+
+  /** Whether a request of the key that is not younger than number `last` has no answer yet. */
+  #isUnanswered(key: string, last: number): boolean {
+    const isIt = (pending: Pending): boolean => pending.key === key && pending.number <= last
+    if (this.#gathered.some(isIt) || this.#busy.get(key)?.some(isIt) === true) return true
+    return [this.#unlisted, this.#listed].some((batches) => batches.some(({ pending }) => pending.some(isIt)))
+  }
+
+  /** `overtaking`: other batches under way have the same keys. */
+  #send(pending: readonly Pending[], asked: readonly Pending[], overtaking = false): void {
+    const batch: Batch = { pending, asked, listed: overtaking }
+    const requests = pending.map(({ request }) => request)
+    if (overtaking) {
+      this.#listed.push(batch)
+      for (const key of keysOf(batch)) this.#overtaken.set(key, (this.#overtaken.get(key) ?? 0) + 1)
+    } else this.#unlisted.push(batch)
+    this.#underWay += 1
+    // Start the clock before sending: a slow reply must shorten the lease we trust. So does rounding down.
+    const sentAt = Math.floor(this.#environment.now())
+    // Not awaited: for one lock by itself, promises take longer than the rest.
+    this.#begin(requests).then(
+      (statuses) => this.#answered(batch, statuses, sentAt, undefined),
+      (error: unknown) => this.#answered(batch, [], sentAt, error),
+    )
+  }
+
+  #begin(requests: readonly Request[]): Promise<readonly ClaimStatus[]> {
+    try {
+      // A driver is somebody else's code: it may answer with no promise at all.
+      return Promise.resolve(this.#driver.send(requests))
+    } catch (error) {
+      return Promise.reject(error)
+    }
+  }
+
+  #answered(batch: Batch, statuses: readonly ClaimStatus[], sentAt: number, failure: unknown): void {
+    const { pending } = batch
+    const error = failure ?? unlessWhole(statuses, pending)
+    this.#underWay -= 1
+    const at = this.#environment.now()
+    takeOut(batch.listed ? this.#listed : this.#unlisted, batch)
+    if (batch.listed) for (const key of keysOf(batch)) this.#free(key)
+    for (let index = 0; index < pending.length; index += 1) {
+      const each = pending[index] as Pending
+      each.status =
+        error === undefined
+          ? checkedAnswer(statuses[index], each.request, this.#driver.supports)
+          : { state: 'unknown', error }
+    }
+    // In the order asked, and not in that of the keys: of two grants the one that was asked for first is told first.
+    for (const { request, requester, status } of batch.asked) {
+      requester.answered(request, status as ClaimStatus, sentAt, at)
+    }
+    if (this.#awaitingAnswers.length > 0) for (const notify of this.#awaitingAnswers.splice(0)) notify()
+    this.#notifyIfIdle()
+  }
+
+  get #isIdle(): boolean {
+    return this.#underWay === 0 && this.#gathered.length === 0 && this.#refused.length === 0
+  }
+
+  #notifyIfIdle(): void {
+    if (this.#isIdle && this.#awaitingIdle.length > 0) for (const notify of this.#awaitingIdle.splice(0)) notify()
+  }
+
+  /** A batch of this key has been answered. */
+  #free(key: string): void {
+    const waiting = this.#busy.get(key)
+    const others = this.#overtaken.size === 0 ? undefined : this.#overtaken.get(key)
+    if (others !== undefined) {
+      if (others === 1) this.#overtaken.delete(key)
+      else this.#overtaken.set(key, others - 1)
+      // The answer may have been what the next request of its claim was held back by.
+      if (waiting !== undefined) this.#overtakeAt(Math.ceil(this.#environment.now()))
+      return
+    }
+    this.#busy.delete(key)
+    if (waiting === undefined) return
+    this.#gathered.push(...waiting)
+    this.#flushSoon()
+  }
+}
+
+/** The claim that a request is about. An eviction names a fence and no claim: two of the same fence keep their order. */
+function orderingNameOf(request: Request): string {
+  if (request.op === 'claim') return request.claim.id
+  return request.op === 'evict' ? `fence ${request.fence} of ${request.key}` : request.id
+}
+
+/** For how long other claims of its key may hold a request back. A renewal needs most of its lease to be tried again. */
+function heldBackMs(request: Request): number {
+  return request.op === 'renew' ? Math.min(heldBackMaxMs, request.ttlMs / 10) : heldBackMaxMs
+}
+
+/** The keys of a batch, each once: a batch is sorted by key. */
+function* keysOf({ pending }: Batch): Iterable<string> {
+  let last: string | undefined
+  for (const { key } of pending) {
+    if (key !== last) yield key
+    last = key
+  }
+}
+
+/** The batch that was sent last is mostly the one. */
+function takeOut(batches: Batch[], batch: Batch): void {
+  if (batches.at(-1) === batch) batches.pop()
+  else batches.splice(batches.indexOf(batch), 1)
+}
+
+/** What is wrong with answers that are not one for each request. */
+function unlessWhole(statuses: readonly ClaimStatus[], batch: readonly Pending[]): LeaseholdError | undefined {
+  if (!Array.isArray(statuses)) return malformed(typeof statuses)
+  if (statuses.length === batch.length) return undefined
+  return malformed(`${statuses.length} answers to ${batch.length} requests`)
+}
+
+/** One request by itself, with its answer. */
+export function submitOnce(batcher: Batcher, request: Request): Promise<ClaimStatus> {
+  return new Promise((resolve) => batcher.submit(request, { answered: (_, status) => resolve(status) }))
+}
+
+/** How the requests of one turn are divided into batches: in which order, and which of them together. */
+
+/** The most requests of one `send`: larger ones would hold up those of others in the store. */
+export const requestsPerBatchMax = 500
+
+/** A request on its way, and whoever made it. */
+export interface Pending {
+  readonly key: string
+  readonly request: Request
+  readonly requester: Requester
+  /** Counts the requests of a batcher, in the order asked. */
+  readonly number: number
+  /** When a request that is held back may go ahead of what its key has under way; -1: not held back, or a claim. */
+  overtakesAt: number
+  /** The answer, until the requester is told. */
+  status: ClaimStatus | undefined
+}
+
+/** Sorting is stable: requests of one key stay in the order asked. */
+export function byKey(one: Pending, other: Pending): number {
+  return one.key < other.key ? -1 : one.key > other.key ? 1 : 0
+}
+
+export function byNumber(one: Pending, other: Pending): number {
+  return one.number - other.number
+}
+
+/**
+ * The requests apart by urgency, mostly all in one: how long a batch may take is up to the most urgent of its requests, and one
+ * that must hurry must not make others time out. The requests of one key stay together, as urgent as the least of them.
+ */
+export function byUrgency(requests: readonly Pending[]): Iterable<readonly Pending[]> {
+  const apart = new Map<number, Pending[]>()
+  for (let from = 0, to = 0; from < requests.length; from = to) {
+    let urgency = Infinity
+    for (; requests[to] !== undefined && requests[to]?.key === requests[from]?.key; to += 1) {
+      urgency = Math.min(urgency, urgencyOf((requests[to] as Pending).request))
+    }
+    const like = apart.get(urgency)
+    if (like === undefined) apart.set(urgency, requests.slice(from, to))
+    else for (let index = from; index < to; index += 1) like.push(requests[index] as Pending)
+  }
+  return apart.values()
+}
+
+/** Batches of at most `requestsPerBatchMax`, never dividing the requests of one key. */
+export function* split(requests: readonly Pending[]): Iterable<readonly Pending[]> {
+  let from = 0
+  for (let to = 1; to <= requests.length; to += 1) {
+    const next = requests[to]
+    const full = to - from >= requestsPerBatchMax && next !== undefined
+    if (full && next.key === requests[to - 1]?.key) continue
+    if (full || next === undefined) {
+      yield requests.slice(from, to)
+      from = to
+    }
+  }
+}

@@ -1,0 +1,413 @@
+/**
+ * The life of one claim in the client, as one pure function: `step(state, event) → [state, effects]`.
+ *
+ * There is no clock, timer or promise here. Every event carries the time at which it happened on the client's clock; a
+ * thin runtime (`claim-runtime.ts`) turns effects into sends and callbacks and wakes the claim at `wakeAt(state)`. A simulator
+ * can drive it millions of times. The parts are in `state/`.
+ */
+import { trustedUntil } from '../time/deadline.ts'
+import type { Claim, ClaimStatus } from '../contract/driver.ts'
+import {
+  askedElsewhere,
+  renewEvery,
+  renewNow,
+  withTtl,
+  conversionUnderWay,
+  letGo,
+  passOn,
+  releaseAnswered,
+  withdraw,
+  claimAgain,
+  clearAway,
+  lose,
+  releaseAgain,
+  releaseUnanswered,
+  whyOver,
+  boundOf,
+  dangerAt,
+  holderRenewalAt,
+  trustAtMost,
+  waiterRenewalAt,
+  withinHold,
+} from './claim-renewal.ts'
+import {
+  nothing,
+  type Event,
+  type ClaimState,
+  type RenewalPolicy,
+  type Stepped,
+  copyOf,
+  type Effect,
+  type ClaimStateDraft,
+} from './claim-state.ts'
+import { LeaseholdError, plainMessageOf } from '../errors.ts'
+import { pauseMs } from '../time/backoff.ts'
+
+export { boundOf, nextRenewalAt, heartbeatWithin, jitterOf } from './claim-renewal.ts'
+export type { Effect, Event, ClaimState, RenewalPolicy, Stepped } from './claim-state.ts'
+
+/** A new claim, about to be sent. */
+export function begin(claim: Claim, terms: RenewalPolicy, at: number): Stepped {
+  const sentAt = Math.floor(at)
+  const state: ClaimState = {
+    phase: 'asking',
+    claim,
+    ttlMs: claim.ttlMs,
+    heartbeatMs: terms.heartbeatMs,
+    polling: terms.polling,
+    jitter: terms.jitter,
+    grantSentAt: sentAt,
+    sentAt,
+    // No answer by then is worth having: the lease it grants would be over.
+    deadline: trustedUntil(sentAt, claim.ttlMs),
+    doubtMs: undefined,
+    elsewhereMs: undefined,
+    answeredAt: -1,
+    nextAt: Infinity,
+    inFlight: true,
+    askAgain: false,
+    failures: 0,
+    lastError: undefined,
+    dangerAt: Infinity,
+    leaving: undefined,
+    converting: 'no',
+    hold: terms.hold,
+    withdrawn: false,
+  }
+  return [state, [{ type: 'send', request: { op: 'claim', claim } }]]
+}
+
+/** When the claim wants its next tick. */
+export function wakeAt(state: ClaimState): number {
+  switch (state.phase) {
+    case 'held':
+      return Math.min(state.inFlight ? Infinity : state.nextAt, state.dangerAt, state.deadline)
+    case 'asking':
+    case 'waiting':
+      return Math.min(state.inFlight ? Infinity : state.nextAt, state.deadline)
+    case 'releasing':
+      return state.inFlight ? state.deadline : state.nextAt
+    case 'lost':
+    case 'over':
+      return Infinity
+  }
+}
+
+/** Moves a claim on by one event. */
+export function step(state: ClaimState, event: Event): Stepped {
+  switch (event.type) {
+    case 'answer':
+      return answered(state, event)
+    case 'elsewhere':
+      return askedElsewhere(state, event.ttlMs, event.at)
+    case 'release-answer':
+      return releaseAnswered(state, event)
+    case 'notified':
+      return onNotification(state, event)
+    case 'tick':
+      return ticked(state, event.at)
+    case 'release':
+      return letGo(state, event.at)
+    case 'withdraw':
+      return withdraw(state, event.at)
+    case 'renew':
+      return state.phase === 'held' ? renewNow(withTtl(state, event.ttlMs), event.at) : [state, nothing]
+    case 'heartbeat':
+      return renewEvery(state, event.everyMs, event.at)
+    case 'converting':
+      return conversionUnderWay(state, event)
+    case 'pass-on':
+      return passOn(state)
+  }
+}
+
+/** Time has passed. */
+export function ticked(state: ClaimState, at: number): Stepped {
+  switch (state.phase) {
+    case 'asking': {
+      if (at < state.deadline) return at >= state.nextAt && !state.inFlight ? askOnceMore(state, at) : [state, nothing]
+      const error = new LeaseholdError(
+        'UNAVAILABLE',
+        `The store has not answered for ${Math.round(at - state.sentAt)} ms.`,
+        {
+          reason: 'no-answer',
+        },
+      )
+      return clearAway(state, at, { type: 'failed', error })
+    }
+    case 'waiting':
+      // Our place in the queue may be gone: clear it away and let the caller queue anew.
+      if (at >= state.deadline) {
+        return clearAway(state, at, { type: 'refused', status: { state: 'absent', reason: 'expired' } })
+      }
+      return at >= state.nextAt && !state.inFlight ? renewNow(state, at) : [state, nothing]
+    case 'held':
+      return tickedWhileHeld(state, at)
+    case 'releasing':
+      if (state.inFlight) return at >= state.deadline ? releaseUnanswered(state, at) : [state, nothing]
+      return at >= state.nextAt ? releaseAgain(state) : [state, nothing]
+    case 'lost':
+    case 'over':
+      return [state, nothing]
+  }
+}
+
+/** What became of the claim is not known: it is sent again, or taken back. */
+function askOnceMore(state: ClaimState, at: number): Stepped {
+  return state.withdrawn ? renewNow(state, at) : claimAgain(state)
+}
+
+function tickedWhileHeld(state: ClaimState, at: number): Stepped {
+  if (at >= state.deadline) {
+    const detail = state.lastError === undefined ? undefined : plainMessageOf(state.lastError)
+    return lose(state, whyOver(state), detail)
+  }
+  if (at < state.dangerAt) return at < state.nextAt || state.inFlight ? [state, nothing] : renewNow(state, at)
+  const reason = whyEnding(state)
+  const jeopardy: Effect = { type: 'jeopardy', reason, leftMs: Math.floor(state.deadline - at) }
+  const warned = copyOf(state)
+  warned.dangerAt = Infinity
+  if (at < state.nextAt || state.inFlight) return [warned, [jeopardy]]
+  const [renewing, effects] = renewNow(warned, at)
+  return [renewing, [jeopardy, ...effects]]
+}
+
+/** Why a lease nears its end. One that is held for as long as it may be is renewed, and not extended. */
+function whyEnding(state: ClaimState): string {
+  if (state.lastError !== undefined && state.leaving === undefined) return plainMessageOf(state.lastError)
+  const why = whyOver(state)
+  return why === 'expired' ? 'not renewed' : why
+}
+
+/** What there is to do after most renewals. */
+const renewal: readonly Effect[] = [{ type: 'renewed', own: true }]
+const renewalElsewhere: readonly Effect[] = [{ type: 'renewed', own: false }]
+const lateAnswer: readonly Effect[] = [{ type: 'answered-late' }]
+
+/** A claim or a renewal was answered. */
+export function answered(state: ClaimState, event: Extract<Event, { type: 'answer' }>): Stepped {
+  const { sentAt } = event
+  if (state.phase !== 'asking' && state.phase !== 'waiting' && state.phase !== 'held') return [state, nothing]
+  // Older news: a later request has been answered already.
+  const isOutdated = sentAt < state.sentAt
+  const stepped = isOutdated ? outdated(state, event) : landed(state, event)
+  const next = stepped[0]
+  if (!next.askAgain || next.inFlight || (next.phase !== 'held' && next.phase !== 'waiting')) return stepped
+  const asking = copyOf(next)
+  asking.askAgain = false
+  const [asked, more] = renewNow(asking, event.at)
+  return [asked, [...stepped[1], ...more]]
+}
+
+/** What an answer to a claim or a renewal means: it is no longer on its way. */
+function landed(state: ClaimState, event: Extract<Event, { type: 'answer' }>): Stepped {
+  const { status, sentAt, at } = event
+  switch (status.state) {
+    case 'held':
+      if (state.phase === 'held') return renewed(state, status, event)
+      return granted(state, status, sentAt, at, {
+        deadline: trustedUntil(sentAt, lastsMs(state, status.ttlMs, event)),
+        inFlight: false,
+      })
+    case 'waiting':
+      // A grant that was pushed meanwhile is newer than this.
+      return state.phase === 'held' ? [answeredTo(state, event), lateAnswer] : queued(state, status, event)
+    case 'absent':
+      return ended(state, status)
+    case 'unknown':
+      return failed(state, status.error, event)
+  }
+}
+
+/**
+ * How long an answer can be trusted for: as long as it says, but no longer than was asked for, nor than an earlier renewal
+ * that may still arrive and shorten the lease.
+ */
+function lastsMs(state: ClaimState, ttlMs: number, { askedMs }: Extract<Event, { type: 'answer' }>): number {
+  return Math.min(ttlMs, askedMs, boundOf(state))
+}
+
+function granted(
+  state: ClaimState,
+  status: Extract<ClaimStatus, { state: 'held' }>,
+  sentAt: number,
+  at: number,
+  lease: { readonly deadline: number; readonly inFlight: boolean },
+): Stepped {
+  const deadline = withinHold(state, lease.deadline)
+  if (at >= deadline) {
+    // The answer took as long as the lease: nobody must see this grant.
+    const error = new LeaseholdError('UNAVAILABLE', `The store took ${Math.round(at - sentAt)} ms to answer.`, {
+      reason: 'no-answer',
+    })
+    return clearAway(state, at, { type: 'failed', error })
+  }
+  const { leaving } = status
+  const held = copyOf(state)
+  held.phase = 'held'
+  held.grantSentAt = sentAt
+  held.sentAt = sentAt
+  held.deadline = deadline
+  held.dangerAt = dangerAt(state, deadline, state.ttlMs)
+  held.nextAt = leaving === undefined ? holderRenewalAt(state, sentAt, at) : Infinity
+  held.inFlight = lease.inFlight
+  held.failures = 0
+  held.leaving = leaving
+  const effects: Effect[] = [{ type: 'granted', fence: status.fence, after: status.after, at }]
+  if (leaving !== undefined) effects.push({ type: 'leaving', reason: leaving, leftMs: Math.floor(held.deadline - at) })
+  return [held, effects]
+}
+
+function renewed(
+  state: ClaimState,
+  status: Extract<ClaimStatus, { state: 'held' }>,
+  event: Extract<Event, { type: 'answer' }>,
+): Stepped {
+  const { sentAt, at } = event
+  const leftMs = lastsMs(state, status.ttlMs, event)
+  const leaving = status.leaving ?? state.leaving
+  const next = answeredTo(state, event)
+  // One of our own is under way still, for a ttl that is no longer in force, or was when the other thread asked: it may have been
+  // for less, and be carried out after this one.
+  const overtaken = (next.inFlight && state.askAgain) || (event.elsewhere === true && sentAt <= state.answeredAt)
+  const deadline = withinHold(state, Math.min(trustedUntil(sentAt, leftMs), overtaken ? state.deadline : Infinity))
+  next.sentAt = sentAt
+  next.failures = 0
+  next.lastError = undefined
+  next.leaving = leaving
+  if (leaving === undefined) {
+    next.deadline = deadline
+    next.dangerAt = dangerAt(state, deadline, state.ttlMs)
+    next.nextAt = holderRenewalAt(state, sentAt, at)
+  } else {
+    // A holder that was asked to leave is promised no more than it has.
+    next.deadline = Math.min(deadline, state.deadline)
+    next.nextAt = Infinity
+  }
+  if (at >= next.deadline) return lose(next, whyOver(next), undefined)
+  if (leaving === undefined) return [next, event.elsewhere === true ? renewalElsewhere : renewal]
+  if (state.leaving !== undefined) return [next, nothing]
+  return [next, [{ type: 'leaving', reason: leaving, leftMs: Math.floor(next.deadline - at) }]]
+}
+
+function queued(
+  state: ClaimState,
+  status: Extract<ClaimStatus, { state: 'waiting' }>,
+  event: Extract<Event, { type: 'answer' }>,
+): Stepped {
+  const { at, sentAt, random } = event
+  const polls = state.polling === undefined ? 0 : state.failures + 1
+  const pollMs = state.polling === undefined ? Infinity : pauseMs(state.polling, polls, random)
+  const waiting = copyOf(state)
+  waiting.phase = 'waiting'
+  waiting.sentAt = sentAt
+  waiting.deadline = trustedUntil(sentAt, lastsMs(state, status.ttlMs, event))
+  waiting.nextAt = Math.min(waiterRenewalAt(state, sentAt, at), at + Math.min(status.againMs, pollMs))
+  waiting.inFlight = false
+  waiting.failures = polls
+  return [waiting, [{ type: 'queued', ahead: status.ahead }]]
+}
+
+function ended(state: ClaimState, status: Extract<ClaimStatus, { state: 'absent' }>): Stepped {
+  if (state.phase === 'held') return gone(state, status)
+  const over = copyOf(state)
+  over.phase = 'over'
+  return [over, [{ type: 'refused', status }]]
+}
+
+function gone(state: ClaimState, status: Extract<ClaimStatus, { state: 'absent' }>): Stepped {
+  if (state.converting === 'no' || status.reason !== 'unknown') return lose(state, status.reason, status.detail)
+  // The claim that was to take its place may have done so: that one will tell. The deadline stands until then.
+  const doubtful = noLongerInFlight(state)
+  doubtful.askAgain = false
+  doubtful.nextAt = Infinity
+  doubtful.converting = 'in doubt'
+  return [doubtful, nothing]
+}
+
+function failed(state: ClaimState, error: unknown, event: Extract<Event, { type: 'answer' }>): Stepped {
+  // A conversion is not released for being unknown: granted, it is all its owner has. The same claim is sent again.
+  const mayAskAgain = state.phase !== 'asking' || state.claim.replaces !== undefined
+  if (!mayAskAgain) return clearAway(state, event.at, { type: 'failed', error })
+  const failures = state.failures + 1
+  // Try again well inside what is left; the deadline stands whatever happens.
+  const backoff = { attempts: Infinity, minMs: 20, maxMs: Math.max(20, state.ttlMs / 10), factor: 2, jitter: 0.3 }
+  const next = answeredTo(state, event)
+  next.doubtMs = Math.min(state.doubtMs ?? Infinity, event.askedMs)
+  next.failures = failures
+  next.lastError = error
+  next.nextAt = event.at + pauseMs(backoff, failures, event.random)
+  return [next, [{ type: 'renewal-failed', error, own: event.elsewhere !== true }]]
+}
+
+/** Something was heard without asking. Only ever newer than what is known, or dropped. */
+export function onNotification(state: ClaimState, event: Extract<Event, { type: 'notified' }>): Stepped {
+  const { notification, at } = event
+  if (state.phase !== 'asking' && state.phase !== 'waiting' && state.phase !== 'held') return [state, nothing]
+  if (notification === 'poll') return state.phase === 'asking' ? [state, nothing] : renewNow(state, at)
+  if (notification.state === 'absent') return ended(state, notification)
+  if (notification.state !== 'held') return [state, nothing]
+  if (state.phase === 'held') return notifiedLeaving(state, notification, at)
+  // However late the news: the grant came after our last request, and its lease ends when that request said. What the
+  // news say is left can only make that less: they may have been on their way for any time.
+  const { maxHoldMs } = state.claim
+  const longest = maxHoldMs === undefined ? Infinity : trustedUntil(state.sentAt, maxHoldMs)
+  const deadline = Math.min(state.deadline, trustedUntil(at, notification.ttlMs), longest)
+  if (deadline - at > state.ttlMs / 3)
+    return granted(state, notification, state.sentAt, at, { deadline, inFlight: state.inFlight })
+  // Little of it may be left: renew first, and tell the owner when that is answered.
+  if (state.phase !== 'asking') return renewNow(state, at)
+  const asking = copyOf(state)
+  asking.askAgain = true
+  return [asking, nothing]
+}
+
+/** A later request was answered before: the answer changes nothing, but whoever awaits it must be told. */
+function outdated(state: ClaimState, event: Extract<Event, { type: 'answer' }>): Stepped {
+  const { status, askedMs, elsewhere } = event
+  const next = answeredTo(state, event)
+  if (status.state === 'unknown') next.doubtMs = Math.min(state.doubtMs ?? Infinity, askedMs)
+  if (elsewhere === true || state.phase !== 'held' || state.leaving !== undefined) return [next, nothing]
+  switch (status.state) {
+    case 'held':
+      return [next, renewal]
+    case 'waiting':
+      return [next, lateAnswer]
+    case 'absent':
+      // The store contradicts itself: its next answer counts.
+      next.askAgain = true
+      return [next, nothing]
+    case 'unknown':
+      return [next, [{ type: 'renewal-failed', error: status.error, own: true }]]
+  }
+}
+
+/** What was asked here is no longer on its way; what another thread asks is none of our requests. */
+function answeredTo(state: ClaimState, { elsewhere, at }: Extract<Event, { type: 'answer' }>): ClaimStateDraft {
+  if (elsewhere === true) return copyOf(state)
+  const next = noLongerInFlight(state)
+  next.answeredAt = Math.ceil(at)
+  return next
+}
+
+function noLongerInFlight(state: ClaimState): ClaimStateDraft {
+  const next = copyOf(state)
+  next.inFlight = false
+  return next
+}
+
+function notifiedLeaving(
+  state: ClaimState,
+  notification: Extract<ClaimStatus, { state: 'held' }>,
+  at: number,
+): Stepped {
+  if (notification.leaving === undefined || state.leaving !== undefined) return [state, nothing]
+  const leaving = copyOf(state)
+  leaving.leaving = notification.leaving
+  leaving.nextAt = Infinity
+  trustAtMost(leaving, notification.ttlMs, at)
+  return [
+    leaving,
+    [{ type: 'leaving', reason: notification.leaving, leftMs: Math.max(0, Math.floor(leaving.deadline - at)) }],
+  ]
+}

@@ -1,0 +1,295 @@
+/**
+ * The waist of Leasehold: what the client asks of a store, and what a store answers.
+ *
+ * A driver moves requests to a store and statuses back. It holds no policy: who may hold what is decided by the rule in
+ * `admission.ts`, run by the store itself or in one atomic step beside it. Everything above (waiting, renewing,
+ * deadlines, retries) lives in the client and is the same for every driver.
+ */
+import type { Backoff } from '../time/backoff.ts'
+
+/** Shared claims may be held together, an exclusive one alone. */
+export type Mode = 'exclusive' | 'shared'
+
+/** A half-open range of bytes: `start` is in, `end` is out. */
+export interface Range {
+  readonly start: number
+  readonly end: number
+}
+
+/** Who owns a claim. For people, and for the `same-runner` rule; never proof that a process is alive. */
+export interface Runner {
+  /** Unique per process, unless a name was given: then the same across restarts. */
+  readonly id: string
+  /** Different for every process, also for two that run one after the other under the same name. */
+  readonly incarnation: string
+  readonly host: string
+  readonly pid: number
+  /** The client (one `connect`) inside the process. */
+  readonly client: string
+  /** Claims of one owner never wait for each other on purpose; see deadlock detection. */
+  readonly owner?: string | undefined
+  /** What the caller and the runner say about themselves. JSON only. */
+  readonly metadata?: Readonly<Record<string, unknown>> | undefined
+}
+
+/**
+ * Which holders a claim may take the place of.
+ * `stale`: those not heard of for `staleMs`; they are ended at once and the queue moves on.
+ * `lower-priority`: those of lower priority are told to leave; their renewals stop counting.
+ * `same-runner`: those of the same runner id are ended at once and this claim takes their place.
+ * `all`: every conflicting holder is ended at once and this claim takes their place.
+ */
+export type EvictRule = 'stale' | 'lower-priority' | 'same-runner' | 'all'
+
+/** One place in a key's queue, as its owner asks for it. Holders and waiters are both claims. */
+export interface Claim {
+  /** Unguessable, made by the client, never used for two attempts: it makes every call safe to send twice. */
+  readonly id: string
+  readonly key: string
+  readonly mode: Mode
+  /** Most shared holders at once; absent: no limit. Only with mode `shared`. */
+  readonly limit?: number | undefined
+  /** Absent: the whole key, which overlaps every range. */
+  readonly range?: Range | undefined
+  /** The id of a held claim whose place this one takes when granted: how a lease is upgraded or downgraded. */
+  readonly replaces?: string | undefined
+  /** Higher goes first. A whole number from -1000 to 1000. */
+  readonly priority: number
+  /** False: answer `refused` rather than queue. */
+  readonly wait: boolean
+  readonly evict?: EvictRule | undefined
+  /** With `evict: 'stale'`: how long a holder must have been silent. */
+  readonly staleMs?: number | undefined
+  readonly ttlMs: number
+  /** How long after an unclean end the claim goes on blocking others. */
+  readonly graceMs: number
+  /** The longest the claim may be held, renewed or not. */
+  readonly maxHoldMs?: number | undefined
+  /** True: the claim is meant to outlive its process, so a store that sees the process die must not end it early. */
+  readonly detached?: boolean | undefined
+  readonly runner: Runner
+}
+
+/** What the client asks. Every request may be sent twice. */
+export type Request =
+  | { readonly op: 'claim'; readonly claim: Claim }
+  /**
+   * Sets the claim's end to the store's now plus `ttlMs`, for holders and waiters alike, and asks how it stands.
+   * `fenceFloor` lifts the claim's fence, and all later ones of its key, to at least that number.
+   * `detached` changes whether the claim may outlive its process.
+   */
+  | {
+      readonly op: 'renew'
+      readonly key: string
+      readonly id: string
+      readonly ttlMs: number
+      readonly fenceFloor?: number | undefined
+      readonly detached?: boolean | undefined
+    }
+  /** Ends a claim, held or waiting, and promotes whoever that lets in. */
+  | { readonly op: 'release'; readonly key: string; readonly id: string }
+  /**
+   * Ends a claim that waits. One that holds by now stays as it is, and is answered as such. For conversions: to release one
+   * that has been granted would let go of all its owner has.
+   */
+  | { readonly op: 'withdraw'; readonly key: string; readonly id: string }
+  /** Ends the holder with this fence, for operators, who know fences and never ids. */
+  | { readonly op: 'evict'; readonly key: string; readonly fence: number; readonly reason: string }
+
+/** How the last holder of a key ended, told to the one that took over from it. */
+export interface Succession {
+  /** `died`: the store saw the process end. The others as in {@link AbsentReason}. */
+  readonly how: 'expired' | 'died' | 'evicted' | 'max-hold'
+  readonly fence: number
+  readonly runner: Runner
+}
+
+export type AbsentReason =
+  /** The claim did not want to wait. */
+  | 'refused'
+  /** It was not renewed in time. */
+  | 'expired'
+  /** Its owner let it go. */
+  | 'released'
+  /** Somebody took it: `detail` says why. */
+  | 'evicted'
+  /** It was held for `maxHoldMs`. */
+  | 'max-hold'
+  /** Waiting would have been for ever: another claim is converting already. */
+  | 'deadlock'
+  /** Its limit is not the limit of those that hold the key. */
+  | 'mismatch'
+  /** The store knows nothing of this claim. Always a possible answer. */
+  | 'unknown'
+
+/** Where a claim stands. It only ever moves from waiting to held to absent. */
+export type ClaimStatus =
+  | {
+      readonly state: 'held'
+      /** Higher than all that the key had before. Another key may have the same. */
+      readonly fence: number
+      /** What is left, by the store's clock, when it answered. */
+      readonly ttlMs: number
+      /** Set once the holder has been asked to leave, with the reason: renewing no longer extends the lease. */
+      readonly leaving?: string | undefined
+      /** Who was here before, if that claim ended uncleanly. */
+      readonly after?: Succession | undefined
+    }
+  | {
+      readonly state: 'waiting'
+      /** How many claims wait in front of this one, as far as the store has noticed. */
+      readonly ahead: number
+      readonly ttlMs: number
+      /** When to ask again if nothing is heard. */
+      readonly againMs: number
+    }
+  | { readonly state: 'absent'; readonly reason: AbsentReason; readonly detail?: string }
+  /** Whether this request was carried out is not known. */
+  | { readonly state: 'unknown'; readonly error: unknown }
+
+/** What ends a claim besides its release: see {@link Supports.lifetime}. */
+export type ClaimLifetime = 'lease' | 'connection'
+
+/** What a driver can do. What is missing is refused by the client with UNSUPPORTED, never imitated. */
+export interface Supports {
+  readonly shared: boolean
+  readonly limit: boolean
+  readonly range: boolean
+  /** The store keeps waiters in order. Without it the client asks again by its `retry` option. */
+  readonly queue: boolean
+  /** Statuses arrive through `listen`. Without it waiters ask again with a growing pause. */
+  readonly push: boolean
+  readonly priority: boolean
+  /** `replaces` */
+  readonly convert: boolean
+  /** None: the request `evict` is not carried out either. */
+  readonly evict: readonly EvictRule[]
+  readonly grace: boolean
+  readonly maxHold: boolean
+  /** The fence grows for ever, not only while the store keeps its data. */
+  readonly fence: boolean
+  /** The shortest ttl of a claim and of a renewal. The batcher and `withinLimits` (`limits.ts`) refuse all others. */
+  readonly ttlMinMs: number
+  readonly ttlMaxMs: number
+  /** The longest `graceMs`, `maxHoldMs` and `staleMs`. Default: a year. */
+  readonly durationMaxMs?: number
+  /** The longest ttl and grace together, of a claim and of its renewals. Default: whatever each may be. */
+  readonly ttlAndGraceMaxMs?: number
+  /** The highest `fenceFloor` of a renewal, where the store takes less than others do: see `limits/bounds.ts`. */
+  readonly fenceFloorMax?: number
+  /** The ttl and heartbeat to use when the caller names none. */
+  readonly ttlDefaultMs?: number
+  readonly heartbeatDefaultMs?: number
+  /** With `evict: 'stale'`: the silence that counts when the caller names none. */
+  readonly staleDefaultMs?: number
+  /** How to ask again when the caller does not say, for a store where asking is expensive. */
+  readonly pollingDefault?: Backoff
+  /** False: `list` does not show on whose behalf claims wait, so nobody can look for deadlocks. */
+  readonly owners?: boolean
+  /** False: renewals are not written down, so `renewalCount` counts only those that changed something else. */
+  readonly renewals?: boolean
+  /**
+   * How long a claim lives. `lease`, the default: until the end that was answered, whatever becomes of connections and
+   * processes. `connection`: no longer than the connection that made it, so no lease can be handed off, renewed over
+   * another connection, or held for somebody behind this process. Compositions refuse such a driver: see `lifetime.ts`.
+   */
+  readonly lifetime?: ClaimLifetime
+}
+
+/** A claim as the store has it, for people and tools. Times are milliseconds of the store's own clock. */
+export interface ListedClaim {
+  /** The capability. Never leaves the process that may read the store. */
+  readonly id: string
+  readonly state: 'held' | 'waiting'
+  readonly mode: Mode
+  readonly limit?: number | undefined
+  readonly range?: Range | undefined
+  readonly priority: number
+  /** 0 while waiting. */
+  readonly fence: number
+  readonly ttlMs: number
+  readonly graceMs: number
+  readonly maxHoldMs?: number | undefined
+  readonly leaving?: string | undefined
+  /** It may outlive its process, and be in another's care: its runner says who asked for it, not who has it. */
+  readonly detached?: boolean | undefined
+  /** While waiting: whether it is to take the place of a claim that its owner holds. */
+  readonly converting?: boolean | undefined
+  readonly enteredAt: number
+  /** 0 while waiting. */
+  readonly acquiredAt: number
+  readonly lastHeartbeat: number
+  readonly renewalCount: number
+  readonly expiresAt: number
+  readonly runner: Runner
+}
+
+export interface ListedKey {
+  readonly key: string
+  /** Holders first, then waiters in the order in which they will be promoted. */
+  readonly claims: readonly ListedClaim[]
+}
+
+export interface ListQuery {
+  /** One key, by name. */
+  readonly key?: string
+  /** Keys that begin with this. */
+  readonly prefix?: string
+  /** Where the last page ended. */
+  readonly after?: string
+  /** Keys a page, 1 to 1000. */
+  readonly limit?: number | undefined
+  /** An id the caller knows: a store that hides ids shows this one. */
+  readonly known?: string | undefined
+}
+
+export interface KeyPage {
+  /** The store's clock at the time of reading: compare the claims' times with this, never with a clock of your own. */
+  readonly now: number
+  readonly keys: readonly ListedKey[]
+  /** Pass as `after` for the next page; absent on the last one. */
+  readonly next?: string
+}
+
+/** A pushed status of a claim that this driver's own client made, or `poll`: ask again. Always a hint: one that is lost costs time only. */
+export type Notification = ClaimStatus | 'poll'
+
+/** Receives the notifications of a driver. */
+export type OnNotification = (key: string, id: string, notification: Notification) => void
+
+/** One store, seen by one client. */
+export interface LockDriver {
+  /** For messages and metrics, e.g. `sqlite`. */
+  readonly name: string
+  readonly supports: Supports
+  /** The store itself, where that is known: the same for two drivers says that they are of one store. */
+  readonly store?: unknown
+  /** Connects and creates what the store lacks. Repeatable; safe when many processes do it at once. */
+  open(): Promise<void>
+  /**
+   * Carries out requests, in order within a key, and answers each in its place. One round trip where the store can do
+   * that. Rejects only if nothing was sent; an outcome that is not known is answered `unknown`. Settles in bounded time.
+   * A request that is out of limits is answered `unknown` with INVALID or UNSUPPORTED, and the others are carried out:
+   * `withinLimits` of `limits.ts` does that in one line.
+   */
+  send(requests: readonly Request[]): Promise<readonly ClaimStatus[]>
+  /** What the store holds, a page at a time, in the store's order. Ended claims the store has not noticed may show. */
+  list(query: ListQuery): Promise<KeyPage>
+  /**
+   * Calls `onNotification` when the status of a claim sent by this driver changes without its asking, but not while `send` is being
+   * called. Dispose to stop.
+   */
+  listen?(onNotification: OnNotification): Disposable
+  /**
+   * For how many milliseconds the store has kept every claim that it answered: since its schema, prefix or collection was
+   * created, and since the server started wherever a start may lose claims or bring back an older copy. The time of
+   * creation is stored with the data, so that a store that comes back empty is young again. A driver that keeps a
+   * connection may ask once for each connection; the answer must not be older than the last status. Absent: the store
+   * cannot say. See `leasehold/quorum`.
+   */
+  dataAgeMs?(): Promise<number>
+  /** What an operator should know of this store, as `open` has found it: sentences that say what to do. Absent: nothing. */
+  readonly warnings?: readonly string[]
+  /** Lets go of connections, timers and files. Claims stay as they are. Repeatable. */
+  close(): Promise<void>
+}

@@ -1,0 +1,131 @@
+import type { AbsentReason, Runner, ClaimStatus, Succession, Notification, Request, Supports } from './driver.ts'
+import { LeaseholdError } from '../errors.ts'
+import { ttlMaxOf } from './limits.ts'
+import { builtin } from '../machine/runtime.ts'
+
+/**
+ * Whether what a driver, or somebody behind it, gave is a claim status. Drivers are other people's code: what enters the
+ * client by an answer or a notification is looked at before it is believed.
+ */
+
+const absentReasons: ReadonlySet<unknown> = new Set<AbsentReason>([
+  'refused',
+  'expired',
+  'released',
+  'evicted',
+  'max-hold',
+  'deadlock',
+  'mismatch',
+  'unknown',
+])
+const endings: ReadonlySet<unknown> = new Set<Succession['how']>(['expired', 'died', 'evicted', 'max-hold'])
+
+export function isClaimStatus(value: unknown): value is ClaimStatus {
+  if (typeof value !== 'object' || value === null) return false
+  const given = value as Readonly<Record<string, unknown>>
+  switch (given['state']) {
+    case 'held':
+      return isHeld(given)
+    case 'waiting':
+      return isCount(given['ahead']) && isAmount(given['ttlMs']) && isAmount(given['againMs'])
+    case 'absent':
+      return isAbsentReason(given['reason']) && isTextOrAbsent(given['detail'])
+    case 'unknown':
+      return true
+    default:
+      return false
+  }
+}
+
+/** A notification: a status, or a nudge to ask. What is neither says at least that something has happened. */
+export function checkedNotification(notification: unknown): Notification {
+  return isClaimStatus(notification) ? notification : 'poll'
+}
+
+function isHeld({ fence, ttlMs, leaving, after }: Readonly<Record<string, unknown>>): boolean {
+  if (!Number.isSafeInteger(fence) || (fence as number) < 1 || !isAmount(ttlMs)) return false
+  return isTextOrAbsent(leaving) && (after === undefined || isEnding(after))
+}
+
+/** As much of a succession as is used. Whoever held the key before may have been of another version. */
+function isEnding(value: unknown): boolean {
+  if (typeof value !== 'object' || value === null) return false
+  const { how, runner } = value as Partial<Record<keyof Succession, unknown>>
+  return endings.has(how) && typeof (runner as Partial<Runner> | null | undefined)?.id === 'string'
+}
+
+export function isAbsentReason(value: unknown): value is AbsentReason {
+  return absentReasons.has(value)
+}
+
+export function isSuccession(value: unknown): value is Succession {
+  if (typeof value !== 'object' || value === null) return false
+  const { how, fence, runner } = value as Partial<Record<keyof Succession, unknown>>
+  return endings.has(how) && Number.isSafeInteger(fence) && isRunner(runner)
+}
+
+/** Whether a value that came from outside can pass for a runner. */
+export function isRunner(value: unknown): value is Runner {
+  if (typeof value !== 'object' || value === null) return false
+  const { id, incarnation, host, pid, client, owner, metadata } = value as Partial<Record<keyof Runner, unknown>>
+  const texts = [id, incarnation, host, client, owner ?? '']
+  return texts.every((text) => typeof text === 'string') && typeof pid === 'number' && isRecordOrAbsent(metadata)
+}
+
+function isRecordOrAbsent(value: unknown): boolean {
+  return value === undefined || (typeof value === 'object' && value !== null && !Array.isArray(value))
+}
+
+function isTextOrAbsent(value: unknown): boolean {
+  return value === undefined || typeof value === 'string'
+}
+
+function isCount(value: unknown): value is number {
+  return Number.isSafeInteger(value) && (value as number) >= 0
+}
+
+/** JSON can say 1e999: a lease without an end would be one that nobody stops trusting. */
+export function isAmount(value: unknown): value is number {
+  return Number.isFinite(value) && (value as number) >= 0
+}
+
+/**
+ * The answer to a request, once it has been checked: a driver is somebody else's code. No answer gives more time than a
+ * renewal asked for, or than the store's longest ttl: a longer lease is cut to that. What makes no sense is answered
+ * `unknown`.
+ */
+export function checkedAnswer(
+  status: ClaimStatus | null | undefined,
+  request: Request,
+  supports: Supports,
+): ClaimStatus {
+  try {
+    if (!isClaimStatus(status)) return { state: 'unknown', error: malformed(shown(status)) }
+  } catch {
+    return { state: 'unknown', error: malformed('something that cannot be read') }
+  }
+  if (status.state === 'absent' || status.state === 'unknown') return status
+  return withTtlOf(status, longestMs(request, supports))
+}
+
+/** The error for an answer that makes no sense. */
+export function malformed(what: string): LeaseholdError {
+  return new LeaseholdError('INVALID', `The store's driver answered with ${what}. This is a fault of the driver.`)
+}
+
+/** The longest that a claim can last after this request. One that is sent again may have been renewed for longer since. */
+function longestMs(request: Request, supports: Supports): number {
+  return request.op === 'renew' ? request.ttlMs : ttlMaxOf(supports)
+}
+
+function withTtlOf<Answer extends { readonly ttlMs: number }>(answer: Answer, mostMs: number): Answer {
+  return answer.ttlMs > mostMs ? { ...answer, ttlMs: mostMs } : answer
+}
+
+/** In short: an answer may be of any size, and hold anything. */
+function shown(value: unknown): string {
+  if (value === undefined || value === null) return 'nothing'
+  const inspect = builtin('node:util')?.inspect
+  const text = inspect?.(value, { depth: 1, breakLength: Infinity }) ?? JSON.stringify(value) ?? typeof value
+  return text.slice(0, 500)
+}

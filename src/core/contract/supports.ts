@@ -1,0 +1,64 @@
+import type { Supports, LockDriver } from './driver.ts'
+import { yearMs } from './bounds.ts'
+import { LeaseholdError } from '../errors.ts'
+import { positiveMs, type Duration } from '../time/duration.ts'
+
+/** What a store that keeps whole claims can do: all of it. A driver names only where it differs. */
+export const fullSupport: Supports = {
+  shared: true,
+  limit: true,
+  range: true,
+  queue: true,
+  push: true,
+  priority: true,
+  convert: true,
+  evict: ['stale', 'lower-priority', 'same-runner', 'all'],
+  grace: true,
+  maxHold: true,
+  fence: true,
+  ttlMinMs: 1,
+  ttlMaxMs: yearMs,
+}
+
+/** Whether the claims of a store end with the connection that made them: see {@link Supports.lifetime}. */
+export function endsWithConnection({ lifetime }: Supports): boolean {
+  return lifetime === 'connection'
+}
+
+/**
+ * Refuses a store whose claims end with their connection, for a composition that stands between a holder and that
+ * connection. The store would free the lock as soon as the connection ends, while the holder, who learns nothing of
+ * that, trusts its lease to the end it was told. Every composition calls this when it opens, and whenever what the store
+ * supports may have changed. `composition` begins the message, e.g. `A quorum`.
+ */
+export function requireLeaseLifetime(
+  { name, supports }: Pick<LockDriver, 'name' | 'supports'>,
+  composition: string,
+): void {
+  if (!endsWithConnection(supports)) return
+  throw new LeaseholdError(
+    'UNSUPPORTED',
+    `${composition} cannot use ${name}: its locks end with the connection that took them, and the holder would not ` +
+      'notice. Use a store with leases there (postgres: instead of postgres-advisory:), or connect to it directly.',
+  )
+}
+
+/** How long leases of a store last where the caller does not say, and how often they are renewed. */
+export interface LeaseDefaults {
+  readonly ttl?: Duration | undefined
+  readonly heartbeat?: Duration | undefined
+}
+
+const ttlUnlessTold = '30s'
+
+/** What a store says of it in `supports`. */
+export function leaseDefaults({ ttl, heartbeat }: LeaseDefaults): Partial<Supports> {
+  const ttlMs = positiveMs(ttl ?? ttlUnlessTold, 'ttl')
+  if (ttlMs > yearMs) throw new LeaseholdError('INVALID', `ttl is ${ttlMs} ms. Use ${yearMs} ms at most, a year.`)
+  const heartbeatMs = heartbeat === undefined ? ttlMs / 3 : positiveMs(heartbeat, 'heartbeat')
+  if (heartbeatMs <= ttlMs / 2) return { ttlDefaultMs: ttlMs, heartbeatDefaultMs: heartbeatMs }
+  throw new LeaseholdError(
+    'INVALID',
+    `heartbeat is ${Math.round(heartbeatMs)} ms, over half the ttl of ${ttlMs} ms: one failed renewal would lose the lock.`,
+  )
+}

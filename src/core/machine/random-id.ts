@@ -1,0 +1,37 @@
+import { LeaseholdError } from '../errors.ts'
+
+const idBytes = 16
+
+/**
+ * Makes unguessable names of 32 hex digits. Randomness is fetched for `poolSize` of them at a time: asking for it is what takes
+ * long. Not before the first: an edge worker has none while it is being loaded.
+ */
+export function randomIds(poolSize: number): () => string {
+  const pool = new Uint8Array(poolSize * idBytes)
+  const digits = hexDigits(pool)
+  let used = pool.length
+  return () => {
+    if (used === pool.length) {
+      fillWithChance(pool)
+      used = 0
+    }
+    used += idBytes
+    return digits(used - idBytes, used)
+  }
+}
+
+function fillWithChance(pool: Uint8Array<ArrayBuffer>): void {
+  const { crypto: chance } = globalThis as { readonly crypto?: Partial<typeof crypto> }
+  if (chance?.getRandomValues !== undefined) return void chance.getRandomValues(pool)
+  const message = 'This runtime has no crypto.getRandomValues, and without it no id is unguessable.'
+  throw new LeaseholdError('UNSUPPORTED', message)
+}
+
+/** Writes some of these bytes in hex. Node's buffers do that quickest. */
+function hexDigits(bytes: Uint8Array<ArrayBuffer>): (from: number, to: number) => string {
+  if (typeof Buffer === 'function') {
+    const buffer = Buffer.from(bytes.buffer)
+    return (from, to) => buffer.toString('hex', from, to)
+  }
+  return (from, to) => Array.from(bytes.subarray(from, to), (byte) => byte.toString(16).padStart(2, '0')).join('')
+}

@@ -1,0 +1,170 @@
+import type { AbsentReason, Claim, ListedClaim, Runner, Succession, ClaimStatus } from '../contract/driver.ts'
+
+/** A claim as a store keeps it. Times are milliseconds of the store's clock. */
+export interface ClaimRecord {
+  /** As it was asked for. `ttlMs` and `detached` below are those in force. */
+  readonly claim: Claim
+  readonly state: 'held' | 'waiting'
+  /** When it came, as a number that grows with every claim of the key. */
+  readonly order: number
+  /** 0 while waiting. */
+  readonly fence: number
+  readonly ttlMs: number
+  readonly detached: boolean
+  readonly enteredAt: number
+  /** 0 while waiting. */
+  readonly acquiredAt: number
+  readonly lastHeartbeat: number
+  readonly renewalCount: number
+  /** Expired for its owner from this instant on; for others only after its grace. */
+  readonly expiresAt: number
+  /** Why its owner was asked to leave. */
+  readonly leaving?: string | undefined
+  /** Whom it took over from. */
+  readonly after?: Succession | undefined
+  /** The store has seen its process end: it counts as expired. Set by a driver as it reads, kept through a grace. */
+  readonly died?: boolean | undefined
+}
+
+/** A copy to change before anybody sees it. Written out: Node 20 takes many times as long to spread a record. @internal */
+export function copyOf(record: ClaimRecord): { -readonly [Field in keyof ClaimRecord]: ClaimRecord[Field] } {
+  return {
+    claim: record.claim,
+    state: record.state,
+    order: record.order,
+    fence: record.fence,
+    ttlMs: record.ttlMs,
+    detached: record.detached,
+    enteredAt: record.enteredAt,
+    acquiredAt: record.acquiredAt,
+    lastHeartbeat: record.lastHeartbeat,
+    renewalCount: record.renewalCount,
+    expiresAt: record.expiresAt,
+    leaving: record.leaving,
+    after: record.after,
+    died: record.died,
+  }
+}
+
+/** How the last unclean end of a key came about: a hint for its owner and its successor, kept for one ttl. */
+export interface Ended {
+  readonly id: string
+  readonly how: Succession['how']
+  readonly detail?: string | undefined
+  readonly fence: number
+  readonly runner: Runner
+  readonly until: number
+  /** A successor has been told. */
+  readonly told: boolean
+}
+
+/** Why a claim that ended this way is absent, in its owner's words: a process does not see itself die. @internal */
+export function absentReason(how: Succession['how']): AbsentReason {
+  return how === 'died' ? 'expired' : how
+}
+
+/**
+ * The order in which waiters are promoted: conversions, whose owners hold already, then higher priority, then arrival.
+ * Negative: `one` goes first.
+ * @internal
+ */
+export function compareRank(one: ClaimRecord, other: ClaimRecord): number {
+  const converting = Number(other.claim.replaces !== undefined) - Number(one.claim.replaces !== undefined)
+  return converting || other.claim.priority - one.claim.priority || one.order - other.order
+}
+
+/** The record as `list` shows it. @internal */
+export function listed(record: ClaimRecord): ListedClaim {
+  const { claim } = record
+  return {
+    id: claim.id,
+    state: record.state,
+    mode: claim.mode,
+    limit: claim.limit,
+    range: claim.range,
+    priority: claim.priority,
+    fence: record.fence,
+    ttlMs: record.ttlMs,
+    graceMs: claim.graceMs,
+    maxHoldMs: claim.maxHoldMs,
+    leaving: record.leaving,
+    detached: record.detached,
+    converting: record.state === 'waiting' && claim.replaces !== undefined,
+    enteredAt: record.enteredAt,
+    acquiredAt: record.acquiredAt,
+    lastHeartbeat: record.lastHeartbeat,
+    renewalCount: record.renewalCount,
+    expiresAt: record.expiresAt,
+    runner: claim.runner,
+  }
+}
+
+/** The record as it counts now: a dead process's lease ends, one with more than its ttl left is cut to its ttl. */
+export function judge(record: ClaimRecord, now: number): ClaimRecord {
+  if (record.died === true && record.expiresAt > now) return { ...record, expiresAt: now }
+  if (record.expiresAt - now <= record.ttlMs) return record
+  // The clock was set back: nothing that has happened can lie in the future.
+  const acquiredAt = Math.min(record.acquiredAt, now)
+  const end = now + record.ttlMs
+  return {
+    ...record,
+    expiresAt: record.state === 'held' ? capByMaxHold(end, acquiredAt, record.claim.maxHoldMs) : end,
+    acquiredAt,
+    lastHeartbeat: Math.min(record.lastHeartbeat, now),
+  }
+}
+
+/** Why a holder's time is over. */
+export function howEnded(record: ClaimRecord): Succession['how'] {
+  if (record.died === true) return 'died'
+  const { maxHoldMs } = record.claim
+  return maxHoldMs !== undefined && record.expiresAt >= record.acquiredAt + maxHoldMs ? 'max-hold' : 'expired'
+}
+
+/** The end of a lease, no later than its longest hold allows. */
+export function capByMaxHold(end: number, acquiredAt: number, maxHoldMs: number | undefined): number {
+  return maxHoldMs === undefined ? end : Math.min(end, acquiredAt + maxHoldMs)
+}
+
+/** A key's claims, read only as far as the rule needs: a release must not decode ten thousand waiters. @internal */
+export interface KeyView {
+  /** The last fence minted here; 0 if none is known. */
+  readonly lastFence: number
+  /**
+   * The least the next fence may be: the store's wall clock in microseconds, at every grant. `lastFence` may have been lost, or
+   * come from an older copy that was restored.
+   */
+  readonly fenceFloor: number
+  readonly ended: Ended | undefined
+  /** In the order of their grants. */
+  holders(): readonly ClaimRecord[]
+  /** In the order of `compareRank`. */
+  waiters(): Iterable<ClaimRecord>
+  find(id: string): ClaimRecord | undefined
+  /** How many stored waiters rank before this record, which may itself not be stored yet. */
+  ahead(record: ClaimRecord): number
+  /** A number above the `order` of every claim this key has had since it was last empty. */
+  nextOrder(): number
+}
+
+/** One step to carry out in the store. A record without `before` is new; without `after` it is removed. */
+export interface Change {
+  readonly before: ClaimRecord | undefined
+  readonly after: ClaimRecord | undefined
+}
+
+/** A claim, not the asking one, whose owner should hear how it stands now. */
+export interface NotifiedClaim {
+  readonly record: ClaimRecord
+  readonly status: ClaimStatus
+}
+
+/** What one request comes to. @internal */
+export interface Verdict {
+  readonly status: ClaimStatus
+  readonly changes: readonly Change[]
+  readonly notifications: readonly NotifiedClaim[]
+  /** Store these with the key. */
+  readonly lastFence: number
+  readonly ended: Ended | undefined
+}

@@ -1,0 +1,57 @@
+import type { Mode, Range } from '../contract/driver.ts'
+
+/** The part of a claim that decides whom it can share a key with. */
+export interface Wanted {
+  readonly mode: Mode
+  readonly limit?: number | undefined
+  readonly range?: Range | undefined
+}
+
+/** Whether two claims touch the same bytes. A claim without a range touches all of them. */
+export function overlaps(one: Pick<Wanted, 'range'>, other: Pick<Wanted, 'range'>): boolean {
+  if (one.range === undefined || other.range === undefined) return true
+  return one.range.start < other.range.end && other.range.start < one.range.end
+}
+
+/** Whether two claims can never be held together. Limits are counted elsewhere: they concern more than two. */
+export function excludes(one: Wanted, other: Wanted): boolean {
+  return (one.mode === 'exclusive' || other.mode === 'exclusive') && overlaps(one, other)
+}
+
+/**
+ * Whether a claim that must go on waiting holds up one behind it. Beyond exclusion, a limited claim holds up those that
+ * would take from the same limit: nobody overtakes.
+ */
+export function standsInTheWay(blocked: Wanted, behind: Wanted): boolean {
+  if (!overlaps(blocked, behind)) return false
+  return (
+    blocked.mode === 'exclusive' ||
+    behind.mode === 'exclusive' ||
+    blocked.limit !== undefined ||
+    behind.limit !== undefined
+  )
+}
+
+/** Whether no claim at all can overtake this one while it waits. */
+export function holdsUpEverybody(claim: Wanted): boolean {
+  return claim.range === undefined && (claim.mode === 'exclusive' || claim.limit !== undefined)
+}
+
+/**
+ * Whether a claim can join those who hold; the one it replaces does not count. Mismatch: they share by another limit.
+ */
+export function roomFor(
+  claim: Wanted & { readonly replaces?: string | undefined },
+  holders: Iterable<{ readonly claim: Wanted & { readonly id: string } }>,
+): 'room' | 'none' | 'mismatch' {
+  let sharing = 0
+  let mismatch = false
+  for (const { claim: holder } of holders) {
+    if (holder.id === claim.replaces || !overlaps(holder, claim)) continue
+    if (excludes(holder, claim)) return 'none'
+    if (holder.limit !== claim.limit) mismatch = true
+    sharing += 1
+  }
+  if (mismatch) return 'mismatch'
+  return claim.limit !== undefined && sharing >= claim.limit ? 'none' : 'room'
+}

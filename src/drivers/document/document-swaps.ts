@@ -1,0 +1,204 @@
+/**
+ * One `send` over documents that can be compared and swapped: the rule is run on what was read, and what comes of it is
+ * written back if nobody else wrote meanwhile.
+ */
+import { admit } from '../../core/rule/admission.ts'
+import type { Change, NotifiedClaim } from '../../core/rule/claim-record.ts'
+import { pauseMs, type Backoff } from '../../core/time/backoff.ts'
+import { keyOf } from '../../core/contract/requests.ts'
+import type { Request, ClaimStatus } from '../../core/contract/driver.ts'
+import type { Environment } from '../../core/time/environment.ts'
+import { LeaseholdError } from '../../core/errors.ts'
+import { fenceFloor } from '../../core/rule/fence.ts'
+import { decodeKey, encodeKey, type KeyDocument } from './key-document.ts'
+import type { KeyState } from '../../core/rule/key-state.ts'
+
+/** A document as read, with what the store needs to notice that it has changed since. */
+export interface Loaded<Revision> {
+  readonly document: KeyDocument | undefined
+  readonly revision: Revision
+  /** It was not read but guessed: good for a swap, which finds out, and for nothing else. */
+  readonly isGuess?: boolean
+}
+
+export interface Swap<Revision> {
+  readonly key: string
+  readonly document: KeyDocument
+  /** The revision the document was read at. */
+  readonly revision: Revision
+  /** Nobody holds or waits: the store may drop the document once `mayForget` its last fence. */
+  readonly idle: boolean
+  /** Whom the change concerns besides those who asked: for stores that tell others by the document itself. */
+  readonly notifications: readonly NotifiedClaim[]
+}
+
+/** The part of a store that one `send` needs. */
+export interface DocumentSwapper<Revision> {
+  /**
+   * Reads the keys, each as it is now, and the store's clocks: `now` in whole milliseconds, `wall` since 1970. Both clocks are
+   * read after `load` was called: an older reading, kept from an earlier call, would end leases before their holders stop.
+   */
+  load(keys: readonly string[]): Promise<{
+    readonly now: number
+    readonly wall: number
+    readonly loaded: readonly Loaded<Revision>[]
+  }>
+  /** Writes each document whose revision is unchanged. `unknown`: it cannot be said whether it was written. */
+  swap(swaps: readonly Swap<Revision>[]): Promise<readonly ('swapped' | 'conflict' | { readonly unknown: unknown })[]>
+  /**
+   * Takes note of a change without its being written, if it can: a renewal, where leases are kept beside the documents.
+   * False: it must be written.
+   */
+  takesNote?(key: string, change: Change): boolean
+  /** Answers in one round trip what it can, such as a claim on an idle key; undefined where the rule must decide. */
+  fast?(requests: readonly Request[]): Promise<readonly (ClaimStatus | undefined)[]>
+  /** Tells other clients. A hint: may fail, may be lost. */
+  notify?(notifications: readonly (NotifiedClaim & { readonly key: string })[]): void
+}
+
+/** How long to go on after lost races before giving up on a key. */
+const races: Backoff = { attempts: 50, minMs: 1, maxMs: 100, factor: 1.5, jitter: 0.5 }
+
+/** Requests for one key, with their places in the batch. */
+interface KeyWork {
+  readonly key: string
+  readonly requests: { readonly request: Request; readonly place: number }[]
+}
+
+/** Carries out requests by reading, running the rule, and swapping. Rejects only if nothing was written. @internal */
+export async function sendBySwapping<Revision>(
+  store: DocumentSwapper<Revision>,
+  requests: readonly Request[],
+  environment: Environment,
+): Promise<readonly ClaimStatus[]> {
+  const answers: (ClaimStatus | undefined)[] = [...((await store.fast?.(requests)) ?? requests.map(() => undefined))]
+  let work = group(requests, answers)
+  for (let round = 1; work.length > 0; round += 1) {
+    try {
+      work = await race(store, work, answers)
+    } catch (error) {
+      // Some may have been carried out already, and their answers count.
+      if (answers.every((status) => status === undefined)) throw error
+      return answers.map((status) => status ?? { state: 'unknown', error })
+    }
+    if (work.length === 0) break
+    if (round >= races.attempts) {
+      for (const { key, requests: lost } of work) for (const { place } of lost) answers[place] = crowded(key)
+      break
+    }
+    await pause(environment, pauseMs(races, round, environment.random()))
+  }
+  return answers.map((status) => status ?? crowded(''))
+}
+
+/** One try for each key. Answers those it could settle and gives back the rest. */
+async function race<Revision>(
+  store: DocumentSwapper<Revision>,
+  work: readonly KeyWork[],
+  answers: (ClaimStatus | undefined)[],
+): Promise<KeyWork[]> {
+  const { now, wall, loaded } = await store.load(work.map(({ key }) => key))
+  const again: KeyWork[] = []
+  const swaps: (Swap<Revision> & { readonly work: KeyWork; readonly statuses: ClaimStatus[] })[] = []
+  for (const [index, one] of work.entries()) {
+    const { document, revision, isGuess = false } = loaded[index] as Loaded<Revision>
+    try {
+      const { state, statuses, notifications, changed } = judge(store, one, document, now, wall)
+      if (changed) {
+        swaps.push({
+          key: one.key,
+          document: encodeKey(state),
+          revision,
+          idle: state.idle,
+          work: one,
+          statuses,
+          notifications,
+        })
+      } else if (isGuess) {
+        again.push(one)
+      } else {
+        answer(one, statuses, answers)
+      }
+    } catch (error) {
+      // One record that cannot be read is no reason to refuse the others.
+      if (work.length === 1) throw error
+      answerUnknown(one, error, answers)
+    }
+  }
+  if (swaps.length === 0) return again
+  const results = await store.swap(swaps)
+  for (const [index, swap] of swaps.entries()) {
+    const result = results[index]
+    if (result === 'swapped') {
+      answer(swap.work, swap.statuses, answers)
+      if (swap.notifications.length > 0) store.notify?.(swap.notifications.map((one) => ({ ...one, key: swap.key })))
+    } else if (result === 'conflict') {
+      again.push(swap.work)
+    } else {
+      answerUnknown(swap.work, result?.unknown, answers)
+    }
+  }
+  return again
+}
+
+/** What the rule makes of a key's requests. */
+function judge<Revision>(
+  store: DocumentSwapper<Revision>,
+  work: KeyWork,
+  document: KeyDocument | undefined,
+  now: number,
+  wall: number,
+): {
+  readonly state: KeyState
+  readonly statuses: ClaimStatus[]
+  readonly notifications: NotifiedClaim[]
+  readonly changed: boolean
+} {
+  const state = decodeKey(work.key, document)
+  state.fenceFloor = fenceFloor(wall)
+  const statuses: ClaimStatus[] = []
+  const notifications: NotifiedClaim[] = []
+  let changed = false
+  for (const { request } of work.requests) {
+    const verdict = admit(state, request, now)
+    changed ||= verdict.changes.some((change) => store.takesNote?.(work.key, change) !== true)
+    changed ||= verdict.lastFence !== state.lastFence || verdict.ended !== state.ended
+    state.apply(verdict)
+    statuses.push(verdict.status)
+    notifications.push(...verdict.notifications)
+  }
+  return { state, statuses, notifications, changed }
+}
+
+function pause(environment: Environment, milliseconds: number): Promise<void> {
+  return new Promise((resolve) => environment.timer(milliseconds, resolve).keepAlive(true))
+}
+
+function group(requests: readonly Request[], answers: readonly (ClaimStatus | undefined)[]): KeyWork[] {
+  const byKey = new Map<string, KeyWork>()
+  for (const [place, request] of requests.entries()) {
+    if (answers[place] !== undefined) continue
+    const key = keyOf(request)
+    const work = byKey.get(key)
+    if (work === undefined) byKey.set(key, { key, requests: [{ request, place }] })
+    else work.requests.push({ request, place })
+  }
+  return [...byKey.values()]
+}
+
+function answer(work: KeyWork, statuses: readonly ClaimStatus[], answers: (ClaimStatus | undefined)[]): void {
+  for (const [index, { place }] of work.requests.entries()) answers[place] = statuses[index]
+}
+
+function answerUnknown(work: KeyWork, error: unknown, answers: (ClaimStatus | undefined)[]): void {
+  for (const { place } of work.requests) answers[place] = { state: 'unknown', error }
+}
+
+/** Nothing was written: the outcome is known, but there is no status to tell. */
+function crowded(key: string): ClaimStatus {
+  const error = new LeaseholdError('UNAVAILABLE', `Too many clients change ${JSON.stringify(key)} at once.`, {
+    reason: 'busy',
+    key,
+  })
+  return { state: 'unknown', error }
+}

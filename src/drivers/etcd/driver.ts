@@ -1,0 +1,373 @@
+/**
+ * Locks in etcd, 3.4 or newer: one node, or a cluster.
+ *
+ * One document a key, changed by a transaction that compares its revision, around the rule of `admission.ts`. etcd has no
+ * clock to ask: beside the document each claim has a marker on an etcd lease, and is alive while its marker is there. What
+ * is pushed comes by a watch.
+ */
+import { randomBytes } from 'node:crypto'
+import { keyOf, sendTimeoutFor } from '../../core/contract/requests.ts'
+import { sendBySwapping } from '../document/document-swaps.ts'
+import type {
+  OnNotification,
+  KeyPage,
+  ListQuery,
+  LockDriver,
+  Request,
+  ClaimStatus,
+  Supports,
+} from '../../core/contract/driver.ts'
+import { LeaseholdError } from '../../core/errors.ts'
+import { fullSupport, leaseDefaults } from '../../core/contract/supports.ts'
+import { withinLimits } from '../../core/contract/limits.ts'
+import { Listeners } from '../kit/listeners.ts'
+import { timerMs, type Duration } from '../../core/time/duration.ts'
+import { systemEnvironment } from '../../core/time/environment.ts'
+import { parseAddress } from './address.ts'
+import { BatchedTransactions } from './batched-transactions.ts'
+import { DataAge } from './data-age.ts'
+import { faultOf } from './faults.ts'
+import { GarbageLease } from './garbage-lease.ts'
+import { Keyspace } from './keyspace.ts'
+import { testLeaseSeconds, type LeasesForTests } from './leases-for-tests.ts'
+import { Leases } from './leases.ts'
+import { Line } from './line.ts'
+import { listPage } from './listing.ts'
+import { NotificationWatch } from './notification-watch.ts'
+import { calls, readVersion, leaseFaultIn } from './messages.ts'
+import { endUnrenewed } from './unrenewed.ts'
+import { OwnClaims, type EndClaims } from './own-claims.ts'
+import { RecentKeys } from './recent-keys.ts'
+import { sendInSlices } from './requests.ts'
+import { Sending, type SendingSetup } from './sending.ts'
+import { SignsOfLife } from './sign-of-life.ts'
+import { sweep } from './sweep.ts'
+import type { ConnectionOptions } from 'node:tls'
+import { checkOptions, type OptionNames } from '../../core/contract/option-names.ts'
+
+export type { KnownTimes, LeasesForTests } from './leases-for-tests.ts'
+
+/**
+ * A lock store in etcd: `etcd://[user:password@]host[:2379][,host…][/PREFIX]`, or `etcds://…` for TLS.
+ *
+ * @example
+ * ```ts
+ * import { createLocks } from 'leasehold'
+ * import { etcd } from 'leasehold/etcd'
+ *
+ * await using locks = await createLocks({ driver: etcd('etcd://127.0.0.1:2379/shop/') })
+ * ```
+ */
+export function etcd(url: string, options: EtcdOptions = {}): LockDriver {
+  checkEtcdOptions(options)
+  return new EtcdDriver(url, options)
+}
+
+class EtcdDriver implements LockDriver {
+  readonly name = 'etcd'
+  readonly supports: Supports
+  warnings: readonly string[] = []
+  readonly #timeoutMs: number
+  readonly #forTests: LeasesForTests | undefined
+  readonly #keyspace: Keyspace
+  readonly #environment = systemEnvironment()
+  readonly #listeners = new Listeners()
+  readonly #line: Line
+  readonly #leases: Leases
+  readonly #transactions: BatchedTransactions
+  readonly #garbage: GarbageLease
+  readonly #dataAge: DataAge
+  readonly #claims: OwnClaims
+  readonly #notifications: NotificationWatch
+  readonly #signs: SignsOfLife
+  readonly #sending: SendingSetup
+  #sweeping: Promise<void> | undefined
+  #isVersionRead = false
+  #closed = false
+
+  constructor(url: string, options: EtcdOptions) {
+    const address = parseAddress(url)
+    this.#forTests = options.leasesForTests
+    this.#timeoutMs = timerMs(options.timeout ?? defaults.timeout, 'timeout')
+    this.#keyspace = new Keyspace(options.prefix ?? address.prefix ?? defaults.prefix)
+    this.supports = { ...etcdSupport, ...leaseDefaults(options) }
+    const keyspace = this.#keyspace
+    const ownTime = (): number => this.#environment.now()
+    const wall = (): number => this.#forTests?.now() ?? this.#environment.wall()
+    const recent = new RecentKeys()
+    const channel = randomBytes(9).toString('base64url')
+    this.#line = new Line({
+      address,
+      tls: address.tls ? { ...options.tls } : undefined,
+      probe: keyspace.document(''),
+      timeoutMs: this.#timeoutMs,
+      now: ownTime,
+      // A store that was restored counts its revisions from an earlier one again: a remembered revision may come twice.
+      connected: () => recent.clear(),
+    })
+    const secondsFor = (ttlMs: number): number => (this.#forTests ? testLeaseSeconds : Math.ceil(ttlMs / 1000))
+    this.#leases = new Leases({ line: this.#line, now: ownTime, secondsFor })
+    this.#transactions = new BatchedTransactions(this.#line, this.#leases)
+    this.#garbage = new GarbageLease(this.#line, ownTime, wall)
+    this.#dataAge = new DataAge({ line: this.#line, keyspace, timeoutMs: this.#timeoutMs })
+    const unrenewed = {
+      transactions: this.#transactions,
+      keyspace,
+      leases: this.#leases,
+      garbage: this.#garbage,
+      timeoutMs: this.#timeoutMs,
+    }
+    const end: EndClaims | undefined = this.#forTests ? undefined : (claims) => endUnrenewed(unrenewed, claims)
+    this.#claims = new OwnClaims(this.#environment, end)
+    this.#signs = new SignsOfLife({
+      transactions: this.#transactions,
+      keyspace,
+      leases: this.#leases,
+      garbage: this.#garbage,
+      environment: this.#environment,
+      term: () => this.#line.term,
+      timeoutMs: this.#timeoutMs,
+    })
+    this.#notifications = new NotificationWatch({
+      line: this.#line,
+      keyspace,
+      channel,
+      claims: this.#claims,
+      onNotification: (key, id, status) => this.#onNotification(key, id, status),
+      ask: (key, id) => this.#listeners.notify(key, id, 'poll'),
+    })
+    this.#sending = {
+      transactions: this.#transactions,
+      session: () => this.#line.session(),
+      keyspace,
+      leases: this.#leases,
+      garbage: this.#garbage,
+      claims: this.#claims,
+      recent,
+      channel,
+      wall,
+      ownTime,
+      hasNotification: (key) => this.#notifications.takeNotification(key),
+      forTests: this.#forTests,
+    }
+  }
+
+  async open(): Promise<void> {
+    this.#refuseIfClosed()
+    try {
+      await this.#line.session()
+    } catch (error) {
+      this.#refuseIfClosed()
+      throw faultOf(error)
+    }
+    await this.#readVersion()
+    // Not waited for: a lock needs no tidy store.
+    this.#sweeping ??= sweep({
+      line: this.#line,
+      transactions: this.#transactions,
+      keyspace: this.#keyspace,
+      garbage: this.#garbage,
+      send: (requests) => this.send(requests),
+      isClosed: () => this.#closed,
+      timeoutMs: this.#timeoutMs,
+    })
+  }
+
+  send(requests: readonly Request[]): Promise<readonly ClaimStatus[]> {
+    return withinLimits(this.supports, requests, (valid) => this.#sendValid(valid))
+  }
+
+  async #sendValid(requests: readonly Request[]): Promise<readonly ClaimStatus[]> {
+    this.#refuseIfClosed()
+    return sendInSlices(requests, (slice) => this.#send(slice))
+  }
+
+  async list(query: ListQuery): Promise<KeyPage> {
+    this.#refuseIfClosed()
+    const { transactions, keyspace, wall, forTests } = this.#sending
+    try {
+      return await listPage(
+        { line: this.#line, transactions, keyspace, wall, forTests, timeoutMs: this.#timeoutMs },
+        query,
+      )
+    } catch (error) {
+      throw faultOf(error)
+    }
+  }
+
+  listen(onNotification: OnNotification): Disposable {
+    return this.#listeners.listen(onNotification)
+  }
+
+  async dataAgeMs(): Promise<number> {
+    await this.open()
+    try {
+      return await this.#dataAge.ms()
+    } catch (error) {
+      throw faultOf(error)
+    }
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true
+    this.#listeners.clear()
+    this.#claims.clear()
+    this.#notifications.close()
+    this.#signs.close()
+    await this.#line.close()
+    await this.#sweeping
+  }
+
+  /** A node that does not tell its version is used all the same. */
+  async #readVersion(): Promise<void> {
+    if (this.#isVersionRead) return
+    this.#isVersionRead = true
+    const status = await this.#line.call(calls.status, Buffer.alloc(0), this.#timeoutMs).catch(() => undefined)
+    const fault = status === undefined ? undefined : leaseFaultIn(readVersion(status.data))
+    if (fault !== undefined) this.warnings = [fault]
+  }
+
+  // ---- requests
+
+  async #send(requests: readonly Request[]): Promise<readonly ClaimStatus[]> {
+    const sending = new Sending(
+      this.#sending,
+      requests,
+      this.#environment.now() + sendTimeoutFor(requests, this.#timeoutMs),
+    )
+    let statuses: readonly ClaimStatus[] | undefined
+    const sentAt = this.#environment.now()
+    await this.#claims.begin(requests)
+    try {
+      await sending.prepare()
+      statuses = await sendBySwapping(sending, requests, this.#environment)
+    } catch (error) {
+      throw faultOf(error)
+    } finally {
+      if (!this.#closed) this.#claims.note(requests, statuses, (request) => sending.leaseOf(request), sentAt)
+    }
+    this.#follow(requests, statuses, sending)
+    const { notifications } = sending
+    // Afterwards: one that was let in and turned out again by the same send must know of the first to understand the second.
+    if (notifications.length > 0) {
+      this.#environment.defer(() => {
+        for (const { key, record, status } of notifications) {
+          const { id } = record.claim
+          if (sending.isAbout(id) || this.#claims.find(id) !== undefined) this.#onNotification(key, id, status)
+        }
+      })
+    }
+    return statuses.map((status, index) => sending.sure(requests[index] as Request, status))
+  }
+
+  // ---- news
+
+  #follow(requests: readonly Request[], statuses: readonly ClaimStatus[], sending: Sending): void {
+    if (this.#closed) return
+    for (const [index, request] of requests.entries()) {
+      const { state } = statuses[index] as ClaimStatus
+      if (state === 'held' || state === 'waiting') this.#notifications.start(this.#line.revision)
+      const key = keyOf(request)
+      const waiting = this.#claims.waitingFor(key)
+      if (waiting.length > 0) {
+        this.#notifications.follow(key, sending.seenAt(key))
+        this.#signs.look(key, sending.readingFor(key), waiting)
+      } else {
+        this.#notifications.unfollow(key)
+        this.#signs.forget(key)
+      }
+    }
+  }
+
+  /** Tells what became of a claim of ours, with no more time than is sure. */
+  #onNotification(key: string, id: string, status: ClaimStatus): void {
+    if (this.#closed) return
+    const own = this.#claims.find(id)
+    this.#claims.onNotification(id, status)
+    if (status.state !== 'held' || (own !== undefined && this.#forTests !== undefined)) {
+      this.#listeners.notify(key, id, status)
+      return
+    }
+    if (own === undefined) {
+      this.#listeners.notify(key, id, 'poll')
+      return
+    }
+    const replaced = own.replaces === undefined ? undefined : this.#claims.find(own.replaces)
+    const leases = [own.lease, ...(replaced === undefined ? [] : [replaced.lease])]
+    const leftMs = Math.min(...leases.map((lease) => this.#leases.leftMs(lease) ?? 0))
+    const ttlMs = Math.floor(Math.min(status.ttlMs, own.trustedUntil - this.#environment.now(), leftMs))
+    this.#listeners.notify(key, id, ttlMs > 0 ? { ...status, ttlMs } : 'poll')
+  }
+
+  #refuseIfClosed(): void {
+    if (this.#closed) throw new LeaseholdError('CLOSED', 'This etcd store has been closed.')
+  }
+}
+
+/** Without a clock of the store nothing can be told by how long ago it was. */
+const etcdSupport: Supports = {
+  ...fullSupport,
+  evict: ['lower-priority', 'same-runner', 'all'],
+  grace: false,
+  maxHold: false,
+  renewals: false,
+  ttlMinMs: 100,
+}
+
+/** The options of `etcd`. */
+export interface EtcdOptions {
+  /**
+   * What every key begins with; in a URL: its path.
+   *
+   * @default 'leasehold/'
+   */
+  readonly prefix?: string | undefined
+  /**
+   * How long a lease lasts where the caller names no ttl.
+   *
+   * @default '30s'
+   */
+  readonly ttl?: Duration | undefined
+  /**
+   * How often such a lease is renewed.
+   *
+   * @default a third of `ttl`
+   */
+  readonly heartbeat?: Duration | undefined
+  /**
+   * How long one `send` may take, retries included; where short leases are renewed, a third of their ttl at most.
+   *
+   * @default '5s'
+   */
+  readonly timeout?: Duration | undefined
+  /** With `etcds:`, and beside what Node trusts anyway: the authority, and a certificate and key of our own. */
+  readonly tls?: Pick<ConnectionOptions, 'ca' | 'cert' | 'key' | 'passphrase' | 'servername'> | undefined
+  /** For tests that move time: they end claims, not etcd. All drivers of one store must share it. */
+  readonly leasesForTests?: LeasesForTests | undefined
+}
+
+const etcdNames: OptionNames<EtcdOptions> = {
+  prefix: true,
+  ttl: true,
+  heartbeat: true,
+  timeout: true,
+  tls: true,
+  leasesForTests: true,
+}
+
+const tlsNames: OptionNames<NonNullable<EtcdOptions['tls']>> = {
+  ca: true,
+  cert: true,
+  key: true,
+  passphrase: true,
+  servername: true,
+}
+
+/** What holds by default. @internal */
+export const defaults = { prefix: 'leasehold/', timeout: 5000 } as const
+
+/** Refuses options that are misspelt. @internal */
+export function checkEtcdOptions(options: EtcdOptions): void {
+  checkOptions(options, etcdNames, 'etcd')
+  checkOptions(options.tls, tlsNames, 'tls')
+}

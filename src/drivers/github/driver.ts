@@ -1,0 +1,297 @@
+/**
+ * Locks in the issues of a GitHub repository: workers that share one coordinate by its comments, and people can read along.
+ *
+ * A claim is a comment; GitHub's comment ids are the queue, and the id is the fence. GitHub has no step that fails if
+ * somebody else was quicker, and its reads may be stale for a moment, so a claim holds once two looks, a settle time
+ * apart, show nobody before it. The protocol and why it is safe: docs/decisions/060-issues-as-a-queue.md.
+ */
+import { keyOf } from '../../core/contract/requests.ts'
+import type { KeyPage, ListQuery, LockDriver, Request, ClaimStatus, Supports } from '../../core/contract/driver.ts'
+import { durationMs, timerMs, type Duration } from '../../core/time/duration.ts'
+import { systemEnvironment, type Environment } from '../../core/time/environment.ts'
+import { LeaseholdError } from '../../core/errors.ts'
+import { withinLimits } from '../../core/contract/limits.ts'
+import { pageOf } from '../kit/paging.ts'
+import { redactedUrl } from '../../core/contract/redaction.ts'
+import { ttlMaxMs } from './claim-comment.ts'
+import { Deadlines, type Deadline } from './deadline.ts'
+import { recordOf } from './comment-text.ts'
+import { timeAt, type GithubContext } from './context.ts'
+import { faultOf, isGone, unavailable } from './faults.ts'
+import { GithubApi, type Repository } from './api.ts'
+import { carryOutOn } from './issue-queue.ts'
+import { unknownClaim } from './leaving.ts'
+import { commentsByKey, listedClaims } from './listing.ts'
+import { LockIssues } from './lock-issues.ts'
+import { MirrorKeeper } from './mirror.ts'
+import { makeOctokit, type OctokitLike, findToken } from './octokit.ts'
+import { checkGithubOptions, type GithubOptions } from './options.ts'
+import { RateBudget } from './rate-budget.ts'
+import { LocalClaims } from './local-claims.ts'
+import { IssueMarkers } from './issue-markers.ts'
+import { statusOf, type IssueStatus } from './status.ts'
+import { ThreadReader } from './thread-reader.ts'
+import { eachInTurn } from './turns.ts'
+import { TrustedAuthors } from './trusted-authors.ts'
+
+export { forTask, type TaskInfo } from './task-info.ts'
+export type { GithubOptions } from './options.ts'
+export type { IssueStatus } from './status.ts'
+export type { Mirror } from './mirror.ts'
+export type { OctokitLike } from './octokit.ts'
+export type { Published } from './published-runner.ts'
+
+/** The locks of a repository's issues. */
+export interface GithubDriver extends LockDriver {
+  /** Who holds an issue. Asks the mirror first, if there is one. */
+  status(issue: number): Promise<IssueStatus>
+  /** What came of the work under this fence: written into its comment when it is released. */
+  conclude(fence: number, result: string): void
+}
+
+const ttlDefaultMs = 300_000
+const heartbeatDefaultMs = 30_000
+const settleDefaultMs = 5000
+const readWithinMs = 30_000
+const closeWithinMs = 2000
+
+/**
+ * Locks in the issues of `owner/repo`.
+ *
+ * @example
+ * ```ts
+ * import { createLocks, issue } from 'leasehold'
+ * import { github } from 'leasehold/github'
+ *
+ * await using locks = await createLocks({ driver: github('octo-org/shop', { workerId: 'deploy-bot' }) })
+ * await locks.run(issue(42), () => console.log('The issue is ours.'))
+ * ```
+ */
+export function github(repository: string, options: GithubOptions = {}): GithubDriver {
+  return new IssuesDriver(repository, options)
+}
+
+/** @internal For `connect`: `owner/repo`, or `//owner/repo`, and `?api=…` for a GitHub Enterprise Server. */
+export function githubUrl(rest: string): GithubDriver {
+  const [repository = '', search = ''] = rest.replace(/^\/\//, '').split('?')
+  const query = new URLSearchParams(search)
+  const unknown = [...query.keys()].find((name) => name !== 'api' && name !== 'settle')
+  if (unknown !== undefined) {
+    throw new LeaseholdError('INVALID', `A github: URL has no ${JSON.stringify(unknown)}. It takes api and settle.`)
+  }
+  const [baseUrl, settle] = [query.get('api'), query.get('settle')]
+  return github(repository.replace(/\/$/, ''), {
+    ...(baseUrl !== null && { baseUrl }),
+    ...(settle !== null && { settle: settle as Duration }),
+  })
+}
+
+class IssuesDriver implements GithubDriver {
+  readonly name = 'github'
+  readonly supports: Supports
+  readonly #repository: Repository
+  readonly #options: GithubOptions
+  readonly #settleMs: number
+  readonly #environment: Environment
+  readonly #deadlines: Deadlines
+  #opening: Promise<{ readonly context: GithubContext; readonly issues: LockIssues }> | undefined
+  #closed = false
+
+  constructor(repository: string, options: GithubOptions) {
+    const [, owner, repo] = /^([\w.-]+)\/([\w.-]+)$/.exec(repository) ?? []
+    if (owner === undefined || repo === undefined) {
+      throw new LeaseholdError(
+        'INVALID',
+        `${JSON.stringify(redactedUrl(repository))} is no repository. Use owner/repo.`,
+      )
+    }
+    checkGithubOptions(options)
+    this.#repository = { owner, repo }
+    this.#options = options
+    this.#environment = options.environment ?? systemEnvironment()
+    this.#deadlines = new Deadlines(this.#environment)
+    this.#settleMs = durationMs(options.settle ?? settleDefaultMs, 'settle')
+    const { min, max } = options.poll ?? { min: '1s', max: '16s' }
+    const [pollMinMs, pollMaxMs] = [timerMs(min, 'poll.min'), timerMs(max, 'poll.max')]
+    if (pollMinMs > pollMaxMs) throw invalid(`poll.min is ${pollMinMs} ms, more than poll.max, ${pollMaxMs} ms.`)
+    if (4 * this.#settleMs > ttlMaxMs) throw invalid(`settle is ${this.#settleMs} ms. Use ${ttlMaxMs / 4} ms at most.`)
+    this.supports = {
+      shared: false,
+      limit: false,
+      range: false,
+      queue: true,
+      push: false,
+      // The fence is the place in the queue: who is let in out of turn would have too high a one.
+      priority: false,
+      convert: false,
+      evict: ['stale', 'all'],
+      grace: false,
+      maxHold: false,
+      fence: true,
+      ttlMinMs: Math.max(100, 4 * this.#settleMs),
+      ttlMaxMs,
+      ttlDefaultMs,
+      heartbeatDefaultMs,
+      staleDefaultMs: ttlDefaultMs,
+      pollingDefault: {
+        attempts: Infinity,
+        minMs: pollMinMs,
+        maxMs: pollMaxMs,
+        factor: 2,
+        jitter: 0.1,
+      },
+      owners: options.publish?.includes('owner') ?? false,
+    }
+  }
+
+  async open(): Promise<void> {
+    await this.#opened()
+  }
+
+  send(requests: readonly Request[]): Promise<readonly ClaimStatus[]> {
+    return withinLimits(this.supports, requests, (valid) => this.#sendValid(valid))
+  }
+
+  async #sendValid(requests: readonly Request[]): Promise<readonly ClaimStatus[]> {
+    if (requests.length === 0 && !this.#closed) return []
+    const { context, issues } = await this.#opened()
+    return eachInTurn(requests, keyOf, (request) => this.#carryOut(context, issues, request))
+  }
+
+  async list(query: ListQuery): Promise<KeyPage> {
+    const { context, issues } = await this.#opened()
+    return this.#deadlines.within(readWithinMs, (deadline) => this.#list(context, issues, query, deadline))
+  }
+
+  async #list(context: GithubContext, issues: LockIssues, query: ListQuery, deadline: Deadline): Promise<KeyPage> {
+    const { reader, api } = context
+    const { key } = query
+    try {
+      if (key !== undefined) {
+        const issue = await issues.of(key, false, deadline)
+        if (issue === undefined) return { now: timeAt(context), keys: [] }
+        const { thread, dateMs } = await reader.look(issue, key, deadline)
+        return pageOf([key], {}, dateMs, () => listedClaims(thread))
+      }
+      const { items, dateMs } = await api.everyComment(reader.sinceMs, deadline)
+      const byKey = commentsByKey(await reader.counted(items, deadline))
+      return pageOf([...byKey.keys()].toSorted(), query, dateMs, (one) =>
+        listedClaims(reader.threadOf(byKey.get(one) ?? [], one)),
+      )
+    } catch (error) {
+      if (key !== undefined && isGone(error)) return { now: timeAt(context), keys: [] }
+      throw faultOf(error)
+    }
+  }
+
+  async status(issue: number): Promise<IssueStatus> {
+    const { context } = await this.#opened()
+    try {
+      return await this.#deadlines.within(readWithinMs, (deadline) => statusOf(context, issue, deadline))
+    } catch (error) {
+      throw faultOf(error)
+    }
+  }
+
+  conclude(fence: number, result: string): void {
+    const text = result.slice(0, 1000)
+    void this.#opening?.then(
+      ({ context }) => context.results.set(fence, text),
+      () => {},
+    )
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true
+    const opened = await this.#opening?.catch(() => undefined)
+    await opened?.context.markers.close(closeWithinMs)
+    this.#deadlines.giveUpAll()
+  }
+
+  async #opened(): Promise<{ readonly context: GithubContext; readonly issues: LockIssues }> {
+    if (this.#closed) throw new LeaseholdError('CLOSED', 'This GitHub store has been closed.')
+    this.#opening ??= this.#begin()
+    try {
+      return await this.#opening
+    } catch (error) {
+      this.#opening = undefined
+      throw error
+    }
+  }
+
+  async #begin(): Promise<{ readonly context: GithubContext; readonly issues: LockIssues }> {
+    const { publish = [], trusted = [], mirror, assign = true, heldLabel = 'leasehold: held', workerId } = this.#options
+    const environment = this.#environment
+    const settleMs = this.#settleMs
+    const rateBudget = new RateBudget(heartbeatDefaultMs)
+    const api = new GithubApi(await this.#octokit(), this.#repository, environment, rateBudget)
+    await this.#checkRights(api)
+    const trustedAuthors = new TrustedAuthors(api, environment, trusted)
+    const context: GithubContext = {
+      environment,
+      api,
+      rateBudget,
+      trustedAuthors,
+      // Of a claim that nobody can read any more its owner may have been told anything up to the longest lease.
+      reader: new ThreadReader(api, trustedAuthors, environment, ttlMaxMs),
+      localClaims: new LocalClaims(),
+      markers: new IssueMarkers(api, environment, this.#deadlines, rateBudget, {
+        assign,
+        label: heldLabel === false ? undefined : heldLabel,
+      }),
+      mirror: new MirrorKeeper(mirror),
+      settleMs,
+      publish: new Set(publish),
+      workerId,
+      results: new Map(),
+    }
+    const label = this.#options.lockLabel ?? 'leasehold'
+    return { context, issues: new LockIssues(api, trustedAuthors, environment, label, settleMs) }
+  }
+
+  async #octokit(): Promise<OctokitLike> {
+    const { octokit, token, baseUrl = process.env['GITHUB_API_URL'] || undefined, fetch } = this.#options
+    return octokit ?? makeOctokit({ token: await findToken(token), baseUrl, fetch })
+  }
+
+  async #checkRights(api: GithubApi): Promise<void> {
+    const name = `${this.#repository.owner}/${this.#repository.repo}`
+    const asked = this.#deadlines.within(readWithinMs, (deadline) => api.repository(deadline))
+    const found = await asked.catch((error: unknown) => {
+      throw faultOf(error)
+    })
+    const { permissions, has_issues: hasIssues, archived } = found
+    if (hasIssues === false) throw unavailable(`${name} has no issues. Turn them on in its settings.`, 'configuration')
+    if (archived === true) throw unavailable(`${name} is archived: nothing can be written.`, 'read-only')
+    // A user who sees it may at least pull. If not even that is said, the token is an app's, and this is not about it.
+    const { push, pull } = recordOf(permissions) ?? {}
+    if (push === false && pull !== false) {
+      throw unavailable(`The token may not write to ${name}, so its claims would not count.`, 'auth')
+    }
+  }
+
+  async #carryOut(context: GithubContext, issues: LockIssues, request: Request): Promise<ClaimStatus> {
+    const key = keyOf(request)
+    try {
+      return await this.#deadlines.within(boundMs(request), async (deadline) => {
+        const issue = await issues.of(key, request.op === 'claim', deadline)
+        return issue === undefined ? unknownClaim : carryOutOn(context, issue, request, deadline)
+      })
+    } catch (cause) {
+      if (isGone(cause)) issues.forget(key)
+      return { state: 'unknown', error: faultOf(cause) }
+    }
+  }
+}
+
+/** How long a request may take: an answer that comes later helps nobody. */
+function boundMs(request: Request): number {
+  const leastMs = 1000
+  const mostMs = 120_000
+  if (request.op === 'claim') return Math.min(mostMs, Math.max(leastMs, request.claim.ttlMs / 2))
+  return request.op === 'renew' ? Math.min(mostMs, Math.max(leastMs, request.ttlMs / 4)) : readWithinMs
+}
+
+function invalid(message: string): LeaseholdError {
+  return new LeaseholdError('INVALID', message)
+}

@@ -1,0 +1,227 @@
+/**
+ * Locks in this process: the reference for every other driver, and the store for users' own tests.
+ *
+ * `memory()` is private to one driver, `memory({ name })` is shared by all of that name in the process. A clock can be
+ * passed in, so that a test can move time and play several runners.
+ */
+import { admit } from '../../core/rule/admission.ts'
+import { keyOf } from '../../core/contract/requests.ts'
+import { listed, type ClaimRecord } from '../../core/rule/claim-record.ts'
+import type {
+  OnNotification,
+  KeyPage,
+  ListQuery,
+  LockDriver,
+  Request,
+  ClaimStatus,
+} from '../../core/contract/driver.ts'
+import { monotonicMs } from '../../core/time/environment.ts'
+import { LeaseholdError } from '../../core/errors.ts'
+import { fenceFloor } from '../../core/rule/fence.ts'
+import { fullSupport } from '../../core/contract/supports.ts'
+import { KeyState, type FenceCounter } from '../../core/rule/key-state.ts'
+import { withinLimits } from '../../core/contract/limits.ts'
+import { Listeners } from '../kit/listeners.ts'
+import { oneInThisRealm } from '../../core/machine/runtime.ts'
+import { checkOptions, type OptionNames } from '../../core/contract/option-names.ts'
+import { version } from '../../core/package-version.ts'
+import { pageOf } from '../kit/paging.ts'
+
+/** The store's time. `now` must never go back by itself; `wall` is milliseconds since 1970. */
+export interface MemoryClock {
+  now(): number
+  wall(): number
+}
+
+/** The options of `memory`. */
+export interface MemoryOptions {
+  /**
+   * Drivers of the same name share one store.
+   *
+   * @default a store of its own
+   */
+  readonly name?: string | undefined
+  /**
+   * The time of the store. With a name, the clock of the driver that was made first counts.
+   *
+   * @default this machine's
+   */
+  readonly clock?: MemoryClock | undefined
+}
+
+const memoryNames: OptionNames<MemoryOptions> = { name: true, clock: true }
+
+/** Fewer keys than this are no burden, whatever became of their holders. */
+const keysKeptAnyway = 1000
+/** A holder that is over for so long will not be asked for: its process died under a name used once. */
+const abandonedAfterMs = 3_600_000
+
+const systemClock: MemoryClock = { now: monotonicMs, wall: () => Date.now() }
+
+/**
+ * One for all copies of this module in a process: a test tool may load one as an ES module out of `dist/bundler`, and another by `require`.
+ * Copies of other versions are apart, as their stores may be of another shape.
+ */
+const storesByName: Map<string, MemoryStore> = oneInThisRealm(`leasehold ${version} memory stores`, () => new Map())
+
+/**
+ * A lock store in this process.
+ *
+ * @example
+ * ```ts
+ * import { createLocks } from 'leasehold'
+ * import { memory } from 'leasehold/memory'
+ *
+ * await using locks = await createLocks({ driver: memory({ name: 'shared' }) })
+ * ```
+ */
+export function memory(options: MemoryOptions = {}): LockDriver {
+  checkOptions(options, memoryNames, 'memory')
+  const { name, clock = systemClock } = options
+  if (name === undefined) return new MemoryDriver(new MemoryStore(clock))
+  let store = storesByName.get(name)
+  if (store === undefined) storesByName.set(name, (store = new MemoryStore(clock)))
+  return new MemoryDriver(store)
+}
+
+/** All keys of one store. Keys without claims are not kept: one fence counter serves them all. */
+class MemoryStore {
+  readonly listeners = new Listeners()
+  readonly #clock: MemoryClock
+  readonly #keys = new Map<string, KeyState>()
+  /** Keys of which only an ending is remembered, oldest first, to be forgotten in passing. */
+  readonly #remembered = new Set<string>()
+  /**
+   * Goes through the keys again and again, a few with each request. Absent while there are few: a map that is being gone
+   * through keeps every table it has outgrown since the last step.
+   */
+  #round: MapIterator<[string, KeyState]> | undefined
+  readonly #madeAt: number
+  readonly #fences: FenceCounter
+
+  constructor(clock: MemoryClock) {
+    this.#clock = clock
+    this.#madeAt = clock.now()
+    this.#fences = { last: 0 }
+  }
+
+  get now(): number {
+    return Math.floor(this.#clock.now())
+  }
+
+  get ageMs(): number {
+    return this.#clock.now() - this.#madeAt
+  }
+
+  /** The least the next fence may be: another process had this store's name before, perhaps. */
+  get fenceFloor(): number {
+    return fenceFloor(this.#clock.wall())
+  }
+
+  carryOut(request: Request, now: number, floor: number): ClaimStatus {
+    const key = keyOf(request)
+    let state = this.#keys.get(key)
+    if (state === undefined) this.#keys.set(key, (state = new KeyState(this.#fences)))
+    state.fenceFloor = floor
+    const verdict = admit(state, request, now)
+    state.apply(verdict)
+    if (state.idle) this.#keys.delete(key)
+    else if (state.ended !== undefined) this.#remembered.add(key)
+    if (this.#remembered.size > 0) this.#forgetSome(now)
+    if (this.#keys.size > keysKeptAnyway) this.#forgetAbandoned(now)
+    else this.#round = undefined
+    for (const { record, status } of verdict.notifications) this.#push(key, record.claim.id, status)
+    return verdict.status
+  }
+
+  list(query: ListQuery): KeyPage {
+    const names = query.key === undefined ? [...this.#keys.keys()] : this.#keys.has(query.key) ? [query.key] : []
+    return pageOf(names.toSorted(), query, this.now, (key) => {
+      const state = this.#keys.get(key)
+      return state === undefined ? [] : [...state.holders(), ...state.waiters()].map(listed)
+    })
+  }
+
+  /** Drops a few endings that no longer matter, so that names used once do not pile up. */
+  #forgetSome(now: number): void {
+    let looks = 4
+    for (const key of this.#remembered) {
+      if (looks-- === 0) return
+      this.#remembered.delete(key)
+      const state = this.#keys.get(key)
+      if (state?.ended === undefined) continue
+      if (now < state.ended.until) this.#remembered.add(key)
+      else state.ended = undefined
+      if (state.idle) this.#keys.delete(key)
+    }
+  }
+
+  /** Lets go of names that nobody has asked for since their claims were over. */
+  #forgetAbandoned(now: number): void {
+    for (let looks = 2; looks > 0; looks -= 1) {
+      this.#round ??= this.#keys.entries()
+      const { value, done } = this.#round.next()
+      if (done === true) this.#round = undefined
+      else if (isAbandoned(value[1], now)) this.#keys.delete(value[0])
+    }
+  }
+
+  #push(key: string, id: string, status: ClaimStatus): void {
+    queueMicrotask(() => this.listeners.notify(key, id, status))
+  }
+}
+
+function isAbandoned(state: KeyState, now: number): boolean {
+  const isOver = ({ expiresAt, claim }: ClaimRecord): boolean => now >= expiresAt + claim.graceMs + abandonedAfterMs
+  return state.holders().every(isOver) && state.waiters().every(isOver) && now >= (state.ended?.until ?? 0)
+}
+
+class MemoryDriver implements LockDriver {
+  readonly name = 'memory'
+  readonly supports = fullSupport
+  readonly store: unknown
+  readonly #store: MemoryStore
+  readonly #listening: Disposable[] = []
+  #closed = false
+
+  constructor(store: MemoryStore) {
+    this.store = store
+    this.#store = store
+  }
+
+  async open(): Promise<void> {}
+
+  send(requests: readonly Request[]): Promise<readonly ClaimStatus[]> {
+    return withinLimits(this.supports, requests, (valid) => this.#sendValid(valid))
+  }
+
+  async #sendValid(requests: readonly Request[]): Promise<readonly ClaimStatus[]> {
+    this.#refuseIfClosed()
+    const { now, fenceFloor: floor } = this.#store
+    return requests.map((request) => this.#store.carryOut(request, now, floor))
+  }
+
+  async list(query: ListQuery): Promise<KeyPage> {
+    this.#refuseIfClosed()
+    return this.#store.list(query)
+  }
+
+  listen(onNotification: OnNotification): Disposable {
+    const listening = this.#store.listeners.listen(onNotification)
+    this.#listening.push(listening)
+    return listening
+  }
+
+  async dataAgeMs(): Promise<number> {
+    return this.#store.ageMs
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true
+    for (const listening of this.#listening) listening[Symbol.dispose]()
+  }
+
+  #refuseIfClosed(): void {
+    if (this.#closed) throw new LeaseholdError('CLOSED', 'This memory store has been closed.')
+  }
+}

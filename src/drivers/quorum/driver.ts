@@ -1,0 +1,251 @@
+/**
+ * Locks over several stores that know nothing of each other: held while a majority of them holds.
+ *
+ * This is Redlock, with fences that only grow (`quorum/fence-agreement.ts`) and nodes that do not vote after they may
+ * have forgotten something (`quorum/voting.ts`). Exclusive locks only: what nodes cannot decide alone is refused.
+ */
+import { keyOf } from '../../core/contract/requests.ts'
+import type { KeyPage, ListQuery, LockDriver, Request, ClaimStatus, Supports } from '../../core/contract/driver.ts'
+import { durationMs, positiveMs, type Duration } from '../../core/time/duration.ts'
+import { systemEnvironment, type Environment } from '../../core/time/environment.ts'
+import { LeaseholdError, plainMessageOf } from '../../core/errors.ts'
+import { blockingFault, errorOf, withinLimits } from '../../core/contract/limits.ts'
+import { checkOptions, type OptionNames } from '../../core/contract/option-names.ts'
+import { Quorum } from './quorum.ts'
+import { claimOn } from './claiming.ts'
+import { evictOn, releaseOn } from './ending.ts'
+import { mayBeLifted, mergedPage } from './listing.ts'
+import { Node } from './node.ts'
+import { renewOn } from './renewing.ts'
+import { supportsOf, unsupported } from './supports.ts'
+
+/** The options of `quorum`. */
+export interface QuorumOptions {
+  /**
+   * A node votes once it has kept its data for this long, and no ttl may be longer: a node that came back empty must not
+   * give away what it forgot. The same for every client. 0 is dangerous: every node votes at once, and a single one that
+   * loses its data lets a second holder in. It is for tests, and for stores of which you know that they never do.
+   *
+   * @default '1m'
+   */
+  readonly votesAfter?: Duration | undefined
+  /**
+   * How long a node may take to answer before the others decide alone; half the ttl at most.
+   *
+   * @default a tenth of the ttl, 50 ms to 1 s
+   */
+  readonly answerWithin?: Duration | undefined
+  /**
+   * By how much the clocks of nodes and clients may run at different rates, 0 to 0.5, beside the client's own 5 %.
+   *
+   * @default 0.01
+   */
+  readonly drift?: number | undefined
+  /** Time, timers and chance, for simulators and tests. */
+  readonly environment?: Environment | undefined
+}
+
+const quorumNames: OptionNames<QuorumOptions> = {
+  votesAfter: true,
+  answerWithin: true,
+  drift: true,
+  environment: true,
+}
+
+const votesAfterDefaultMs = 60_000
+const driftDefault = 0.01
+const listWithinMs = 5000
+const closeWithinMs = 1000
+const looksMax = 3
+
+/**
+ * Locks held on a majority of an odd number of stores, three or more. Closing it closes them.
+ *
+ * @example
+ * ```ts
+ * import { createLocks } from 'leasehold'
+ * import { quorum } from 'leasehold/quorum'
+ * import { redis } from 'leasehold/redis'
+ *
+ * const nodes = ['redis://10.0.0.1', 'redis://10.0.0.2', 'redis://10.0.0.3'].map((url) => redis(url))
+ * await using locks = await createLocks({ driver: quorum(nodes) })
+ * ```
+ */
+export function quorum(drivers: readonly LockDriver[], options: QuorumOptions = {}): LockDriver {
+  checkOptions(options, quorumNames, 'quorum')
+  return new QuorumDriver(drivers, options)
+}
+
+class QuorumDriver implements LockDriver {
+  readonly name = 'quorum'
+  readonly #quorum: Quorum
+  readonly #votesAfterMs: number
+  readonly #drivers: readonly LockDriver[]
+  /** What the nodes supported when `supports` was last asked for, and what followed from that. */
+  #known: readonly Supports[] = []
+  #supports: Supports | undefined
+  #opening: Promise<void> | undefined
+  #closing: Promise<void> | undefined
+
+  constructor(drivers: readonly LockDriver[], options: QuorumOptions) {
+    if (drivers.length < 3 || drivers.length % 2 === 0 || new Set(drivers).size < drivers.length) {
+      throw new LeaseholdError('INVALID', 'A quorum needs 3, 5 or 7 different stores: an even one is no safer.')
+    }
+    const stores = drivers.flatMap(({ store }) => (store === undefined ? [] : [store]))
+    if (new Set(stores).size < stores.length) {
+      throw new LeaseholdError('INVALID', 'Two drivers of a quorum are of one store, which would vote twice.')
+    }
+    const { votesAfter = votesAfterDefaultMs, answerWithin, drift = driftDefault } = options
+    if (!(drift >= 0 && drift <= 0.5)) throw new LeaseholdError('INVALID', `drift is ${drift}. Use 0 to 0.5.`)
+    const { environment = systemEnvironment() } = options
+    const votesAfterMs = durationMs(votesAfter, 'votesAfter')
+    this.#votesAfterMs = votesAfterMs
+    this.#drivers = drivers
+    this.#quorum = new Quorum(
+      drivers.map((driver, place) => new Node(driver, place + 1, environment, votesAfterMs)),
+      environment,
+      {
+        driftRate: drift,
+        answerWithinMs: answerWithin === undefined ? undefined : positiveMs(answerWithin, 'answerWithin'),
+      },
+    )
+  }
+
+  /** As of now: some nodes know what their store supports only once they are open, which may be late, or again. */
+  get supports(): Supports {
+    const drivers = this.#drivers
+    if (this.#supports === undefined || drivers.some(({ supports }, place) => supports !== this.#known[place])) {
+      this.#known = drivers.map(({ supports }) => supports)
+      this.#supports = supportsOf(this.#known, this.#votesAfterMs)
+    }
+    return this.#supports
+  }
+
+  /**
+   * Resolves once a majority is open. The others are tried again and again in the background. Rejects if a store is found
+   * by then that can be no node.
+   */
+  async open(): Promise<void> {
+    this.#refuseIfClosed()
+    this.#opening ??= this.#openMajority()
+    return this.#opening
+  }
+
+  send(requests: readonly Request[]): Promise<readonly ClaimStatus[]> {
+    return withinLimits(this.supports, requests, (valid) => this.#sendValid(valid))
+  }
+
+  async #sendValid(requests: readonly Request[]): Promise<readonly ClaimStatus[]> {
+    this.#refuseIfClosed()
+    const inTurn = keysInTurn(requests)
+    const last = new Map<string, Promise<ClaimStatus>>()
+    return Promise.all(
+      requests.map((request) => {
+        const key = keyOf(request)
+        if (!inTurn.has(key)) return this.#carryOut(request)
+        const answer = (last.get(key) ?? Promise.resolve()).then(() => this.#carryOut(request))
+        last.set(key, answer)
+        return answer
+      }),
+    )
+  }
+
+  /** Every page reads all that the nodes list: no two stores page alike. */
+  async list(query: ListQuery): Promise<KeyPage> {
+    this.#refuseIfClosed()
+    const { environment, majority, nodes } = this.#quorum
+    const { key, prefix, known } = query
+    const wanted = { ...(key !== undefined && { key }), ...(prefix !== undefined && { prefix }), known }
+    let pages = await this.#quorum.read(wanted, listWithinMs)
+    // A write-back under way has arrived by the next look or the one after; what a late node gave stays.
+    for (let looks = 1; looks < looksMax && mayBeLifted(pages, query, majority); looks += 1) {
+      pages = await this.#quorum.read(wanted, listWithinMs)
+    }
+    return mergedPage(pages, query, Math.floor(environment.now()), nodes.length)
+  }
+
+  close(): Promise<void> {
+    this.#closing ??= this.#close()
+    return this.#closing
+  }
+
+  #carryOut(request: Request): Promise<ClaimStatus> {
+    const nodes = this.#quorum
+    switch (request.op) {
+      case 'claim':
+        return claimOn(nodes, request.claim)
+      case 'renew': {
+        // The grace of a claim that another process was granted is not known here: whoever resumed it has its proof.
+        const graceMs = nodes.grants.get(request)?.claim.graceMs ?? 0
+        const fault = blockingFault(request.ttlMs, graceMs, this.supports)
+        if (fault !== undefined) return Promise.resolve({ state: 'unknown', error: errorOf(fault) })
+        return renewOn(nodes, request)
+      }
+      case 'release':
+        return releaseOn(nodes, request)
+      case 'withdraw':
+        return Promise.resolve({ state: 'unknown', error: unsupported('conversions') })
+      case 'evict':
+        return evictOn(nodes, request)
+    }
+  }
+
+  async #openMajority(): Promise<void> {
+    const { nodes, majority } = this.#quorum
+    try {
+      // What is known without opening is told before anything is connected.
+      for (const node of nodes) node.requireLeases()
+      await new Promise<void>((resolve, reject) => {
+        let opened = 0
+        const complaints: string[] = []
+        for (const node of nodes) {
+          node.open().then(
+            () => (opened += 1) === majority && resolve(),
+            (error: unknown) => {
+              if (error instanceof LeaseholdError && error.code === 'UNSUPPORTED') reject(error)
+              complaints.push(`${node.name}: ${plainMessageOf(error)}`)
+              if (complaints.length > nodes.length - majority) reject(notOpened(nodes.length, complaints, error))
+            },
+          )
+        }
+      })
+    } catch (error) {
+      // Nobody will close a driver that did not open.
+      await this.close()
+      throw error
+    }
+  }
+
+  async #close(): Promise<void> {
+    const { clearing, nodes, polls } = this.#quorum
+    await clearing.stop(closeWithinMs)
+    polls.close()
+    await Promise.allSettled(nodes.map((node) => node.close()))
+  }
+
+  #refuseIfClosed(): void {
+    if (this.#closing !== undefined) throw new LeaseholdError('CLOSED', 'This quorum has been closed.')
+  }
+}
+
+/**
+ * Keys whose requests have to wait for each other's answers: those with an eviction, which takes two steps, and those
+ * with two requests for one claim. All else goes out at once, and each node keeps the order.
+ */
+function keysInTurn(requests: readonly Request[]): ReadonlySet<string> {
+  const keys = new Set<string>()
+  const ids = new Set<string>()
+  for (const request of requests) {
+    const id = request.op === 'claim' ? request.claim.id : request.op === 'evict' ? undefined : request.id
+    if (id === undefined || ids.has(id)) keys.add(keyOf(request))
+    else ids.add(id)
+  }
+  return keys
+}
+
+function notOpened(nodes: number, complaints: readonly string[], cause: unknown): LeaseholdError {
+  return new LeaseholdError('UNAVAILABLE', `Too few of ${nodes} nodes could be opened. ${complaints.join(' ')}`, {
+    reason: 'no-majority',
+    cause,
+  })
+}

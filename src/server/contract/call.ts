@@ -1,0 +1,94 @@
+import type { IncomingHttpHeaders } from 'node:http'
+
+/**
+ * What a token may do. `lock`: claim, renew, release. `look`: see locks, holders and queues. `evict`: end the claims of
+ * others, and claim by force.
+ */
+export type Right = 'lock' | 'look' | 'evict'
+
+/** For whom a call is made, as its token says. */
+export interface Grant {
+  /** For logs, the audit and the metadata of claims. Never the token itself. */
+  readonly name: string
+  readonly rights: ReadonlySet<Right>
+  /** Whether it may touch a namespace. */
+  covers(namespace: string): boolean
+}
+
+/** One HTTP request, read and allowed. */
+export interface Call {
+  readonly grant: Grant
+  readonly headers: IncomingHttpHeaders
+  readonly query: URLSearchParams
+  /** What a POST came with: JSON, read and no more. */
+  readonly body: unknown
+  /** Aborts when the caller has gone. */
+  readonly signal: AbortSignal
+}
+
+/** What a route answers. Made by `json`, `text` or `events` of answer.ts. */
+export interface Answer {
+  readonly status: number
+  readonly headers: Readonly<Record<string, string>>
+  /** Text, or a stream of server-sent events that goes on until either side ends it. */
+  readonly body: string | EventSource
+}
+
+/** Writes server-sent events to a caller, from when it is attached. */
+export interface EventSource {
+  /** Called once. What it returns is disposed of when the caller has gone, the server closes, or after `end`. */
+  attach(send: (event: string, data: unknown) => void, end: () => void): Disposable
+}
+
+/** JSON Schema, in the dialect of OpenAPI 3.1. */
+export type Schema = Readonly<Record<string, unknown>>
+
+/** What a route takes and gives, for the OpenAPI document. */
+export interface RouteSchema {
+  /** By name; all of them may be left out unless `required` names them. */
+  readonly query?: Readonly<Record<string, Schema>> | undefined
+  readonly headers?: Readonly<Record<string, Schema>> | undefined
+  readonly required?: readonly string[] | undefined
+  readonly body?: Schema | undefined
+  /** The answer with status 200, and its type if that is not JSON. */
+  readonly answer?: Schema | undefined
+  readonly answerType?: string | undefined
+}
+
+/** One thing the server can be asked for. */
+export interface Route {
+  readonly method: 'GET' | 'POST'
+  /** Matched whole. */
+  readonly path: string
+  /** What the token must allow; `token`: any will do, and the route looks closer; `anybody`: no token is asked for. */
+  readonly right: Right | 'token' | 'anybody'
+  /** For the OpenAPI document: what it is for, in one sentence. */
+  readonly summary: string
+  /** For the OpenAPI document: what it takes and gives, as JSON Schema. */
+  readonly schema?: RouteSchema | undefined
+  /** False: it is not for programs, and so not in the document. */
+  readonly documented?: boolean | undefined
+  /** True: answered also while as many calls are under way as may be, which is when operators need it most. */
+  readonly always?: boolean | undefined
+  handle(call: Call): Answer | Promise<Answer>
+}
+
+/** An answer of JSON. `undefined` fields are absent. */
+export function json(value: unknown, status = 200, headers: Readonly<Record<string, string>> = {}): Answer {
+  return {
+    status,
+    headers: { ...headers, 'content-type': 'application/json; charset=utf-8' },
+    body: JSON.stringify(value),
+  }
+}
+
+/** An answer of text, of a type such as `text/html; charset=utf-8`. */
+export function text(body: string, type = 'text/plain; charset=utf-8', status = 200): Answer {
+  return { status, headers: { 'content-type': type }, body }
+}
+
+/** An answer that goes on: server-sent events. */
+export function events(source: EventSource): Answer {
+  // Proxies that gather what they pass on would keep news back.
+  return { status: 200, headers: { 'content-type': 'text/event-stream', 'x-accel-buffering': 'no' }, body: source }
+}

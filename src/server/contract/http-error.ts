@@ -1,0 +1,75 @@
+import { LeaseholdError, type ErrorCode } from '../../core/errors.ts'
+import { toWireError } from '../../core/wire/wire-error.ts'
+import { json, type Answer } from './call.ts'
+
+/** Why a call was refused, for the metrics. */
+export type RefusalReason = 'draining' | 'limit' | 'host' | 'route' | 'token' | 'right' | 'body' | 'input' | 'store'
+
+/** A call that is answered with an error. Nothing has been asked of the store. */
+export class HttpError extends Error {
+  override readonly name = 'Refusal'
+  readonly status: number
+  readonly why: RefusalReason
+  readonly error: LeaseholdError
+  readonly headers: Readonly<Record<string, string>>
+
+  constructor(
+    status: number,
+    why: RefusalReason,
+    error: LeaseholdError,
+    headers: Readonly<Record<string, string>> = {},
+  ) {
+    super(error.message)
+    this.status = status
+    this.why = why
+    this.error = error
+    this.headers = headers
+  }
+
+  get answer(): Answer {
+    const { retryAfterMs } = this.error
+    const retryAfter = retryAfterMs === undefined ? {} : { 'retry-after': String(Math.ceil(retryAfterMs / 1000)) }
+    return json({ error: toWireError(this.error) }, this.status, { ...retryAfter, ...this.headers })
+  }
+}
+
+const statusByCode: Partial<Readonly<Record<ErrorCode, number>>> = {
+  INVALID: 400,
+  UNSUPPORTED: 501,
+  UNAVAILABLE: 503,
+  CLOSED: 503,
+}
+
+/** The refusal that an error of a route stands for; undefined if it is a fault of ours. */
+export function refusalOf(error: unknown): HttpError | undefined {
+  if (error instanceof HttpError) return error
+  if (!(error instanceof LeaseholdError)) return undefined
+  const status = statusByCode[error.code]
+  return status === undefined ? undefined : new HttpError(status, status === 503 ? 'store' : 'input', error)
+}
+
+/** The token does not allow it: says what it would take. */
+export function forbidden(message: string): HttpError {
+  return new HttpError(403, 'right', notAllowed(message))
+}
+
+/** As {@link forbidden}, for one request among others. */
+export function notAllowed(message: string): LeaseholdError {
+  return new LeaseholdError('UNAVAILABLE', message, { reason: 'auth' })
+}
+
+/** The call, or something in it, makes no sense. */
+export function invalid(message: string, status = 400, why: RefusalReason = 'input'): HttpError {
+  return new HttpError(status, why, new LeaseholdError('INVALID', message))
+}
+
+/** Too much at once: a little later there may be room. */
+export function tooMuch(message: string, retryAfterMs: number): HttpError {
+  return new HttpError(429, 'limit', new LeaseholdError('UNAVAILABLE', message, { reason: 'busy', retryAfterMs }))
+}
+
+/** The answer to a fault of ours: no inner detail, the log has that. */
+export const internalFault: Answer = json(
+  { error: { code: 'UNAVAILABLE', message: "The server failed. The server's log says how.", reason: 'server' } },
+  500,
+)

@@ -1,0 +1,57 @@
+import type { ServerResponse } from 'node:http'
+import type { EventSource } from '../contract/call.ts'
+
+/** So much may wait to be read: whoever is slower than that is cut off, as news are hints and memory is not. */
+const bufferedBytesMax = 262_144
+/** Proxies close what is silent for long. */
+const commentEveryMs = 15_000
+
+/** Writes server-sent events to one caller, until either side ends it. */
+export class EventStream {
+  readonly #response: ServerResponse
+  readonly #timer: NodeJS.Timeout
+  readonly #ended: () => void
+  #source: Disposable | undefined
+  #open = true
+
+  /** The head of the response has been written. `ended` is called once. */
+  constructor(response: ServerResponse, ended: () => void) {
+    this.#response = response
+    this.#ended = ended
+    this.#timer = setInterval(() => this.#write(':\n\n'), commentEveryMs).unref()
+    response.on('close', () => this.#letGo())
+  }
+
+  /** Called once. Throws what the source throws; the response is to be destroyed then. */
+  start(source: EventSource): void {
+    // Out at once: the caller sees that it is being told.
+    this.#write(':\n\n')
+    const send = (event: string, data: unknown): void =>
+      this.#write(`event: ${event}\ndata: ${JSON.stringify(data)}\n\n`)
+    const attached = source.attach(send, () => this.end())
+    // It may have said more than anybody reads already.
+    if (this.#open) this.#source = attached
+    else attached[Symbol.dispose]()
+  }
+
+  end(): void {
+    this.#letGo()
+    this.#response.end()
+  }
+
+  #write(text: string): void {
+    if (!this.#open) return
+    this.#response.write(text)
+    if (this.#response.writableLength <= bufferedBytesMax) return
+    this.#letGo()
+    this.#response.destroy()
+  }
+
+  #letGo(): void {
+    if (!this.#open) return
+    this.#open = false
+    clearInterval(this.#timer)
+    this.#source?.[Symbol.dispose]()
+    this.#ended()
+  }
+}

@@ -1,0 +1,46 @@
+import { inTime } from '../../core/time/bounded.ts'
+import { LeaseholdError } from '../../core/errors.ts'
+import { SingleFlight } from '../../core/time/single-flight.ts'
+import type { ServerMetrics } from './metrics.ts'
+import type { StoreAccess } from './store-facade.ts'
+
+const withinMs = 2000
+/** Anybody may ask: an answer serves all who ask within this time. */
+const trustedMs = 1000
+
+/** Whether the store answers. */
+export class Health {
+  readonly #store: StoreAccess
+  readonly #metrics: ServerMetrics
+  readonly #looking = new SingleFlight(() => this.#look())
+  #lookedAt = -Infinity
+  #up = true
+
+  constructor(store: StoreAccess, metrics: ServerMetrics) {
+    this.#store = store
+    this.#metrics = metrics
+  }
+
+  /** Never rejects. */
+  async isUp(): Promise<boolean> {
+    return performance.now() - this.#lookedAt < trustedMs ? this.#up : this.#looking.opened()
+  }
+
+  async #look(): Promise<boolean> {
+    try {
+      await inTime(withinMs, this.#store.list({ key: 'leasehold/healthz', limit: 1 }), timedOut)
+      this.#up = true
+    } catch {
+      this.#up = false
+    }
+    this.#lookedAt = performance.now()
+    this.#metrics.storeUp = this.#up
+    return this.#up
+  }
+}
+
+function timedOut(milliseconds: number): LeaseholdError {
+  return new LeaseholdError('UNAVAILABLE', `The store has not answered for ${milliseconds} ms.`, {
+    reason: 'no-answer',
+  })
+}

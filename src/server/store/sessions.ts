@@ -1,0 +1,129 @@
+import type { Request, ClaimStatus, Notification } from '../../core/contract/driver.ts'
+import type { Environment } from '../../core/time/environment.ts'
+import type { EventSource, Grant } from '../contract/call.ts'
+import type { IncomingHttpHeaders } from 'node:http'
+import { sessionHeader } from '../../core/wire/wire-protocol.ts'
+import { invalid } from '../contract/http-error.ts'
+
+/** A claim that somebody wants to hear of. */
+interface Entry {
+  readonly session: string
+  /** When nothing has been heard of it for two ttls. */
+  readonly until: number
+}
+
+type Send = (event: string, data: unknown) => void
+
+interface Stream {
+  readonly send: Send
+  readonly end: () => void
+}
+
+/** How many of the oldest entries are looked at whenever one is made: more than one, so that they do not pile up. */
+const looksPerEntry = 2
+
+/**
+ * Which session sent a claim last, and the stream on which that session hears of it. All of it serves hints: a claim
+ * that is forgotten here asks again by itself.
+ */
+export class Sessions {
+  readonly #environment: Environment
+  readonly #claimsMax: number
+  readonly #describe: (status: ClaimStatus) => unknown
+  readonly #entries = new Map<string, Entry>()
+  readonly #streams = new Map<string, Stream>()
+
+  constructor(environment: Environment, claimsMax: number, describe: (status: ClaimStatus) => unknown) {
+    this.#environment = environment
+    this.#claimsMax = claimsMax
+    this.#describe = describe
+  }
+
+  get claims(): number {
+    return this.#entries.size
+  }
+
+  /** Takes in what is about to be sent: news may be quicker than its answer. */
+  sending(session: string, request: Request): void {
+    if (request.op === 'claim') this.#note(session, placeOf(request.claim), request.claim.ttlMs)
+    else if (request.op === 'renew') this.#note(session, placeOf(request), request.ttlMs)
+  }
+
+  /** Takes in what became of a request. */
+  answered(session: string | undefined, request: Request, status: ClaimStatus): void {
+    if (request.op === 'evict') return
+    if (isOver(status)) this.#entries.delete(placeOf(request.op === 'claim' ? request.claim : request))
+    // Once more: the answer to a request before it, sent together with it, may have ended the same claim.
+    else if (session !== undefined) this.sending(session, request)
+  }
+
+  /** Passes news on to whoever sent the claim last, if it listens. */
+  notify(key: string, id: string, notification: Notification): void {
+    const place = placeOf({ key, id })
+    const entry = this.#entries.get(place)
+    if (entry === undefined) return
+    const stream = this.#streams.get(entry.session)
+    if (notification === 'poll') return stream?.send('poll', { key, id })
+    if (isOver(notification)) this.#entries.delete(place)
+    stream?.send('status', { key, id, status: this.#describe(notification) })
+  }
+
+  /**
+   * The news of one session. A newer stream of the same session takes the place of an older one, which ends: its caller may be
+   * gone without a word, and would count as a stream for long.
+   */
+  stream(session: string): EventSource {
+    return {
+      attach: (send, end) => {
+        const stream: Stream = { send, end }
+        const older = this.#streams.get(session)
+        this.#streams.set(session, stream)
+        older?.end()
+        return {
+          [Symbol.dispose]: () => {
+            if (this.#streams.get(session) === stream) this.#streams.delete(session)
+          },
+        }
+      },
+    }
+  }
+
+  #note(session: string, place: string, ttlMs: number): void {
+    const now = this.#environment.now()
+    // Last in the order of the map: the first are those not heard of for longest.
+    this.#entries.delete(place)
+    this.#entries.set(place, { session, until: now + 2 * ttlMs })
+    this.#forgetSome(now)
+  }
+
+  #forgetSome(now: number): void {
+    let looks = looksPerEntry
+    for (const [place, entry] of this.#entries) {
+      const tooMany = this.#entries.size > this.#claimsMax
+      if (looks-- <= 0 && !tooMany) return
+      this.#entries.delete(place)
+      // A long lease must not stand before shorter ones that are over.
+      if (now < entry.until && !tooMany) this.#entries.set(place, entry)
+    }
+  }
+}
+
+/** Whether nothing more can happen to a claim. One that has expired may be in its grace yet, and be turned out. */
+function isOver(status: ClaimStatus): boolean {
+  return status.state === 'absent' && status.reason !== 'expired'
+}
+
+/** A claim's id is unguessable; with its key it is also unique. */
+function placeOf({ key, id }: { readonly key: string; readonly id: string }): string {
+  return `${id}\n${key}`
+}
+
+const form = /^[A-Za-z0-9_-]{22,64}$/
+
+/** The session of a call, apart for each token; undefined if it names none. */
+export function sessionOf(headers: IncomingHttpHeaders, grant: Grant): string | undefined {
+  const given = headers[sessionHeader.toLowerCase()]
+  if (given === undefined) return undefined
+  if (typeof given === 'string' && form.test(given)) return `${grant.name} ${given}`
+  throw invalid(`${sessionHeader} must be 22 to 64 letters, digits, '_' or '-': 128 random bits.`)
+}
