@@ -94,10 +94,15 @@ class Faulty implements FaultyDriver {
   #listenAsDriver(): void {
     const listen = this.#driver.listen?.bind(this.#driver)
     if (listen === undefined) return
-    this.listen = (onNotification) =>
-      listen((key, id, notification) => {
-        if (!this.#happens(this.plan.dropNotifications)) onNotification(key, id, notification)
-      })
+    this.listen = (onNotification, onGap) =>
+      listen(
+        (key, id, notification) => {
+          if (!this.#happens(this.plan.dropNotifications)) onNotification(key, id, notification)
+        },
+        () => {
+          if (!this.#happens(this.plan.dropNotifications)) onGap?.()
+        },
+      )
   }
 
   get plan(): FaultPlan {

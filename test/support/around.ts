@@ -7,7 +7,7 @@ export function around(driver: LockDriver, changes: Partial<LockDriver> = {}): L
     supports: driver.supports,
     open: () => driver.open(),
     list: (query) => driver.list(query),
-    listen: (received) => driver.listen?.(received) ?? { [Symbol.dispose]() {} },
+    listen: (onNotification, onGap) => driver.listen?.(onNotification, onGap) ?? { [Symbol.dispose]() {} },
     close: () => driver.close(),
     send: (requests) => driver.send(requests),
     ...changes,

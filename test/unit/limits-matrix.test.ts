@@ -38,7 +38,7 @@ function narrow(driver: LockDriver, supports: Partial<Supports> = store): LockDr
     open: () => driver.open(),
     send: (requests) => driver.send(requests),
     list: (query) => driver.list(query),
-    listen: (received) => driver.listen?.(received) ?? { [Symbol.dispose]() {} },
+    listen: (onNotification, onGap) => driver.listen?.(onNotification, onGap) ?? { [Symbol.dispose]() {} },
     close: () => driver.close(),
   }
 }

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import type { OnNotification, ClaimStatus } from '../../src/core/contract/driver.ts'
+import type { OnGap, OnNotification, ClaimStatus } from '../../src/core/contract/driver.ts'
 import { around } from '../support/around.ts'
 import { isSettled, locksBench } from './support/bench-of-locks.ts'
 import { clientOf } from '../support/client-of.ts'
@@ -9,17 +9,29 @@ import { handleOf } from '../../src/api/lease/lease-handle.ts'
 async function setUp() {
   const bench = locksBench()
   let received: OnNotification = () => {}
+  let gap: OnGap = () => {}
+  let requests = 0
   bench.wrap = (driver) =>
     around(driver, {
-      listen(listener) {
+      send(sent) {
+        requests += sent.length
+        return driver.send(sent)
+      },
+      listen(listener, onGap = () => {}) {
         received = listener
+        gap = onGap
         return { [Symbol.dispose]: () => {} }
       },
     })
   const locks = await bench.client()
   bench.wrap = (driver) => driver
   const notify = (...said: unknown[]): void => (received as (...given: unknown[]) => void)(...said)
-  return { bench, locks, other: await bench.client(), notify }
+  const countRequests = (): number => {
+    const counted = requests
+    requests = 0
+    return counted
+  }
+  return { bench, locks, other: await bench.client(), notify, gap: () => gap(), countRequests }
 }
 
 /** What no driver may say, and some do. */
@@ -98,4 +110,44 @@ describe('a notification', () => {
     expect(left[0]).toBeLessThan(5000)
     expect(lease.remainingMs).toBeLessThan(5000)
   })
+})
+
+describe('a gap in the notifications', () => {
+  test('makes a claim that waits poll once, and a held one not at all', async () => {
+    const { bench, locks, other, gap, countRequests } = await setUp()
+    await locks.acquire('held')
+    const holder = await other.acquire('a')
+    const waiting = locks.acquire('a')
+    await bench.advance(10)
+    await holder.release()
+    await bench.advance(10)
+    expect(await isSettled(waiting)).toBe(false)
+    countRequests()
+    gap()
+    await bench.advance(10)
+    expect([(await waiting).held, countRequests()]).toEqual([true, 1])
+    gap()
+    await bench.advance(10)
+    expect(countRequests()).toBe(0)
+  })
+
+  test('costs a claim whose first answer is still to come no second request', async () => {
+    const { bench, locks, gap, countRequests } = await setUp()
+    const acquiring = locks.acquire('a')
+    gap()
+    await bench.advance(10)
+    expect([(await acquiring).held, countRequests()]).toEqual([true, 1])
+  })
+})
+
+test('a notification that cannot even be read harms nothing', async () => {
+  const { locks, notify } = await setUp()
+  const lease = await locks.acquire('a')
+  const trap = {
+    get state(): string {
+      throw new Error('not for you')
+    },
+  }
+  expect(() => notify(lease.key, handleOf(lease).claim.id, trap)).not.toThrow()
+  expect(lease.held).toBe(true)
 })

@@ -94,19 +94,27 @@ export class Client {
       waiters: new SlotSet(),
       thread: undefined,
     }
-    this.#listening = driver.listen?.((_key, id, notification) => this.#onNotification(id, notification))
+    this.#listening = driver.listen?.(
+      (_key, id, notification) => this.#onNotification(id, notification),
+      () => this.#onGap(),
+    )
   }
 
   /** Notifications come from outside: a bad one must neither throw at the driver nor harm a claim. */
   #onNotification(id: unknown, notification: unknown): void {
     const claimRuntime = typeof id === 'string' ? this.runtime.claimRuntimes.get(id) : undefined
     if (claimRuntime === undefined) return
-    const checked = checkedNotification(notification)
+    const checked = checkedNotification(notification, this.driver.supports)
     // A claim that had to wait is granted after those that need not, though the news overtake the answers to both.
     const isGrant = checked !== 'poll' && checked.state === 'held'
     if (isGrant && claimRuntime.state.phase === 'asking')
       this.environment.defer(() => claimRuntime.onNotification(checked))
     else claimRuntime.onNotification(checked)
+  }
+
+  /** Polls every claim that waits: its grant may have been among the lost notifications. A holder learns of losses by renewing. */
+  #onGap(): void {
+    for (const waiter of this.runtime.waiters) waiter.poll?.()
   }
 
   /** Renews from another thread from now on. */
@@ -115,7 +123,7 @@ export class Client {
       const claimRuntime = this.runtime.claimRuntimes.get(report.id)
       if ('settledMs' in report) return claimRuntime?.settledElsewhere(report.settledMs)
       const { sent, status, since } = report
-      if (sent === undefined) claimRuntime?.onNotification(checkedNotification(status))
+      if (sent === undefined) claimRuntime?.onNotification(checkedNotification(status, this.driver.supports))
       else claimRuntime?.renewedElsewhere(status, sent.at, sent.ttlMs, since)
     })
   }

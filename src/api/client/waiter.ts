@@ -120,6 +120,11 @@ export abstract class Waiter implements TimerTask, SlotMember {
     this.#attempt(this.#since)
   }
 
+  /** Asks the store for the status of the queued claim. A claim whose first answer is still to come needs no second request. */
+  poll(): void {
+    if (this.#claimRuntime?.undecided === true) this.#claimRuntime.onNotification('poll')
+  }
+
   /** Gives up because waiting would never end. */
   giveUpDeadlocked(cycle: readonly DeadlockedOwner[]): void {
     this.#giveUp({ type: 'deadlocked', cycle })

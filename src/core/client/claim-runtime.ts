@@ -24,7 +24,7 @@ export interface ClientRuntime {
   /** The client's claims that are not over, by id. */
   readonly claimRuntimes: IdTable<ClaimRuntime>
   /** Acquisitions without an outcome yet. */
-  readonly waiters: SlotSet<SlotMember & { close(): void }>
+  readonly waiters: SlotSet<SlotMember & { close(): void; poll?(): void }>
   /** Renews held claims while this thread is blocked; see `heartbeat-thread.ts`. */
   readonly thread: HeartbeatThread | undefined
 }

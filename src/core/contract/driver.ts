@@ -254,8 +254,14 @@ export interface KeyPage {
 /** A pushed status of a claim that this driver's own client made, or `poll`: ask again. Always a hint: one that is lost costs time only. */
 export type Notification = ClaimStatus | 'poll'
 
-/** Receives the notifications of a driver. */
+/** Receives the notifications of a driver. Must not throw. */
 export type OnNotification = (key: string, id: string, notification: Notification) => void
+
+/**
+ * Notifications may have been lost, of any claim of the driver: a connection was interrupted, an inbox was emptied. The client
+ * polls every claim of its own that waits. Must not throw. A gap reported without need costs one request for each of those.
+ */
+export type OnGap = () => void
 
 /** One store, seen by one client. */
 export interface LockDriver {
@@ -276,10 +282,10 @@ export interface LockDriver {
   /** What the store holds, a page at a time, in the store's order. Ended claims the store has not noticed may show. */
   list(query: ListQuery): Promise<KeyPage>
   /**
-   * Calls `onNotification` when the status of a claim sent by this driver changes without its asking, but not while `send` is being
-   * called. Dispose to stop.
+   * Calls `onNotification` when the status of a claim sent by this driver changes without its asking, and `onGap` when such
+   * notifications may have been lost; neither while the driver is being called. Dispose to stop. Several may listen.
    */
-  listen?(onNotification: OnNotification): Disposable
+  listen?(onNotification: OnNotification, onGap?: OnGap): Disposable
   /**
    * For how many milliseconds the store has kept every claim that it answered: since its schema, prefix or collection was
    * created, and since the server started wherever a start may lose claims or bring back an older copy. The time of

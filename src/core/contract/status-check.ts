@@ -37,11 +37,6 @@ export function isClaimStatus(value: unknown): value is ClaimStatus {
   }
 }
 
-/** A notification: a status, or a nudge to ask. What is neither says at least that something has happened. */
-export function checkedNotification(notification: unknown): Notification {
-  return isClaimStatus(notification) ? notification : 'poll'
-}
-
 function isHeld({ fence, ttlMs, leaving, after }: Readonly<Record<string, unknown>>): boolean {
   if (!Number.isSafeInteger(fence) || (fence as number) < 1 || !isAmount(ttlMs)) return false
   return isTextOrAbsent(leaving) && (after === undefined || isEnding(after))
@@ -106,6 +101,20 @@ export function checkedAnswer(
   }
   if (status.state === 'absent' || status.state === 'unknown') return status
   return withTtlOf(status, longestMs(request, supports))
+}
+
+/**
+ * A pushed notification, once it has been checked like an answer. If it makes no sense, at least something has happened to the
+ * claim: `poll`. Drivers drop only what they cannot parse; whoever listens checks the rest.
+ */
+export function checkedNotification(notification: unknown, supports: Supports): Notification {
+  try {
+    if (!isClaimStatus(notification)) return 'poll'
+  } catch {
+    return 'poll'
+  }
+  if (notification.state === 'absent' || notification.state === 'unknown') return notification
+  return withTtlOf(notification, ttlMaxOf(supports))
 }
 
 /** The error for an answer that makes no sense. */

@@ -8,6 +8,7 @@
 import type { ClaimRecord } from '../../core/rule/claim-record.ts'
 import { sendBySwapping, type DocumentSwapper } from './document-swaps.ts'
 import type {
+  OnGap,
   OnNotification,
   KeyPage,
   ListQuery,
@@ -36,7 +37,7 @@ export interface DocumentStore<Revision> extends DocumentSwapper<Revision> {
     readonly documents: readonly { readonly key: string; readonly document: KeyDocument }[]
     readonly next?: string
   }>
-  listen?(onNotification: OnNotification): Disposable
+  listen?(onNotification: OnNotification, onGap?: OnGap): Disposable
   /** As of {@link LockDriver.dataAgeMs}. */
   dataAgeMs?(): Promise<number>
 }
@@ -65,7 +66,7 @@ export function documentDriver<Revision>(
 class DocumentDriver<Revision> implements LockDriver {
   readonly name: string
   readonly supports: Supports
-  readonly listen?: (onNotification: OnNotification) => Disposable
+  readonly listen?: NonNullable<LockDriver['listen']>
   readonly dataAgeMs?: () => Promise<number>
   readonly #store: DocumentStore<Revision>
   readonly #swapper: DocumentSwapper<Revision>
@@ -78,7 +79,8 @@ class DocumentDriver<Revision> implements LockDriver {
     this.#environment = environment
     this.name = store.name
     this.supports = store.supports
-    if (store.listen !== undefined) this.listen = (onNotification) => store.listen?.(onNotification) ?? nothingToDispose
+    if (store.listen !== undefined)
+      this.listen = (onNotification, onGap) => store.listen?.(onNotification, onGap) ?? nothingToDispose
     if (store.dataAgeMs !== undefined) this.dataAgeMs = store.dataAgeMs.bind(store)
   }
 

@@ -9,6 +9,7 @@ import { randomBytes } from 'node:crypto'
 import { keyOf, sendTimeoutFor } from '../../core/contract/requests.ts'
 import { sendBySwapping } from '../document/document-swaps.ts'
 import type {
+  OnGap,
   OnNotification,
   KeyPage,
   ListQuery,
@@ -195,8 +196,8 @@ class EtcdDriver implements LockDriver {
     }
   }
 
-  listen(onNotification: OnNotification): Disposable {
-    return this.#listeners.listen(onNotification)
+  listen(onNotification: OnNotification, onGap?: OnGap): Disposable {
+    return this.#listeners.listen(onNotification, onGap)
   }
 
   async dataAgeMs(): Promise<number> {

@@ -5,7 +5,7 @@ import type { Deadline } from './deadline.ts'
 import { answerIn, faultOf, isGone, limited, limitedForMs, unavailable } from './faults.ts'
 import type { OctokitLike, RequestTerms } from './octokit.ts'
 import type { RateBudget } from './rate-budget.ts'
-import { Semaphore } from './semaphore.ts'
+import { CallSemaphore } from '../kit/call-semaphore.ts'
 
 export interface Reading<Item> {
   readonly items: readonly Item[]
@@ -58,7 +58,7 @@ export class GithubApi {
   readonly #environment: Environment
   readonly #rateBudget: RateBudget
   readonly #kept = new Map<string, KeptAnswer>()
-  readonly #slots = new Semaphore(requestsAtOnce)
+  readonly #slots = new CallSemaphore(requestsAtOnce)
   #silentUntil = -Infinity
 
   constructor(octokit: OctokitLike, repository: Repository, environment: Environment, rateBudget: RateBudget) {

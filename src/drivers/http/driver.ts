@@ -4,15 +4,7 @@
  * A `send` is one call, and the server carries it out together with what others ask for at the same time. News comes as
  * server-sent events, over a connection of its own.
  */
-import type {
-  OnNotification,
-  KeyPage,
-  ListQuery,
-  LockDriver,
-  Request,
-  ClaimStatus,
-  Supports,
-} from '../../core/contract/driver.ts'
+import type { KeyPage, ListQuery, LockDriver, Request, ClaimStatus, Supports } from '../../core/contract/driver.ts'
 import { LeaseholdError } from '../../core/errors.ts'
 import { fullSupport, requireLeaseLifetime } from '../../core/contract/supports.ts'
 import { withinLimits } from '../../core/contract/limits.ts'
@@ -24,7 +16,6 @@ import { pageLimit } from '../kit/paging.ts'
 import { randomIds } from '../../core/machine/random-id.ts'
 import { timerMs } from '../../core/time/duration.ts'
 import { sendTimeoutFor } from '../../core/contract/requests.ts'
-import { WaitingClaims } from '../kit/waiting-claims.ts'
 import { knownHeader, protocolVersion, sessionHeader } from '../../core/wire/wire-protocol.ts'
 import { parseAddress } from './address.ts'
 import type { Fetch } from './fetch-transport.ts'
@@ -97,12 +88,11 @@ class HttpDriver implements LockDriver {
   /** Of the store, once it has been asked; until then the most there can be. */
   supports: Supports = fullSupport
   /** There is one if the store pushes. */
-  listen?: (onNotification: OnNotification) => Disposable
+  listen?: NonNullable<LockDriver['listen']>
   readonly #line: Line
   readonly #answerWithinMs: number | undefined
   readonly #session = randomIds(1)()
   readonly #listeners = new Listeners()
-  readonly #waiting = new WaitingClaims()
   readonly #opening = new SingleFlight(() => this.#open())
   #store: DescribedStore | undefined
   #notifications: NotificationStream | undefined
@@ -143,7 +133,6 @@ class HttpDriver implements LockDriver {
         break
       }
     }
-    this.#waiting.note(requests, statuses)
     return statuses
   }
 
@@ -168,7 +157,6 @@ class HttpDriver implements LockDriver {
   async close(): Promise<void> {
     this.#closed = true
     this.#listeners.clear()
-    this.#waiting.clear()
     this.#notifications?.close()
     this.#line.close()
     // Whoever was opening meanwhile finds the driver closed.
@@ -186,7 +174,7 @@ class HttpDriver implements LockDriver {
     const store = this.#accepted(await this.#ask('/v1/store', storeIn))
     this.#refuseIfClosed()
     if (store.supports.push) {
-      this.listen = (onNotification) => this.#listeners.listen(onNotification)
+      this.listen = (onNotification, onGap) => this.#listeners.listen(onNotification, onGap)
       await this.#startNotifications()
     }
     this.#refuseIfClosed()
@@ -212,13 +200,8 @@ class HttpDriver implements LockDriver {
   async #startNotifications(): Promise<void> {
     if (this.#notifications !== undefined) return
     this.#notifications = new NotificationStream(this.#line, this.#session, {
-      onNotification: (key, id, notifications) => {
-        if (notifications !== 'poll') this.#waiting.delete(id)
-        this.#listeners.notify(key, id, notifications)
-      },
-      onGap: () => {
-        for (const [id, key] of this.#waiting) this.#listeners.notify(key, id, 'poll')
-      },
+      onNotification: (key, id, notification) => this.#listeners.notify(key, id, notification),
+      onGap: () => this.#listeners.gap(),
     })
     await this.#notifications.start()
   }

@@ -1,6 +1,6 @@
 import { describeAddress, type Address } from './address.ts'
 import { closed, timedOut, Unsent } from './faults.ts'
-import { Semaphore } from './semaphore.ts'
+import { CallSemaphore } from '../kit/call-semaphore.ts'
 import { transportTo, type StreamReader, type Transport, type TransportOptions } from './transport.ts'
 import type { Request } from '../../core/contract/driver.ts'
 import { utf8Length } from '../../core/contract/bounds.ts'
@@ -30,7 +30,7 @@ export class Line {
   readonly #authorization: Readonly<Record<string, string>>
   readonly #transport: Transport
   /** Not left to the transport, which would still open connections for those who wait after it is closed. */
-  readonly #places = new Semaphore(connectionsMax)
+  readonly #places = new CallSemaphore(connectionsMax)
   #closed = false
 
   constructor(address: Address, options: TransportOptions) {

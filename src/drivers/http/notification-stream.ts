@@ -83,8 +83,9 @@ export class NotificationStream {
     this.#retry = unref(setTimeout(() => this.#connect(() => {}), delayMs))
   }
 
-  /** What makes no sense is dropped: news are hints. */
+  /** Drops what makes no sense: notifications are hints. */
   #onNotification({ event, data }: ServerEvent): void {
+    if (event === 'gap' && !this.#closed) return this.#listener.onGap()
     const { key, id, status } = recordIn(data)
     if (this.#closed || typeof key !== 'string' || typeof id !== 'string') return
     const notification = event === 'poll' ? 'poll' : event === 'status' ? fromWireStatus(status) : undefined

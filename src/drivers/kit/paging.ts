@@ -28,3 +28,16 @@ export function pageOf(
   }
   return { now, keys: page }
 }
+
+/** A page out of rows of which one more than fits was read. `next` is the key of the last row, also if that row lists nothing. */
+export function pageOfRows<Row>(
+  rows: readonly Row[],
+  { limit, now }: { readonly limit: number; readonly now: number },
+  keyOf: (row: Row) => string,
+  listed: (row: Row) => ListedKey | undefined,
+): KeyPage {
+  const shown = rows.slice(0, limit)
+  const keys = shown.map(listed).filter((key) => key !== undefined)
+  const last = shown.at(-1)
+  return rows.length > limit && last !== undefined ? { now, keys, next: keyOf(last) } : { now, keys }
+}

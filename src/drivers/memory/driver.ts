@@ -8,6 +8,7 @@ import { admit } from '../../core/rule/admission.ts'
 import { keyOf } from '../../core/contract/requests.ts'
 import { listed, type ClaimRecord } from '../../core/rule/claim-record.ts'
 import type {
+  OnGap,
   OnNotification,
   KeyPage,
   ListQuery,
@@ -206,8 +207,8 @@ class MemoryDriver implements LockDriver {
     return this.#store.list(query)
   }
 
-  listen(onNotification: OnNotification): Disposable {
-    const listening = this.#store.listeners.listen(onNotification)
+  listen(onNotification: OnNotification, onGap?: OnGap): Disposable {
+    const listening = this.#store.listeners.listen(onNotification, onGap)
     this.#listening.push(listening)
     return listening
   }

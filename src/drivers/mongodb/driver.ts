@@ -9,6 +9,7 @@ import { randomBytes } from 'node:crypto'
 import { sendBySwapping } from '../document/document-swaps.ts'
 import { timerMs, type Duration } from '../../core/time/duration.ts'
 import type {
+  OnGap,
   OnNotification,
   KeyPage,
   ListQuery,
@@ -217,8 +218,8 @@ class MongodbDriver implements LockDriver {
     }
   }
 
-  listen(onNotification: OnNotification): Disposable {
-    return this.#listeners.listen(onNotification)
+  listen(onNotification: OnNotification, onGap?: OnGap): Disposable {
+    return this.#listeners.listen(onNotification, onGap)
   }
 
   async dataAgeMs(): Promise<number> {

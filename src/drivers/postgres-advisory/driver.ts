@@ -8,6 +8,7 @@
  */
 import { keyOf } from '../../core/contract/requests.ts'
 import type {
+  OnGap,
   OnNotification,
   KeyPage,
   ListQuery,
@@ -165,8 +166,8 @@ class PostgresAdvisoryDriver implements LockDriver {
     }
   }
 
-  listen(onPayload: OnNotification): Disposable {
-    return this.#listeners.listen(onPayload)
+  listen(onNotification: OnNotification, onGap?: OnGap): Disposable {
+    return this.#listeners.listen(onNotification, onGap)
   }
 
   /** Ends the session, and so every lock in it. */

@@ -8,6 +8,7 @@
 import { randomBytes } from 'node:crypto'
 import { keyOf, sendTimeoutFor } from '../../core/contract/requests.ts'
 import type {
+  OnGap,
   OnNotification,
   KeyPage,
   ListQuery,
@@ -148,8 +149,8 @@ class PostgresDriver implements LockDriver {
     }
   }
 
-  listen(onPayload: OnNotification): Disposable {
-    return this.#listeners.listen(onPayload)
+  listen(onNotification: OnNotification, onGap?: OnGap): Disposable {
+    return this.#listeners.listen(onNotification, onGap)
   }
 
   async close(): Promise<void> {

@@ -8,6 +8,7 @@ import { randomBytes } from 'node:crypto'
 import { keyOf, sendTimeoutFor } from '../../core/contract/requests.ts'
 import { inTime } from '../../core/time/bounded.ts'
 import type {
+  OnGap,
   OnNotification,
   KeyPage,
   ListQuery,
@@ -40,7 +41,6 @@ import {
   type NodeRedisClient,
   type NodeRedisCluster,
 } from './node-redis.ts'
-import { WaitingClaims } from '../kit/waiting-claims.ts'
 
 export type { IoredisClient } from './ioredis.ts'
 export type { NodeRedisClient, NodeRedisCluster } from './node-redis.ts'
@@ -112,7 +112,6 @@ class RedisDriver implements LockDriver {
   readonly #commandTimeoutMs: number
   readonly #listeners = new Listeners()
   readonly #opening = new SingleFlight(() => this.#connect())
-  readonly #waiting = new WaitingClaims()
   readonly #halfMoved = new MigratingSlots()
   #transport: RedisTransport | undefined
   /** The link that is being opened. */
@@ -158,8 +157,8 @@ class RedisDriver implements LockDriver {
     }
   }
 
-  listen(onMessage: OnNotification): Disposable {
-    return this.#listeners.listen(onMessage)
+  listen(onNotification: OnNotification, onGap?: OnGap): Disposable {
+    return this.#listeners.listen(onNotification, onGap)
   }
 
   async dataAgeMs(): Promise<number> {
@@ -177,7 +176,6 @@ class RedisDriver implements LockDriver {
   async close(): Promise<void> {
     this.#closed = true
     this.#listeners.clear()
-    this.#waiting.clear()
     const transport = this.#transport
     this.#transport = undefined
     await this.#dialled?.close()
@@ -218,9 +216,7 @@ class RedisDriver implements LockDriver {
     this.#refuseIfClosed()
     await transport.open(withinMs)
     const onMessage = (message: string): void => this.#onNotification(message)
-    const onGap = (): void => {
-      for (const [id, key] of this.#waiting) this.#listeners.notify(key, id, 'poll')
-    }
+    const onGap = (): void => this.#listeners.gap()
     await transport.subscribe(this.#sender.channel, { onMessage, onGap }, withinMs)
   }
 
@@ -271,7 +267,6 @@ class RedisDriver implements LockDriver {
     try {
       const { text, notifications } = openReply(reply)
       const statuses = solo ? [decodeSolo(text, requests[0] as Request)] : decodeReply(text, requests)
-      this.#waiting.note(requests, statuses)
       for (const message of notifications) this.#onNotification(message)
       if (!solo && statuses.some((status) => isUnknown(status) && isReadOnly(status.error))) transport.renew()
       return statuses
@@ -289,9 +284,7 @@ class RedisDriver implements LockDriver {
   }
 
   #unknown(requests: readonly Request[], error: unknown): readonly Unknown[] {
-    const statuses = requests.map((): Unknown => ({ state: 'unknown', error }))
-    this.#waiting.note(requests, statuses)
-    return statuses
+    return requests.map((): Unknown => ({ state: 'unknown', error }))
   }
 
   /** Several calls. What could not be sent is unknown: others were. */
@@ -333,7 +326,6 @@ class RedisDriver implements LockDriver {
   #onNotification(message: string): void {
     const notifications = decodeNotification(message)
     if (notifications === undefined) return
-    this.#waiting.delete(notifications.id)
     this.#listeners.notify(notifications.key, notifications.id, notifications.status)
   }
 

@@ -9,6 +9,7 @@ import path from 'node:path'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { keyOf } from '../../core/contract/requests.ts'
 import type {
+  OnGap,
   OnNotification,
   KeyPage,
   ListQuery,
@@ -139,8 +140,8 @@ class SqliteDriver implements LockDriver {
     })
   }
 
-  listen(onNotification: OnNotification): Disposable {
-    return this.#listeners.listen(onNotification)
+  listen(onNotification: OnNotification, onGap?: OnGap): Disposable {
+    return this.#listeners.listen(onNotification, onGap)
   }
 
   async dataAgeMs(): Promise<number> {

@@ -68,6 +68,11 @@ export class Sessions {
     stream?.send('status', { key, id, status: this.#describe(notification) })
   }
 
+  /** The store's own notifications may have been lost. A session without a stream takes the opening of its next one for a gap. */
+  gap(): void {
+    for (const { send } of this.#streams.values()) send('gap', {})
+  }
+
   /**
    * The news of one session. A newer stream of the same session takes the place of an older one, which ends: its caller may be
    * gone without a word, and would count as a stream for long.

@@ -54,7 +54,10 @@ export class StoreFacade implements StoreAccess {
     this.#sessions = sessions
     this.#metrics = metrics
     this.#faults = faults
-    this.#listening = driver.listen?.((key, id, notification) => sessions.notify(key, id, notification))
+    this.#listening = driver.listen?.(
+      (key, id, notification) => sessions.notify(key, id, notification),
+      () => sessions.gap(),
+    )
   }
 
   get name(): string {

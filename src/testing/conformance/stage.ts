@@ -43,6 +43,9 @@ export interface ReceivedNotification {
 /** Ticks a claim lives when the test does not care. */
 const ttlTicks = 30
 
+/** The name under which a gap is noted: it is a nudge to poll for every claim. */
+const everyClaim = 'every claim'
+
 /**
  * Where one test plays: a fresh store and two drivers on it. Claims have names; every other one is made through the
  * second driver, and what follows for a claim goes through the driver that made it.
@@ -184,7 +187,10 @@ export class Stage {
   /** Notes down the news of one driver, or nothing if it tells none. */
   listenTo(driver: LockDriver): readonly ReceivedNotification[] {
     const received: ReceivedNotification[] = []
-    driver.listen?.((_key, id, notification) => received.push({ name: this.nameOf(id), notification }))
+    driver.listen?.(
+      (_key, id, notification) => received.push({ name: this.nameOf(id), notification }),
+      () => received.push({ name: everyClaim, notification: 'poll' }),
+    )
     return received
   }
 
@@ -195,7 +201,7 @@ export class Stage {
     looksRight: (notification: ClaimStatus) => boolean,
   ): Promise<void> {
     const fits = ({ name: who, notification }: ReceivedNotification) =>
-      who === name && (notification === 'poll' || looksRight(notification))
+      (who === name || who === everyClaim) && (notification === 'poll' || looksRight(notification))
     // Counted in turns, not by the clock: a process that was held up has not listened meanwhile.
     for (let leftMs = this.terms.notifiedWithinMs; !received.some(fits); leftMs -= 5) {
       expect(leftMs, `${name} should have heard. It came to: ${JSON.stringify(received)}`).toBeGreaterThan(0)

@@ -16,6 +16,7 @@ export interface ReceivedNotification {
  */
 export class NotificationLog {
   readonly #received: ReceivedNotification[] = []
+  readonly #gaps = new Set<number>()
   readonly #ownerOf: (id: string) => number
   /** How much news there had been when the owner of a claim let go. */
   readonly #letGo = new Map<string, number>()
@@ -27,6 +28,11 @@ export class NotificationLog {
   note(received: ReceivedNotification): void {
     // Others may overhear. Only what reaches the owner counts.
     if (received.driver === this.#ownerOf(received.id)) this.#received.push(received)
+  }
+
+  /** The driver may have lost notifications: its listener polls every claim of its own, as if told to for each. */
+  noteGap(driver: number): void {
+    this.#gaps.add(driver)
   }
 
   /** Its owner has let go of the claim: whatever happened to it before need not be heard any more. */
@@ -44,6 +50,7 @@ export class NotificationLog {
     for (const { id, notification } of this.#received) {
       if (notification === 'poll' || notification.state === last.get(id)?.state) last.delete(id)
     }
+    for (const id of last.keys()) if (this.#gaps.has(this.#ownerOf(id))) last.delete(id)
     for (const [id, status] of last) return `claim ${id} never heard: ${JSON.stringify(status)}`
     return undefined
   }

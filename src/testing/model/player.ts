@@ -46,9 +46,12 @@ export class Player {
   /** What went differently, or nothing. A script that a slow store can no longer time rightly ends early. */
   async play(commands: readonly Command[]): Promise<string | undefined> {
     const listening = this.#drivers.map((driver, index) =>
-      driver.listen?.((key, id, notification) => {
-        if (key.startsWith(this.#prefix)) this.#notifications.note({ driver: index, key, id, notification })
-      }),
+      driver.listen?.(
+        (key, id, notification) => {
+          if (key.startsWith(this.#prefix)) this.#notifications.note({ driver: index, key, id, notification })
+        },
+        () => this.#notifications.noteGap(index),
+      ),
     )
     try {
       for (const [index, command] of commands.entries()) {

@@ -105,8 +105,11 @@ export function overLine(line: Line, store: LockDriver): LockDriver {
       return statuses ?? requests.map(() => unanswered)
     },
     list: (query) => line.read(() => store.list(query)),
-    listen: (onNotification) =>
-      store.listen?.((...notifications) => line.deliver(() => onNotification(...notifications))) ?? nothingToDispose,
+    listen: (onNotification, onGap) =>
+      store.listen?.(
+        (...notification) => line.deliver(() => onNotification(...notification)),
+        () => line.deliver(() => onGap?.()),
+      ) ?? nothingToDispose,
     ...(store.dataAgeMs !== undefined && { dataAgeMs: () => line.read(async () => (await store.dataAgeMs?.()) ?? 0) }),
     close: async () => {},
   }
@@ -124,8 +127,11 @@ export function documentsOverLine<Revision>(line: Line, store: DocumentStore<Rev
       return swapped ?? swaps.map(() => ({ unknown: unavailable('There was no answer.') }))
     },
     list: (query) => line.read(() => store.list(query)),
-    listen: (onNotification) =>
-      store.listen?.((...notifications) => line.deliver(() => onNotification(...notifications))) ?? nothingToDispose,
+    listen: (onNotification, onGap) =>
+      store.listen?.(
+        (...notification) => line.deliver(() => onNotification(...notification)),
+        () => line.deliver(() => onGap?.()),
+      ) ?? nothingToDispose,
     ...(store.dataAgeMs !== undefined && { dataAgeMs: () => line.read(async () => (await store.dataAgeMs?.()) ?? 0) }),
     close: async () => {},
     async fast(requests) {

@@ -1,4 +1,5 @@
 import type {
+  OnGap,
   OnNotification,
   KeyPage,
   ListQuery,
@@ -53,15 +54,18 @@ export class RestartingStore implements LockDriver {
     return (await this.#driver.dataAgeMs?.()) ?? 0
   }
 
-  listen(received: OnNotification): Disposable {
-    return this.#listeners.listen(received)
+  listen(onNotification: OnNotification, onGap?: OnGap): Disposable {
+    return this.#listeners.listen(onNotification, onGap)
   }
 
   async close(): Promise<void> {}
 
   #fresh(): LockDriver {
     const driver = memory({ clock: this.#clock })
-    this.#listening = driver.listen?.((...notification) => this.#listeners.notify(...notification))
+    this.#listening = driver.listen?.(
+      (...notification) => this.#listeners.notify(...notification),
+      () => this.#listeners.gap(),
+    )
     return driver
   }
 

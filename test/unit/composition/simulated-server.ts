@@ -1,4 +1,5 @@
 import type {
+  OnGap,
   OnNotification,
   KeyPage,
   ListQuery,
@@ -15,6 +16,12 @@ import { unavailable, type Line } from '../../../src/testing/simulation/line.ts'
 
 /** What a client, or another server, reaches a server over. */
 export type Way = Pick<Line, 'ask' | 'read' | 'deliver'>
+
+/** What becomes of the events of a stream. */
+interface Received {
+  readonly onNotification: OnNotification
+  readonly onGap: OnGap
+}
 
 /** One process of the server. */
 interface Run {
@@ -57,24 +64,27 @@ export class SimulatedServer {
   driver(line: Way, environment: Environment): LockDriver {
     const session = environment.id()
     const listeners = new Listeners()
-    const received: OnNotification = (...notification) => line.deliver(() => listeners.notify(...notification))
+    const stream: Received = {
+      onNotification: (...notification) => line.deliver(() => listeners.notify(...notification)),
+      onGap: () => line.deliver(() => listeners.gap()),
+    }
     return {
       name: 'http',
       supports: this.#store.supports,
       open: async () => {},
       send: async (requests) => {
-        const statuses = await line.ask(() => this.#send(requests, session, received))
+        const statuses = await line.ask(() => this.#send(requests, session, stream))
         const error = unavailable('There was no answer.')
         return statuses ?? requests.map(() => ({ state: 'unknown', error }))
       },
       list: (query: ListQuery): Promise<KeyPage> => line.read(() => this.#whileUp(({ gate }) => gate.list(query))),
-      listen: (listener) => listeners.listen(listener),
+      listen: (onNotification, onGap) => listeners.listen(onNotification, onGap),
       dataAgeMs: () => line.read(() => this.#whileUp(async ({ gate }) => (await gate.dataAgeMs()) ?? Number.NaN)),
       close: async () => listeners.clear(),
     }
   }
 
-  #send(requests: readonly Request[], session: string, received: OnNotification): Promise<readonly ClaimStatus[]> {
+  #send(requests: readonly Request[], session: string, received: Received): Promise<readonly ClaimStatus[]> {
     return this.#whileUp((run) => {
       this.#stream(run, session, received)
       return run.gate.send(requests, session)
@@ -82,12 +92,14 @@ export class SimulatedServer {
   }
 
   /** The stream of news, which ends with the server and begins anew with the first request afterwards. */
-  #stream(run: Run, session: string, received: OnNotification): void {
+  #stream(run: Run, session: string, received: Received): void {
     if (run.streams.has(session)) return
     run.streams.add(session)
     const send = (event: string, data: unknown): void => {
       const { key, id, status } = data as { key: string; id: string; status: ClaimStatus }
-      if (this.#run === run) received(key, id, event === 'poll' ? 'poll' : status)
+      if (this.#run !== run) return
+      if (event === 'gap') received.onGap()
+      else received.onNotification(key, id, event === 'poll' ? 'poll' : status)
     }
     run.sessions.stream(session).attach(send, () => {})
   }
