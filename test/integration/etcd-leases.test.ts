@@ -224,7 +224,7 @@ describe('documents that nobody uses', () => {
     await claim(driver, held)
     await claim(other, waiting)
     await release(driver, held)
-    const [notification = ''] = (await stored(server, prefix)).filter((name) => name.startsWith(`${prefix}mail/`))
+    const [notification = ''] = (await stored(server, prefix)).filter((name) => name.startsWith(`${prefix}notification/`))
     expect(await grantedSeconds(await leaseOf(server, notification))).toBe(10_800)
   })
 

@@ -86,7 +86,7 @@ export class Keyspace {
   }
 
   notification(channel: string, key: string): string {
-    return `${this.prefix}mail/${channel}/${escaped(key)}`
+    return `${this.prefix}notification/${channel}/${escaped(key)}`
   }
 
   /** All that may ever come for a channel. */

@@ -2,7 +2,7 @@ import { setTimeout as pause } from 'node:timers/promises'
 import type { ClaimStatus } from '../../core/contract/driver.ts'
 import { inTime } from '../../core/time/bounded.ts'
 import type { MongoChangeStream } from './client.ts'
-import { decodeStatus, type StoredNotification } from './document.ts'
+import { decodeStatus, type StoredKey, type StoredNotification } from './document.ts'
 import { TimedOut } from './faults.ts'
 import type { Store } from './store.ts'
 
@@ -13,6 +13,8 @@ const silentMaxMs = 2 * awaitMs + 1000
 const reopenMinMs = 100
 const reopenMaxMs = 10_000
 const closeMs = 1000
+/** The field of a document that the stream filters by: checked here, as the filter is text. */
+const notificationsField = 'notifications' satisfies keyof StoredKey
 
 interface Change {
   readonly operationType: string
@@ -73,10 +75,10 @@ export class NotificationStream {
   /** Listens until the stream ends or fails. */
   async #listen(): Promise<void> {
     const { store, channel, began } = this.#setup
-    const notifications = { operationType: 'replace', 'fullDocument.news.to': channel }
+    const notifications = { operationType: 'replace', [`fullDocument.${notificationsField}.to`]: channel }
     const pipeline = [
       { $match: { $or: [notifications, { operationType: 'invalidate' }] } },
-      { $project: { operationType: 1, documentKey: 1, 'fullDocument.news': 1 } },
+      { $project: { operationType: 1, documentKey: 1, [`fullDocument.${notificationsField}`]: 1 } },
     ]
     const stream = store.collection.watch(pipeline, { maxAwaitTimeMS: awaitMs })
     this.#stream = stream
