@@ -150,7 +150,7 @@ describe('a document store', () => {
     const noted: (number | undefined)[] = []
     const driver = documentDriver({
       ...shelf.store(),
-      takesNote(_key, { before, after }) {
+      absorbs(_key, { before, after }) {
         if (before?.state !== after?.state) return false
         noted.push(after?.renewalCount)
         return true

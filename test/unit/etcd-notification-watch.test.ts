@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, expect, test, vi } from 'vitest'
-import { Keyspace } from '../../src/drivers/etcd/keyspace.ts'
+import { EtcdKeyspace } from '../../src/drivers/etcd/keyspace.ts'
 import { NotificationWatch } from '../../src/drivers/etcd/notification-watch.ts'
-import { OwnClaims } from '../../src/drivers/etcd/own-claims.ts'
+import { ClaimKeeper } from '../../src/drivers/etcd/leases/claim-keeper.ts'
 import { fakeTime } from '../../src/testing/index.ts'
 
 /** Who pings more often than this, by much or by little, is turned away by etcd after a few times. */
@@ -17,12 +17,12 @@ test('a connection on which nothing is said is tried, though not so often that e
     ping: async () => pings.push(Date.now()) > 0,
   }
   const notifications = new NotificationWatch({
-    line: { session: async () => session } as never,
-    keyspace: new Keyspace('locks'),
+    client: { session: async () => session } as never,
+    keyspace: new EtcdKeyspace('locks'),
     channel: 'ours',
-    claims: new OwnClaims(fakeTime().environment, undefined),
+    claims: new ClaimKeeper(fakeTime().environment, undefined),
     onNotification() {},
-    ask() {},
+    poll() {},
   })
   notifications.start(1)
   await vi.advanceTimersByTimeAsync(60_000)

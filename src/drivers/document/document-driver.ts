@@ -130,7 +130,7 @@ function swapperFor<Revision>(store: DocumentStore<Revision>, environment: Envir
     },
     swap: (swaps) =>
       store.swap(swaps.map((swap) => ({ ...swap, document: { ...swap.document, nonce: environment.id() } }))),
-    ...(store.takesNote !== undefined && { takesNote: store.takesNote.bind(store) }),
+    ...(store.absorbs !== undefined && { absorbs: store.absorbs.bind(store) }),
     ...(store.fast !== undefined && { fast: store.fast.bind(store) }),
     ...(store.notify !== undefined && { notify: store.notify.bind(store) }),
   }

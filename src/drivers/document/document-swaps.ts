@@ -49,7 +49,7 @@ export interface DocumentSwapper<Revision> {
    * Takes note of a change without its being written, if it can: a renewal, where leases are kept beside the documents.
    * False: it must be written.
    */
-  takesNote?(key: string, change: Change): boolean
+  absorbs?(key: string, change: Change): boolean
   /** Answers in one round trip what it can, such as a claim on an idle key; undefined where the rule must decide. */
   fast?(requests: readonly Request[]): Promise<readonly (ClaimStatus | undefined)[]>
   /** Tells other clients. A hint: may fail, may be lost. */
@@ -161,7 +161,7 @@ function judge<Revision>(
   let changed = false
   for (const { request } of work.requests) {
     const verdict = admit(state, request, now)
-    changed ||= verdict.changes.some((change) => store.takesNote?.(work.key, change) !== true)
+    changed ||= verdict.changes.some((change) => store.absorbs?.(work.key, change) !== true)
     changed ||= verdict.lastFence !== state.lastFence || verdict.ended !== state.ended
     state.apply(verdict)
     statuses.push(verdict.status)

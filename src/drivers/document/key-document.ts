@@ -5,7 +5,7 @@ import { KeyState } from '../../core/rule/key-state.ts'
 import { isRunner } from '../../core/contract/status-check.ts'
 
 /** The format this version writes. A newer one is refused: what it means cannot be guessed. */
-const formatVersion = 1
+const documentFormatVersion = 1
 
 /** A key's claims as one JSON document, for stores that can compare-and-swap one. */
 export interface KeyDocument {
@@ -20,7 +20,7 @@ export interface KeyDocument {
 /** The document of a key, to be stored. @internal */
 export function encodeKey(state: KeyState): KeyDocument {
   return {
-    version: formatVersion,
+    version: documentFormatVersion,
     lastFence: state.lastFence,
     ended: state.ended,
     claims: [...state.holders(), ...state.waiters()],
@@ -31,8 +31,8 @@ export function encodeKey(state: KeyState): KeyDocument {
 export function decodeKey(key: string, document: KeyDocument | undefined): KeyState {
   if (document === undefined) return new KeyState()
   const { version, lastFence, ended, claims } = document
-  if (version !== formatVersion) {
-    const what = `The record of ${JSON.stringify(key)} has format ${String(version)}; this version reads ${formatVersion}.`
+  if (version !== documentFormatVersion) {
+    const what = `The record of ${JSON.stringify(key)} has format ${String(version)}; this version reads ${documentFormatVersion}.`
     throw new LeaseholdError('UNAVAILABLE', `${what} Update Leasehold here.`, { reason: 'foreign', key })
   }
   const isWhole =

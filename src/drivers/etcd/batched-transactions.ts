@@ -1,16 +1,16 @@
-import type { Line } from './line.ts'
-import type { Leases } from './leases.ts'
+import type { EtcdClient } from './rpc/client.ts'
+import type { Leases } from './leases/leases.ts'
 import {
   calls,
   nested,
   readTxn,
   txnRequest,
   type KeyValue,
-  type Operation,
+  type TxnOperation,
   type Transaction,
   type TxnReply,
-} from './messages.ts'
-import { BadMessage } from './protobuf.ts'
+} from './rpc/messages.ts'
+import { BadMessage } from './rpc/protobuf.ts'
 
 /** What a reading found, in the order of what was asked, and what the store had come to by then. */
 export interface Found {
@@ -19,7 +19,7 @@ export interface Found {
 }
 
 /** What came of one transaction: done, or what was found instead, or nothing that is known. */
-export type Outcome =
+export type SwapOutcome =
   | { readonly succeeded: true; readonly revision: number }
   | ({ readonly succeeded: false } & Found)
   | { readonly fault: unknown }
@@ -31,16 +31,16 @@ const bytesMax = 500_000
 
 /** Many transactions in one request, each for itself: what one finds changed is no matter to the others. */
 export class BatchedTransactions {
-  readonly #line: Pick<Line, 'call'>
-  readonly #leases: Pick<Leases, 'witness'>
+  readonly #client: Pick<EtcdClient, 'call'>
+  readonly #leases: Pick<Leases, 'confirm'>
 
-  constructor(line: Pick<Line, 'call'>, leases: Pick<Leases, 'witness'>) {
-    this.#line = line
+  constructor(client: Pick<EtcdClient, 'call'>, leases: Pick<Leases, 'confirm'>) {
+    this.#client = client
     this.#leases = leases
   }
 
   /** What readings find, as of now, each of as many parts as the others. Rejects if one of them was not answered. */
-  async read(readings: readonly (readonly Operation[])[], timeoutMs: number): Promise<Found[]> {
+  async read(readings: readonly (readonly TxnOperation[])[], timeoutMs: number): Promise<Found[]> {
     const requests: Promise<Found[]>[] = []
     const perRequest = Math.floor(operationsMax / (readings[0]?.length ?? 1))
     for (let from = 0; from < readings.length; from += perRequest) {
@@ -50,21 +50,21 @@ export class BatchedTransactions {
   }
 
   /** Never rejects. */
-  async write(transactions: readonly Transaction[], timeoutMs: number): Promise<Outcome[]> {
+  async write(transactions: readonly Transaction[], timeoutMs: number): Promise<SwapOutcome[]> {
     const batches = batched(transactions)
     return (await Promise.all(batches.map((batch) => this.#writeSome(batch, timeoutMs)))).flat()
   }
 
   /** One transaction, as a whole. */
-  async carryOut(transaction: Transaction, timeoutMs: number): Promise<TxnReply> {
-    const reply = await this.#line.call(calls.txn, txnRequest(transaction), timeoutMs)
+  async execute(transaction: Transaction, timeoutMs: number): Promise<TxnReply> {
+    const reply = await this.#client.call(calls.txn, txnRequest(transaction), timeoutMs)
     const read = checked(readTxn(reply.data), transaction)
-    this.#leases.witness(reply, read.term)
+    this.#leases.confirm(reply, read.term)
     return read
   }
 
-  async #readSome(readings: readonly (readonly Operation[])[], timeoutMs: number): Promise<Found[]> {
-    const { replies, revision } = await this.carryOut({ compare: [], success: readings.flat() }, timeoutMs)
+  async #readSome(readings: readonly (readonly TxnOperation[])[], timeoutMs: number): Promise<Found[]> {
+    const { replies, revision } = await this.execute({ compare: [], success: readings.flat() }, timeoutMs)
     let at = 0
     return readings.map(({ length }) => {
       const parts = replies.slice(at, (at += length))
@@ -72,14 +72,14 @@ export class BatchedTransactions {
     })
   }
 
-  async #writeSome(batch: readonly Transaction[], timeoutMs: number): Promise<Outcome[]> {
+  async #writeSome(batch: readonly Transaction[], timeoutMs: number): Promise<SwapOutcome[]> {
     const [only] = batch
     try {
       if (only !== undefined && batch.length === 1) {
-        const reply = await this.carryOut(only, timeoutMs)
+        const reply = await this.execute(only, timeoutMs)
         return [outcomeOf(reply, reply.revision)]
       }
-      const { replies, revision } = await this.carryOut({ compare: [], success: batch.map(nested) }, timeoutMs)
+      const { replies, revision } = await this.execute({ compare: [], success: batch.map(nested) }, timeoutMs)
       return batch.map((one, index) => outcomeOf(checked(replies[index]?.txn, one), revision))
     } catch (fault) {
       return batch.map(() => ({ fault }))
@@ -95,7 +95,7 @@ function checked(reply: TxnReply | undefined, { compare, success, failure = [] }
   return reply
 }
 
-function outcomeOf(reply: TxnReply, revision: number): Outcome {
+function outcomeOf(reply: TxnReply, revision: number): SwapOutcome {
   if (reply.succeeded) return { succeeded: true, revision }
   return { succeeded: false, found: reply.replies.map(({ pairs = [] }) => pairs), revision }
 }

@@ -21,7 +21,7 @@ const noKey: ReadKey = { document: undefined, channels: new Map() }
 /** Made of what nobody can read, so that whoever tries is told that it is damaged. */
 const damaged: ReadKey = { document: { version: 1, lastFence: Number.NaN, claims: [] }, channels: new Map() }
 
-export function encodeDocument(document: KeyDocument, channelOf: (id: string) => string | undefined): string {
+export function encodeEtcdDocument(document: KeyDocument, channelOf: (id: string) => string | undefined): string {
   const claims = document.claims.map(({ expiresAt: _end, died: _died, ...rest }): StoredClaim => {
     return { ...rest, channel: channelOf(rest.claim.id) }
   })
@@ -29,7 +29,7 @@ export function encodeDocument(document: KeyDocument, channelOf: (id: string) =>
 }
 
 /** The document out of its text. Whether it makes sense is for `decodeKey` to judge, but for what is no JSON at all. */
-export function decodeDocument(value: Buffer | undefined): ReadKey {
+export function decodeEtcdDocument(value: Buffer | undefined): ReadKey {
   if (value === undefined) return noKey
   try {
     const stored = JSON.parse(value.toString()) as StoredKey | null

@@ -24,24 +24,24 @@ import { withinLimits } from '../../core/contract/limits.ts'
 import { Listeners } from '../kit/listeners.ts'
 import { timerMs, type Duration } from '../../core/time/duration.ts'
 import { systemEnvironment } from '../../core/time/environment.ts'
-import { parseAddress } from './address.ts'
+import { parseEtcdUrl } from './rpc/address.ts'
 import { BatchedTransactions } from './batched-transactions.ts'
-import { DataAge } from './data-age.ts'
-import { faultOf } from './faults.ts'
-import { GarbageLease } from './garbage-lease.ts'
-import { Keyspace } from './keyspace.ts'
+import { DataAge } from './leases/data-age.ts'
+import { etcdError } from './rpc/errors.ts'
+import { GarbageLease } from './leases/garbage-lease.ts'
+import { EtcdKeyspace } from './keyspace.ts'
 import { testLeaseSeconds, type LeasesForTests } from './leases-for-tests.ts'
-import { Leases } from './leases.ts'
-import { Line } from './line.ts'
-import { listPage } from './listing.ts'
+import { Leases } from './leases/leases.ts'
+import { EtcdClient } from './rpc/client.ts'
+import { etcdPage } from './listing.ts'
 import { NotificationWatch } from './notification-watch.ts'
-import { calls, readVersion, leaseFaultIn } from './messages.ts'
-import { endUnrenewed } from './unrenewed.ts'
-import { OwnClaims, type EndClaims } from './own-claims.ts'
+import { calls, readVersion, leaseWarning } from './rpc/messages.ts'
+import { endUnrenewed } from './leases/unrenewed.ts'
+import { ClaimKeeper, type EndClaims } from './leases/claim-keeper.ts'
 import { RecentKeys } from './recent-keys.ts'
 import { sendInSlices } from './requests.ts'
-import { Sending, type SendingSetup } from './sending.ts'
-import { SignsOfLife } from './sign-of-life.ts'
+import { EtcdSend, type EtcdSendSetup } from './send.ts'
+import { LivenessCheck } from './leases/liveness-check.ts'
 import { sweep } from './sweep.ts'
 import type { ConnectionOptions } from 'node:tls'
 import { checkOptions, type OptionNames } from '../../core/contract/option-names.ts'
@@ -70,47 +70,47 @@ class EtcdDriver implements LockDriver {
   warnings: readonly string[] = []
   readonly #timeoutMs: number
   readonly #forTests: LeasesForTests | undefined
-  readonly #keyspace: Keyspace
+  readonly #keyspace: EtcdKeyspace
   readonly #environment = systemEnvironment()
   readonly #listeners = new Listeners()
-  readonly #line: Line
+  readonly #client: EtcdClient
   readonly #leases: Leases
   readonly #transactions: BatchedTransactions
   readonly #garbage: GarbageLease
   readonly #dataAge: DataAge
-  readonly #claims: OwnClaims
+  readonly #claims: ClaimKeeper
   readonly #notifications: NotificationWatch
-  readonly #signs: SignsOfLife
-  readonly #sending: SendingSetup
+  readonly #liveness: LivenessCheck
+  readonly #sending: EtcdSendSetup
   #sweeping: Promise<void> | undefined
   #isVersionRead = false
   #closed = false
 
   constructor(url: string, options: EtcdOptions) {
-    const address = parseAddress(url)
+    const address = parseEtcdUrl(url)
     this.#forTests = options.leasesForTests
     this.#timeoutMs = timerMs(options.timeout ?? defaults.timeout, 'timeout')
-    this.#keyspace = new Keyspace(options.prefix ?? address.prefix ?? defaults.prefix)
+    this.#keyspace = new EtcdKeyspace(options.prefix ?? address.prefix ?? defaults.prefix)
     this.supports = { ...etcdSupport, ...leaseDefaults(options) }
     const keyspace = this.#keyspace
     const ownTime = (): number => this.#environment.now()
     const wall = (): number => this.#forTests?.now() ?? this.#environment.wall()
     const recent = new RecentKeys()
     const channel = randomBytes(9).toString('base64url')
-    this.#line = new Line({
+    this.#client = new EtcdClient({
       address,
       tls: address.tls ? { ...options.tls } : undefined,
-      probe: keyspace.document(''),
+      healthKey: keyspace.document(''),
       timeoutMs: this.#timeoutMs,
       now: ownTime,
       // A store that was restored counts its revisions from an earlier one again: a remembered revision may come twice.
       connected: () => recent.clear(),
     })
     const secondsFor = (ttlMs: number): number => (this.#forTests ? testLeaseSeconds : Math.ceil(ttlMs / 1000))
-    this.#leases = new Leases({ line: this.#line, now: ownTime, secondsFor })
-    this.#transactions = new BatchedTransactions(this.#line, this.#leases)
-    this.#garbage = new GarbageLease(this.#line, ownTime, wall)
-    this.#dataAge = new DataAge({ line: this.#line, keyspace, timeoutMs: this.#timeoutMs })
+    this.#leases = new Leases({ client: this.#client, now: ownTime, secondsFor })
+    this.#transactions = new BatchedTransactions(this.#client, this.#leases)
+    this.#garbage = new GarbageLease(this.#client, ownTime, wall)
+    this.#dataAge = new DataAge({ client: this.#client, keyspace, timeoutMs: this.#timeoutMs })
     const unrenewed = {
       transactions: this.#transactions,
       keyspace,
@@ -119,27 +119,27 @@ class EtcdDriver implements LockDriver {
       timeoutMs: this.#timeoutMs,
     }
     const end: EndClaims | undefined = this.#forTests ? undefined : (claims) => endUnrenewed(unrenewed, claims)
-    this.#claims = new OwnClaims(this.#environment, end)
-    this.#signs = new SignsOfLife({
+    this.#claims = new ClaimKeeper(this.#environment, end)
+    this.#liveness = new LivenessCheck({
       transactions: this.#transactions,
       keyspace,
       leases: this.#leases,
       garbage: this.#garbage,
       environment: this.#environment,
-      term: () => this.#line.term,
+      term: () => this.#client.term,
       timeoutMs: this.#timeoutMs,
     })
     this.#notifications = new NotificationWatch({
-      line: this.#line,
+      client: this.#client,
       keyspace,
       channel,
       claims: this.#claims,
       onNotification: (key, id, status) => this.#onNotification(key, id, status),
-      ask: (key, id) => this.#listeners.notify(key, id, 'poll'),
+      poll: (key, id) => this.#listeners.notify(key, id, 'poll'),
     })
     this.#sending = {
       transactions: this.#transactions,
-      session: () => this.#line.session(),
+      session: () => this.#client.session(),
       keyspace,
       leases: this.#leases,
       garbage: this.#garbage,
@@ -148,7 +148,7 @@ class EtcdDriver implements LockDriver {
       channel,
       wall,
       ownTime,
-      hasNotification: (key) => this.#notifications.takeNotification(key),
+      takeNotification: (key) => this.#notifications.takeNotification(key),
       forTests: this.#forTests,
     }
   }
@@ -156,15 +156,15 @@ class EtcdDriver implements LockDriver {
   async open(): Promise<void> {
     this.#refuseIfClosed()
     try {
-      await this.#line.session()
+      await this.#client.session()
     } catch (error) {
       this.#refuseIfClosed()
-      throw faultOf(error)
+      throw etcdError(error)
     }
     await this.#readVersion()
     // Not waited for: a lock needs no tidy store.
     this.#sweeping ??= sweep({
-      line: this.#line,
+      client: this.#client,
       transactions: this.#transactions,
       keyspace: this.#keyspace,
       garbage: this.#garbage,
@@ -187,12 +187,12 @@ class EtcdDriver implements LockDriver {
     this.#refuseIfClosed()
     const { transactions, keyspace, wall, forTests } = this.#sending
     try {
-      return await listPage(
-        { line: this.#line, transactions, keyspace, wall, forTests, timeoutMs: this.#timeoutMs },
+      return await etcdPage(
+        { client: this.#client, transactions, keyspace, wall, forTests, timeoutMs: this.#timeoutMs },
         query,
       )
     } catch (error) {
-      throw faultOf(error)
+      throw etcdError(error)
     }
   }
 
@@ -205,7 +205,7 @@ class EtcdDriver implements LockDriver {
     try {
       return await this.#dataAge.ms()
     } catch (error) {
-      throw faultOf(error)
+      throw etcdError(error)
     }
   }
 
@@ -214,8 +214,8 @@ class EtcdDriver implements LockDriver {
     this.#listeners.clear()
     this.#claims.clear()
     this.#notifications.close()
-    this.#signs.close()
-    await this.#line.close()
+    this.#liveness.close()
+    await this.#client.close()
     await this.#sweeping
   }
 
@@ -223,15 +223,15 @@ class EtcdDriver implements LockDriver {
   async #readVersion(): Promise<void> {
     if (this.#isVersionRead) return
     this.#isVersionRead = true
-    const status = await this.#line.call(calls.status, Buffer.alloc(0), this.#timeoutMs).catch(() => undefined)
-    const fault = status === undefined ? undefined : leaseFaultIn(readVersion(status.data))
+    const status = await this.#client.call(calls.status, Buffer.alloc(0), this.#timeoutMs).catch(() => undefined)
+    const fault = status === undefined ? undefined : leaseWarning(readVersion(status.data))
     if (fault !== undefined) this.warnings = [fault]
   }
 
   // ---- requests
 
   async #send(requests: readonly Request[]): Promise<readonly ClaimStatus[]> {
-    const sending = new Sending(
+    const sending = new EtcdSend(
       this.#sending,
       requests,
       this.#environment.now() + sendTimeoutFor(requests, this.#timeoutMs),
@@ -243,7 +243,7 @@ class EtcdDriver implements LockDriver {
       await sending.prepare()
       statuses = await sendBySwapping(sending, requests, this.#environment)
     } catch (error) {
-      throw faultOf(error)
+      throw etcdError(error)
     } finally {
       if (!this.#closed) this.#claims.note(requests, statuses, (request) => sending.leaseOf(request), sentAt)
     }
@@ -263,19 +263,19 @@ class EtcdDriver implements LockDriver {
 
   // ---- news
 
-  #follow(requests: readonly Request[], statuses: readonly ClaimStatus[], sending: Sending): void {
+  #follow(requests: readonly Request[], statuses: readonly ClaimStatus[], sending: EtcdSend): void {
     if (this.#closed) return
     for (const [index, request] of requests.entries()) {
       const { state } = statuses[index] as ClaimStatus
-      if (state === 'held' || state === 'waiting') this.#notifications.start(this.#line.revision)
+      if (state === 'held' || state === 'waiting') this.#notifications.start(this.#client.revision)
       const key = keyOf(request)
       const waiting = this.#claims.waitingFor(key)
       if (waiting.length > 0) {
         this.#notifications.follow(key, sending.seenAt(key))
-        this.#signs.look(key, sending.readingFor(key), waiting)
+        this.#liveness.check(key, sending.readingFor(key), waiting)
       } else {
         this.#notifications.unfollow(key)
-        this.#signs.forget(key)
+        this.#liveness.forget(key)
       }
     }
   }

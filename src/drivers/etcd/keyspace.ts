@@ -1,7 +1,7 @@
 import { LeaseholdError } from '../../core/errors.ts'
 
 /** Keys of etcd from `key` up to, not including, `end`. */
-export interface Span {
+export interface KeyRange {
   readonly key: string
   readonly end: Buffer
 }
@@ -14,7 +14,7 @@ const prefixForm = /^[^\u0000-\u001f\u007f-\u009f]{1,200}$/
  * lives, `alive/KEY%?ID` asks its owner for a sign of life, `notification/CHANNEL/KEY` is news for whoever looks after a claim, and `over/ID` is in the way of a claim that comes too
  * late. `since` is there for as long as etcd has kept all that. A '%' of a key is written as '%25', so that no marker of one key looks like one of another.
  */
-export class Keyspace {
+export class EtcdKeyspace {
   readonly prefix: string
 
   constructor(prefix: string) {
@@ -34,7 +34,7 @@ export class Keyspace {
   }
 
   /** The documents of keys that begin with this, after the one called `after`. */
-  documents(beginning: string, after?: string): Span {
+  documents(beginning: string, after?: string): KeyRange {
     const { key, end } = spanOf(this.document(beginning))
     const first = after === undefined ? key : `${this.document(after)}\0`
     return { key: first > key ? first : key, end }
@@ -49,7 +49,7 @@ export class Keyspace {
   }
 
   /** Every marker of a key. */
-  markers(key: string): Span {
+  markers(key: string): KeyRange {
     return spanOf(this.#markersOf(key))
   }
 
@@ -60,17 +60,17 @@ export class Keyspace {
   }
 
   /** There while somebody wants to know whether a claim still has an owner. */
-  question(key: string, id: string): string {
+  probe(key: string, id: string): string {
     return `${this.prefix}alive/${escaped(key)}%?${id}`
   }
 
   /** Every marker of a key, and every question about one. */
-  markersAndQuestions(key: string): Span {
+  markersAndProbes(key: string): KeyRange {
     // The character after '?', which comes after ':'.
     return { key: this.#markersOf(key), end: Buffer.from(`${this.prefix}alive/${escaped(key)}%@`) }
   }
 
-  isQuestion(name: string): boolean {
+  isProbe(name: string): boolean {
     return this.#partsOf(name).separator === '?'
   }
 
@@ -90,7 +90,7 @@ export class Keyspace {
   }
 
   /** All that may ever come for a channel. */
-  notificationKeys(channel: string): Span {
+  notificationKeys(channel: string): KeyRange {
     return spanOf(this.notification(channel, ''))
   }
 
@@ -112,7 +112,7 @@ function unescaped(text: string): string {
 }
 
 /** All that begins with this. */
-function spanOf(beginning: string): Span {
+function spanOf(beginning: string): KeyRange {
   const end = Buffer.from(beginning)
   // What it ends with is '/', ':', or a letter of UTF-8, none of which is 0xff.
   end[end.length - 1] = (end.at(-1) as number) + 1

@@ -3,17 +3,17 @@ import type { KeyPage, ListedKey, ListQuery } from '../../core/contract/driver.t
 import { listedKey, type KeyDocument } from '../document/key-document.ts'
 import { pageLimit } from '../kit/paging.ts'
 import type { BatchedTransactions } from './batched-transactions.ts'
-import { decodeDocument } from './document.ts'
-import type { Keyspace } from './keyspace.ts'
+import { decodeEtcdDocument } from './document.ts'
+import type { EtcdKeyspace } from './keyspace.ts'
 import type { LeasesForTests } from './leases-for-tests.ts'
-import type { Line } from './line.ts'
-import { calls, leaseRequest, range, rangeRequest, readLease, readRange, type KeyValue } from './messages.ts'
-import { withTimes } from './reading.ts'
+import type { EtcdClient } from './rpc/client.ts'
+import { calls, leaseRequest, range, rangeRequest, readLease, readRange, type KeyValue } from './rpc/messages.ts'
+import { withTimes } from './key-reading.ts'
 
 export interface ListingSetup {
-  readonly line: Line
+  readonly client: EtcdClient
   readonly transactions: BatchedTransactions
-  readonly keyspace: Keyspace
+  readonly keyspace: EtcdKeyspace
   readonly wall: () => number
   readonly forTests: LeasesForTests | undefined
   readonly timeoutMs: number
@@ -29,7 +29,7 @@ interface LeaseTimes {
 const leasesMax = 100
 
 /** One page of keys with claims, in the order of etcd's keys. */
-export async function listPage(setup: ListingSetup, query: ListQuery): Promise<KeyPage> {
+export async function etcdPage(setup: ListingSetup, query: ListQuery): Promise<KeyPage> {
   const limit = pageLimit(query)
   const documents = await readDocuments(setup, query, limit + 1)
   const shown = documents.slice(0, limit)
@@ -56,13 +56,13 @@ interface Found {
 
 /** Documents with claims, as many as are wanted if there are so many. */
 async function readDocuments(setup: ListingSetup, query: ListQuery, wanted: number): Promise<Found[]> {
-  const { line, keyspace, timeoutMs } = setup
+  const { client, keyspace, timeoutMs } = setup
   const found: Found[] = []
   let after = query.after
   for (;;) {
     const span =
       query.key === undefined ? keyspace.documents(query.prefix ?? '', after) : { key: keyspace.document(query.key) }
-    const { data } = await line.call(calls.range, rangeRequest({ ...span, limit: wanted }), timeoutMs)
+    const { data } = await client.call(calls.range, rangeRequest({ ...span, limit: wanted }), timeoutMs)
     const { pairs } = readRange(data)
     for (const pair of pairs) found.push(...foundIn(keyspace, pair))
     const last = pairs.at(-1)
@@ -72,8 +72,8 @@ async function readDocuments(setup: ListingSetup, query: ListQuery, wanted: numb
 }
 
 /** Nothing, for a key without claims. */
-function foundIn(keyspace: Keyspace, { key: name, value }: KeyValue): Found[] {
-  const { document } = decodeDocument(value)
+function foundIn(keyspace: EtcdKeyspace, { key: name, value }: KeyValue): Found[] {
+  const { document } = decodeEtcdDocument(value)
   if (document === undefined) return []
   const isDamaged = !Number.isSafeInteger(document.lastFence)
   if (!isDamaged && Array.isArray(document.claims) && document.claims.length === 0) return []
@@ -94,14 +94,14 @@ async function markersOf(
 
 /** What is left of the leases. One that nobody tells of is taken to be whole. */
 async function timesOf(
-  { line, timeoutMs }: ListingSetup,
+  { client, timeoutMs }: ListingSetup,
   markers: readonly ReadonlyMap<string, number>[],
 ): Promise<Map<number, LeaseTimes>> {
   const leases = new Set(markers.flatMap((one) => [...one.values()]))
   const asked = [...leases].slice(0, leasesMax)
   const replies = await Promise.all(
     asked.map(async (lease) => {
-      const { data } = await line.call(calls.timeToLive, leaseRequest(lease), timeoutMs)
+      const { data } = await client.call(calls.timeToLive, leaseRequest(lease), timeoutMs)
       const { seconds, grantedSeconds } = readLease(data)
       // What it says was rounded down, so that one that ends within the second has none left.
       const leftSeconds = seconds < 0 ? 0 : seconds + 1

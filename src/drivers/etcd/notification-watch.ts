@@ -4,20 +4,20 @@
  */
 import type { ClaimStatus } from '../../core/contract/driver.ts'
 import { pauseMs, type Backoff } from '../../core/time/backoff.ts'
-import type { Keyspace } from './keyspace.ts'
+import type { EtcdKeyspace } from './keyspace.ts'
 import { fromWireStatus } from '../../core/wire/wire-status.ts'
-import type { Line } from './line.ts'
-import { calls, readWatch, unwatchRequest, watchRequest, type Change, type WatchReply } from './messages.ts'
-import type { OwnClaim, OwnClaims } from './own-claims.ts'
-import type { MessageStream, Session } from './session.ts'
+import type { EtcdClient } from './rpc/client.ts'
+import { calls, readWatch, unwatchRequest, watchRequest, type WatchEvent, type WatchReply } from './rpc/messages.ts'
+import type { KeptClaim, ClaimKeeper } from './leases/claim-keeper.ts'
+import type { MessageStream, Session } from './rpc/session.ts'
 
 export interface NotificationWatchSetup {
-  readonly line: Line
-  readonly keyspace: Keyspace
+  readonly client: EtcdClient
+  readonly keyspace: EtcdKeyspace
   readonly channel: string
-  readonly claims: OwnClaims
+  readonly claims: ClaimKeeper
   readonly onNotification: (key: string, id: string, status: ClaimStatus) => void
-  readonly ask: (key: string, id: string) => void
+  readonly poll: (key: string, id: string) => void
 }
 
 /** A key that claims of ours wait for. */
@@ -28,14 +28,14 @@ interface Followed {
   timer: NodeJS.Timeout | undefined
 }
 
-const reopening: Backoff = { attempts: Infinity, minMs: 50, maxMs: 5000, factor: 2, jitter: 0.2 }
+const reconnecting: Backoff = { attempts: Infinity, minMs: 50, maxMs: 5000, factor: 2, jitter: 0.2 }
 /** Well above the 5 s of `--grpc-keepalive-min-time`: etcd ends a connection, with all its calls, for less. */
 const pingEveryMs = 10_000
 const pingAnswerMs = 4500
 /** Who was let in hears that by mail: the one behind waits a little before it looks whether somebody died. */
-const lookAfterMs = 5
-const lookLaterMs = 25
-const lookMaxMs = 1000
+const pollAfterMs = 5
+const pollPerAheadMs = 25
+const pollDelayMaxMs = 1000
 /** The watch that has our mail. */
 const notificationWatch = 1
 
@@ -73,7 +73,7 @@ export class NotificationWatch {
     const followed: Followed = { watch: (this.#watches += 1), from: revision + 1, timer: undefined }
     this.#keys.set(key, followed)
     this.#keyOf.set(followed.watch, key)
-    this.#ask(key, followed)
+    this.#poll(key, followed)
   }
 
   /** Nobody of ours waits there any more. */
@@ -104,7 +104,7 @@ export class NotificationWatch {
   // ---- the stream
 
   #open(): void {
-    this.#setup.line.session().then(
+    this.#setup.client.session().then(
       (session) => this.#listen(session),
       () => this.#openLater(),
     )
@@ -127,7 +127,7 @@ export class NotificationWatch {
         removalsOnly: false,
       }),
     )
-    for (const [key, followed] of this.#keys) this.#ask(key, followed)
+    for (const [key, followed] of this.#keys) this.#poll(key, followed)
     clearInterval(this.#pings)
     this.#pings = setInterval(() => void this.#ping(session), pingEveryMs).unref()
   }
@@ -138,17 +138,17 @@ export class NotificationWatch {
     if (this.#closed) return
     this.#failures += 1
     clearTimeout(this.#timer)
-    this.#timer = setTimeout(() => this.#open(), pauseMs(reopening, this.#failures, Math.random())).unref()
+    this.#timer = setTimeout(() => this.#open(), pauseMs(reconnecting, this.#failures, Math.random())).unref()
   }
 
   /** A stream over a connection that died silently would be silent for ever. */
   async #ping(session: Session): Promise<void> {
     if ((await session.ping(pingAnswerMs)) || this.#closed || this.#session !== session) return
-    this.#setup.line.drop(session)
+    this.#setup.client.drop(session)
     this.#stream?.close()
   }
 
-  #ask(key: string, { watch, from }: Followed): void {
+  #poll(key: string, { watch, from }: Followed): void {
     const { keyspace } = this.#setup
     this.#stream?.send(watchRequest({ watch, ...keyspace.markers(key), from, removalsOnly: true }))
   }
@@ -177,21 +177,21 @@ export class NotificationWatch {
     // etcd has forgotten what came before: whoever may have missed something asks.
     this.#notificationsFrom = Math.max(this.#notificationsFrom, compactRevision)
     for (const followed of this.#keys.values()) followed.from = Math.max(followed.from, compactRevision)
-    for (const claim of this.#setup.claims) this.#setup.ask(claim.key, claim.id)
+    for (const claim of this.#setup.claims) this.#setup.poll(claim.key, claim.id)
   }
 
-  #readNotification({ created, changes }: WatchReply): void {
+  #readNotification({ created, events }: WatchReply): void {
     if (created && this.#failures > 0) {
       this.#failures = 0
       for (const key of this.#keys.keys()) {
-        for (const { id } of this.#setup.claims.waitingFor(key)) this.#setup.ask(key, id)
+        for (const { id } of this.#setup.claims.waitingFor(key)) this.#setup.poll(key, id)
       }
     }
-    this.#notificationsFrom = Math.max(this.#notificationsFrom, revisionAfter(changes))
-    for (const change of changes) if (!change.removed) this.#deliver(change)
+    this.#notificationsFrom = Math.max(this.#notificationsFrom, revisionAfter(events))
+    for (const event of events) if (!event.removed) this.#deliver(event)
   }
 
-  #deliver({ pair }: Change): void {
+  #deliver({ pair }: WatchEvent): void {
     const { keyspace, channel, claims, onNotification } = this.#setup
     const key = keyspace.keyOfNotification(channel, pair.key)
     for (const { id, status } of notificationsIn(pair.value)) {
@@ -200,22 +200,22 @@ export class NotificationWatch {
     }
   }
 
-  #readEnds({ watch, changes }: WatchReply): void {
+  #readEnds({ watch, events }: WatchReply): void {
     const key = this.#keyOf.get(watch)
     const followed = key === undefined ? undefined : this.#keys.get(key)
-    if (key === undefined || followed === undefined || changes.length === 0) return
-    followed.from = Math.max(followed.from, revisionAfter(changes))
-    for (const { removed, pair } of changes) {
+    if (key === undefined || followed === undefined || events.length === 0) return
+    followed.from = Math.max(followed.from, revisionAfter(events))
+    for (const { removed, pair } of events) {
       const { id } = this.#setup.keyspace.claimOfMarker(pair.key)
       // One of ours: its owner may not know.
-      if (removed && this.#setup.claims.find(id) !== undefined) this.#setup.ask(key, id)
+      if (removed && this.#setup.claims.find(id) !== undefined) this.#setup.poll(key, id)
     }
     const first = this.#firstOf(key)
     if (first === undefined) return this.unfollow(key)
-    first.ahead = Math.max(0, first.ahead - changes.length)
+    first.ahead = Math.max(0, first.ahead - events.length)
     followed.timer ??= setTimeout(
       () => this.#look(key, followed),
-      Math.min(lookMaxMs, lookAfterMs + lookLaterMs * first.ahead),
+      Math.min(pollDelayMaxMs, pollAfterMs + pollPerAheadMs * first.ahead),
     ).unref()
   }
 
@@ -223,11 +223,11 @@ export class NotificationWatch {
   #look(key: string, followed: Followed): void {
     followed.timer = undefined
     const first = this.#firstOf(key)
-    if (first !== undefined) this.#setup.ask(key, first.id)
+    if (first !== undefined) this.#setup.poll(key, first.id)
   }
 
-  #firstOf(key: string): OwnClaim | undefined {
-    let first: OwnClaim | undefined
+  #firstOf(key: string): KeptClaim | undefined {
+    let first: KeptClaim | undefined
     for (const claim of this.#setup.claims.waitingFor(key)) {
       if (first === undefined || claim.ahead < first.ahead) first = claim
     }
@@ -236,8 +236,8 @@ export class NotificationWatch {
 }
 
 /** The first revision that has not been heard of. The one in the head of a reply may be ahead of what it brings. */
-function revisionAfter(changes: readonly Change[]): number {
-  return (changes.at(-1)?.pair.modRevision ?? -1) + 1
+function revisionAfter(events: readonly WatchEvent[]): number {
+  return (events.at(-1)?.pair.modRevision ?? -1) + 1
 }
 
 interface NotificationEntry {
@@ -248,10 +248,12 @@ interface NotificationEntry {
 /** What mail says. What makes no sense says nothing: news is a hint. */
 function notificationsIn(value: Buffer): readonly NotificationEntry[] {
   try {
-    const letters = JSON.parse(value.toString()) as readonly Partial<NotificationEntry>[]
-    return letters.flatMap(({ id, status }) => {
-      const told = fromWireStatus(status)
-      return typeof id === 'string' && (told?.state === 'held' || told?.state === 'absent') ? { id, status: told } : []
+    const entries = JSON.parse(value.toString()) as readonly Partial<NotificationEntry>[]
+    return entries.flatMap(({ id, status }) => {
+      const decoded = fromWireStatus(status)
+      return typeof id === 'string' && (decoded?.state === 'held' || decoded?.state === 'absent')
+        ? { id, status: decoded }
+        : []
     })
   } catch {
     return []

@@ -10,7 +10,7 @@ import type { KeyDocument } from '../document/key-document.ts'
 import { fromWireStatus } from '../../core/wire/wire-status.ts'
 
 /** The format of documents this version writes, as `drivers/document/key-document.ts` counts them. */
-export const formatVersion = 1
+export const collectionFormatVersion = 1
 
 /** How long after its last fence a record must be kept, in milliseconds of the clock that fences begin at. */
 export const keptForMs = 3_600_001
@@ -89,7 +89,7 @@ export interface StoredKey {
 }
 
 /** What a read must give back. */
-export const readFields = {
+export const projectedFields = {
   version: 1,
   revision: 1,
   writtenAt: 1,
@@ -103,7 +103,7 @@ export const readFields = {
 // ---- writing
 
 /** What was asked for. Written out: Node 20 takes many times as long to leave fields out, and none may be forgotten. */
-export function claimText(claim: Claim): string {
+export function claimJson(claim: Claim): string {
   const asked: { readonly [Field in keyof Required<Omit<Claim, 'id' | 'key'>>]: Claim[Field] } = {
     mode: claim.mode,
     limit: claim.limit,
@@ -127,7 +127,7 @@ export function encodeRecord(record: ClaimRecord, channel: string, isSole: boole
   return {
     id: claim.id,
     channel,
-    claim: claimText(claim),
+    claim: claimJson(claim),
     ttlMs: record.ttlMs,
     graceMs: claim.graceMs || undefined,
     maxHoldMs: claim.maxHoldMs,
@@ -177,9 +177,9 @@ export function encodeNotification({ record, status }: NotifiedClaim, to: string
 // ---- reading
 
 /** The document as the rule reads it. Where it makes no sense the claims are none at all: the rule's reader says so. */
-export function decodeDocument(key: string, stored: StoredKey): KeyDocument {
+export function decodeMongodbDocument(key: string, stored: StoredKey): KeyDocument {
   const { version, lastFence } = stored
-  if (version !== formatVersion) return { version, lastFence, claims: [] }
+  if (version !== collectionFormatVersion) return { version, lastFence, claims: [] }
   try {
     return readable(key, stored)
   } catch {
@@ -240,7 +240,7 @@ export function decodeStatus(text: unknown): ClaimStatus | undefined {
 
 /** How the first holder of a document stands that one command has just written. */
 export function firstStatus(key: string, stored: StoredKey): ClaimStatus | undefined {
-  const { claims } = decodeDocument(key, stored) as Partial<KeyDocument>
+  const { claims } = decodeMongodbDocument(key, stored) as Partial<KeyDocument>
   const first = claims?.[0]
   if (first === undefined) return undefined
   const { fence, expiresAt, lastHeartbeat, leaving, after } = first

@@ -29,15 +29,15 @@ import { sendTimeoutFor } from '../../core/contract/requests.ts'
 import type { MongoSource } from './client.ts'
 import type { ReadConcern } from './concerns.ts'
 import { dataAgeMs } from './data-age.ts'
-import { faultOf } from './faults.ts'
-import { collectGarbage, Store } from './store.ts'
-import { listPage } from './listing.ts'
-import { QueuePoller, type Pace } from './queue-poller.ts'
-import { NotificationStream } from './notification-stream.ts'
-import { OwnClaims } from './own-claims.ts'
-import type { Expression } from './quick.ts'
-import { Sending, type SendingSetup } from './sending.ts'
-import { urlOptions } from './url.ts'
+import { mongodbError } from './errors.ts'
+import { ensureTtlIndex, MongoStore } from './store.ts'
+import { mongodbPage } from './listing.ts'
+import { QueuePoller, type PollPace } from './queue-poller.ts'
+import { ChangeStreamListener } from './change-stream-listener.ts'
+import { ClaimRegister } from './claim-register.ts'
+import type { Expression } from './fast-path.ts'
+import { MongodbSend, type MongodbSendSetup } from './send.ts'
+import { mongodbParameters } from './url.ts'
 
 export type { MongoClientLike, MongoDatabase, MongoSource } from './client.ts'
 export type { ReadConcern } from './concerns.ts'
@@ -152,23 +152,23 @@ class MongodbDriver implements LockDriver {
   warnings: readonly string[] = []
   readonly #source: MongoSource
   readonly #options: MongodbOptions
-  readonly #pace: Pace
+  readonly #pace: PollPace
   readonly #timeoutMs: number
   /** Our name on every claim we look after. */
   readonly #channel = randomBytes(9).toString('base64url')
   readonly #environment = systemEnvironment()
-  readonly #claims = new OwnClaims()
+  readonly #claims = new ClaimRegister()
   readonly #listeners = new Listeners()
   readonly #opening = new SingleFlight(() => this.#open())
-  readonly #setup: SendingSetup
-  #store: Store | undefined
-  #lookout: QueuePoller | undefined
-  #stream: NotificationStream | undefined
-  #tidying: Promise<void> | undefined
+  readonly #setup: MongodbSendSetup
+  #store: MongoStore | undefined
+  #poller: QueuePoller | undefined
+  #stream: ChangeStreamListener | undefined
+  #indexing: Promise<void> | undefined
   #closed = false
 
   constructor(source: MongoSource, options: MongodbOptions) {
-    const fromUrl = typeof source === 'string' ? urlOptions(source) : undefined
+    const fromUrl = typeof source === 'string' ? mongodbParameters(source) : undefined
     this.#source = fromUrl?.url ?? source
     this.#options = withDefaults<MongodbOptions>(fromUrl?.options ?? {}, options)
     this.#timeoutMs = timerMs(options.timeout ?? defaults.timeout, 'timeout')
@@ -198,7 +198,7 @@ class MongodbDriver implements LockDriver {
     const store = this.#store ?? (await this.#opened())
     this.#refuseIfClosed()
     const sentAt = this.#ownTime()
-    const sending = new Sending(
+    const sending = new MongodbSend(
       this.#setup,
       store,
       requests,
@@ -212,9 +212,9 @@ class MongodbDriver implements LockDriver {
   async list(query: ListQuery): Promise<KeyPage> {
     const store = await this.#opened()
     try {
-      return await listPage(store, this.#clock(), query, this.#timeoutMs)
+      return await mongodbPage(store, this.#clock(), query, this.#timeoutMs)
     } catch (error) {
-      throw faultOf(error)
+      throw mongodbError(error)
     }
   }
 
@@ -227,7 +227,7 @@ class MongodbDriver implements LockDriver {
     try {
       return await dataAgeMs(store, this.#clock(), this.#timeoutMs)
     } catch (error) {
-      throw faultOf(error)
+      throw mongodbError(error)
     }
   }
 
@@ -239,42 +239,42 @@ class MongodbDriver implements LockDriver {
     await this.#opening.settled()
     const store = this.#store
     this.#store = undefined
-    await Promise.all([this.#lookout?.close(), this.#stream?.close(), this.#tidying])
+    await Promise.all([this.#poller?.close(), this.#stream?.close(), this.#indexing])
     await store?.close()
   }
 
   // ---- the way to the collection
 
-  async #opened(): Promise<Store> {
+  async #opened(): Promise<MongoStore> {
     this.#refuseIfClosed()
     if (this.#store !== undefined) return this.#store
     return this.#opening.opened()
   }
 
-  async #open(): Promise<Store> {
+  async #open(): Promise<MongoStore> {
     const { collection = defaults.collection, database, readConcern, changeStream } = this.#options
-    const store = await Store.open(this.#source, { collection, database, readConcern }, this.#timeoutMs)
+    const store = await MongoStore.open(this.#source, { collection, database, readConcern }, this.#timeoutMs)
     if (this.#closed) {
       await store.close()
       this.#refuseIfClosed()
     }
     // Not waited for: a lock needs no tidy collection.
-    this.#tidying = collectGarbage(store, this.#timeoutMs)
-    const lookout = new QueuePoller({
+    this.#indexing = ensureTtlIndex(store, this.#timeoutMs)
+    const poller = new QueuePoller({
       store,
       channel: this.#channel,
       claims: this.#claims,
       pace: this.#pace,
-      isDeaf: () => this.#isDeaf,
-      ask: (key, id) => this.#listeners.notify(key, id, 'poll'),
+      mustPoll: () => this.#mustPoll,
+      poll: (key, id) => this.#listeners.notify(key, id, 'poll'),
     })
-    this.#lookout = lookout
+    this.#poller = poller
     if (store.watchable && changeStream !== false) {
-      this.#stream = new NotificationStream({
+      this.#stream = new ChangeStreamListener({
         store,
         channel: this.#channel,
         onNotification: (key, id, status) => this.#listeners.notify(key, id, status),
-        began: () => lookout.lookAround(),
+        onStart: () => poller.pollAll(),
       })
     }
     if (store.isRouted) this.warnings = [routedClocks]
@@ -299,17 +299,17 @@ class MongodbDriver implements LockDriver {
     if (this.#closed) return
     const { keys, found } = this.#claims.note(requests, statuses, sentAt)
     // Who found out by asking may not have heard all: news is for hearing, and a nudge costs little.
-    if (found.length > 0 && this.#isDeaf) {
+    if (found.length > 0 && this.#mustPoll) {
       queueMicrotask(() => found.forEach(({ key, id }) => this.#listeners.notify(key, id, 'poll')))
     }
     if (keys.length === 0) return
     this.#stream?.start()
-    this.#lookout?.watch(keys)
+    this.#poller?.watch(keys)
   }
 
   /** Whether news does not come by itself. */
-  get #isDeaf(): boolean {
-    return this.#stream?.hears !== true
+  get #mustPoll(): boolean {
+    return this.#stream?.isLive !== true
   }
 
   #refuseIfClosed(): void {
@@ -317,7 +317,7 @@ class MongodbDriver implements LockDriver {
   }
 }
 
-function paceOf({ waitMin, waitMax, adaptive = true }: MongodbOptions): Pace {
+function paceOf({ waitMin, waitMax, adaptive = true }: MongodbOptions): PollPace {
   const minMs = timerMs(waitMin ?? defaults.waitMin, 'waitMin')
   const maxMs = timerMs(waitMax ?? Math.max(defaults.waitMax, minMs), 'waitMax')
   if (minMs <= maxMs) return { minMs, maxMs, adaptive }

@@ -1,9 +1,9 @@
 import { pauseMs } from '../../core/time/backoff.ts'
-import type { OwnClaims } from './own-claims.ts'
-import type { Store } from './store.ts'
+import type { ClaimRegister } from './claim-register.ts'
+import type { MongoStore } from './store.ts'
 
 /** How long to wait between two looks at a key, where changes cannot be watched. */
-export interface Pace {
+export interface PollPace {
   readonly minMs: number
   readonly maxMs: number
   /** True: from the least on, half as long again each time in vain. False: anything between the two, by chance. */
@@ -13,27 +13,27 @@ export interface Pace {
 /** A key that is looked at. */
 interface Watched {
   /** Looks in a row at which nobody had moved. */
-  vain: number
+  unchanged: number
   /** Where the first of ours stands: 0 holds, and the next in line is 1 where one holds. */
   place: number
   dueAt: number
 }
 
 /** One claim of ours as it is stored: its id, channel, state, whether it was told to leave, and its place. */
-type Sighting = readonly [id: string, channel: string, state: string, leaving: boolean, place: number]
+type StoredPlace = readonly [id: string, channel: string, state: string, leaving: boolean, place: number]
 
 /** Keys looked at in one read. */
-const keysPerLookMax = 500
-const lookTimeoutMs = 5000
+const keysPerPollMax = 500
+const pollTimeoutMs = 5000
 
-export interface LookoutSetup {
-  readonly store: Store
+export interface QueuePollerSetup {
+  readonly store: MongoStore
   readonly channel: string
-  readonly claims: OwnClaims
-  readonly pace: Pace
+  readonly claims: ClaimRegister
+  readonly pace: PollPace
   /** Whether news does not come by itself. */
-  readonly isDeaf: () => boolean
-  readonly ask: (key: string, id: string) => void
+  readonly mustPoll: () => boolean
+  readonly poll: (key: string, id: string) => void
 }
 
 /**
@@ -41,21 +41,21 @@ export interface LookoutSetup {
  * something to hear. The further back in the queue, the more seldom: the next in line looks at the full pace.
  */
 export class QueuePoller {
-  readonly #setup: LookoutSetup
+  readonly #setup: QueuePollerSetup
   readonly #keys = new Map<string, Watched>()
   #timer: NodeJS.Timeout | undefined
   #timerAt = Infinity
-  #looking: Promise<void> | undefined
+  #polling: Promise<void> | undefined
   #closed = false
 
-  constructor(setup: LookoutSetup) {
+  constructor(setup: QueuePollerSetup) {
     this.#setup = setup
   }
 
   /** Looks at these keys from now on, for as long as claims of ours are there. */
   watch(keys: Iterable<string>): void {
     for (const key of keys) {
-      const watched: Watched = { vain: 0, place: 1, dueAt: 0 }
+      const watched: Watched = { unchanged: 0, place: 1, dueAt: 0 }
       watched.dueAt = performance.now() + this.#pauseMs(key, watched)
       this.#keys.set(key, watched)
       this.#wakeAt(watched.dueAt)
@@ -63,7 +63,7 @@ export class QueuePoller {
   }
 
   /** Looks at every key now: news may have been missed. */
-  lookAround(): void {
+  pollAll(): void {
     for (const watched of this.#keys.values()) watched.dueAt = 0
     this.#setTimer()
   }
@@ -73,7 +73,7 @@ export class QueuePoller {
     this.#closed = true
     this.#keys.clear()
     clearTimeout(this.#timer)
-    await this.#looking
+    await this.#polling
   }
 
   /** Sets the timer for whichever key is next. */
@@ -84,20 +84,20 @@ export class QueuePoller {
   }
 
   #wakeAt(dueAt: number): void {
-    if (this.#closed || this.#looking !== undefined || dueAt >= this.#timerAt) return
+    if (this.#closed || this.#polling !== undefined || dueAt >= this.#timerAt) return
     clearTimeout(this.#timer)
     this.#timerAt = dueAt
     // Unreferenced: whoever waits keeps the process alive by other means.
-    this.#timer = setTimeout(() => void this.#look(), Math.max(0, dueAt - performance.now())).unref()
+    this.#timer = setTimeout(() => void this.#pollDue(), Math.max(0, dueAt - performance.now())).unref()
   }
 
-  async #look(): Promise<void> {
+  async #pollDue(): Promise<void> {
     this.#timerAt = Infinity
     const due = this.#due()
     if (due.length > 0) {
-      this.#looking = this.#lookAt(due).catch(() => {})
-      await this.#looking
-      this.#looking = undefined
+      this.#polling = this.#pollKeys(due).catch(() => {})
+      await this.#polling
+      this.#polling = undefined
     }
     this.#setTimer()
   }
@@ -108,59 +108,59 @@ export class QueuePoller {
     const due: string[] = []
     for (const [key, watched] of this.#keys) {
       if (this.#setup.claims.of(key).size === 0) this.#keys.delete(key)
-      else if (now >= watched.dueAt && due.length < keysPerLookMax) {
-        if (watched.dueAt === 0 || this.#setup.isDeaf()) due.push(key)
+      else if (now >= watched.dueAt && due.length < keysPerPollMax) {
+        if (watched.dueAt === 0 || this.#setup.mustPoll()) due.push(key)
         watched.dueAt = now + this.#pauseMs(key, watched)
       }
     }
     return due
   }
 
-  async #lookAt(keys: readonly string[]): Promise<void> {
+  async #pollKeys(keys: readonly string[]): Promise<void> {
     const { store, channel, claims } = this.#setup
     const { $zip } = { $zip: { inputs: ['$claims.id', '$claims.channel', states, leaving, places] } }
     const ours = { $filter: { input: { $zip }, cond: { $eq: [{ $arrayElemAt: ['$$this', 1] }, channel] } } }
     const pipeline = [{ $match: { _id: { $in: keys }, claims: { $exists: true } } }, { $project: { ours } }]
-    const found = (await store.read(pipeline, lookTimeoutMs)) as { _id: string; ours: Sighting[] }[]
-    const sightings = new Map(found.map(({ _id, ours: seen }) => [_id, seen]))
+    const found = (await store.read(pipeline, pollTimeoutMs)) as { _id: string; ours: StoredPlace[] }[]
+    const stored = new Map(found.map(({ _id, ours: seen }) => [_id, seen]))
     for (const key of keys) {
-      const seen = new Map((sightings.get(key) ?? []).map((sighting) => [sighting[0], sighting]))
+      const seen = new Map((stored.get(key) ?? []).map((place) => [place[0], place]))
       for (const [id, claim] of claims.of(key)) {
         const [, , state, isLeaving] = seen.get(id) ?? []
-        if (claim.asked || (state === claim.state && isLeaving === claim.leaving)) continue
-        claim.asked = true
-        this.#setup.ask(key, id)
+        if (claim.polled || (state === claim.state && isLeaving === claim.leaving)) continue
+        claim.polled = true
+        this.#setup.poll(key, id)
       }
       this.#setPace(key, seen)
     }
   }
 
-  #setPace(key: string, seen: ReadonlyMap<string, Sighting>): void {
+  #setPace(key: string, seen: ReadonlyMap<string, StoredPlace>): void {
     const watched = this.#keys.get(key)
     if (watched === undefined) return
     let place = Infinity
     for (const [, , state, , at] of seen.values()) if (state === 'waiting') place = Math.min(place, at)
-    watched.vain = place < watched.place ? 0 : watched.vain + 1
+    watched.unchanged = place < watched.place ? 0 : watched.unchanged + 1
     watched.place = Number.isFinite(place) ? place : 1
     watched.dueAt = performance.now() + this.#pauseMs(key, watched)
   }
 
-  #pauseMs(key: string, { vain, place }: Watched): number {
+  #pauseMs(key: string, { unchanged, place }: Watched): number {
     const { pace, claims } = this.#setup
     // Holders only hear that they are wanted away: that can wait.
-    return claims.waitsFor(key) ? lookPauseMs(pace, vain, place, Math.random()) : pace.maxMs
+    return claims.waitsFor(key) ? pollPauseMs(pace, unchanged, place, Math.random()) : pace.maxMs
   }
 }
 
 /**
- * How long to wait before the next look, after `vain` looks at which nobody had moved, for one that stands at `place`;
+ * How long to wait before the next look, after `unchanged` looks at which nobody had moved, for one that stands at `place`;
  * the next in line is at 1. `random` is from 0 to 1.
  */
-export function lookPauseMs(pace: Pace, vain: number, place: number, random: number): number {
+export function pollPauseMs(pace: PollPace, unchanged: number, place: number, random: number): number {
   const { minMs, maxMs, adaptive } = pace
   if (!adaptive) return minMs + random * (maxMs - minMs)
   const leastMs = Math.min(maxMs, minMs * Math.max(1, place))
-  return pauseMs({ attempts: Infinity, minMs: leastMs, maxMs, factor: 1.5, jitter: 0.2 }, vain + 1, random)
+  return pauseMs({ attempts: Infinity, minMs: leastMs, maxMs, factor: 1.5, jitter: 0.2 }, unchanged + 1, random)
 }
 
 /** What is missing would move the others: each claim says something. */

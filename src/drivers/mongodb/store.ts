@@ -2,11 +2,11 @@
 import { inTime } from '../../core/time/bounded.ts'
 import { LeaseholdError } from '../../core/errors.ts'
 import { loadFirst } from '../../core/machine/optional-package.ts'
-import type { MongoClientLike, MongoCollection, MongoDatabase, MongoSource, Stage } from './client.ts'
+import type { MongoClientLike, MongoCollection, MongoDatabase, MongoSource, PipelineStage } from './client.ts'
 import { refuseWeakConcerns, type ReadConcern, writeConcern } from './concerns.ts'
-import { faultOf, isAlone, TimedOut } from './faults.ts'
+import { mongodbError, isAlone, TimedOut } from './errors.ts'
 
-export interface StoreOptions {
+export interface MongoStoreOptions {
   readonly database?: string | undefined
   readonly collection: string
   readonly readConcern?: ReadConcern | undefined
@@ -30,7 +30,7 @@ const closeMs = 5000
 /** The wire version of MongoDB 4.4, the first that computes in projections. */
 const wireVersionMin = 9
 
-export class Store {
+export class MongoStore {
   readonly collection: MongoCollection
   readonly database: MongoDatabase
   /** Whether changes can be watched: the server is one of a set, or stands for a cluster. */
@@ -45,7 +45,7 @@ export class Store {
 
   private constructor(setup: {
     readonly database: MongoDatabase
-    readonly options: StoreOptions
+    readonly options: MongoStoreOptions
     readonly client: MongoClientLike | undefined
     readonly of: object | string
     readonly watchable: boolean
@@ -63,7 +63,7 @@ export class Store {
   }
 
   /** Connects, and refuses what would not be safe. A client made here is closed again if that fails. */
-  static async open(source: MongoSource, options: StoreOptions, timeoutMs: number): Promise<Store> {
+  static async open(source: MongoSource, options: MongoStoreOptions, timeoutMs: number): Promise<MongoStore> {
     const client = typeof source === 'string' ? await clientFor(source, timeoutMs) : undefined
     try {
       const database = databaseOf(client ?? source, options.database)
@@ -76,15 +76,15 @@ export class Store {
       }
       const isRouted = hello.msg === 'isdbgrid'
       const watchable = hello.setName !== undefined || isRouted
-      return new Store({ database, options, client, of: clientOf(source), watchable, isRouted })
+      return new MongoStore({ database, options, client, of: clientOf(source), watchable, isRouted })
     } catch (error) {
       await client?.close().catch(() => {})
-      throw faultOf(error)
+      throw mongodbError(error)
     }
   }
 
   /** What an aggregation over the collection gives, seen by a majority. */
-  async read(pipeline: Stage[], timeoutMs: number): Promise<object[]> {
+  async read(pipeline: PipelineStage[], timeoutMs: number): Promise<object[]> {
     const options = { timeoutMS: timeoutMs, readPreference: 'primary' }
     try {
       return await this.collection.aggregate(pipeline, { ...options, readConcern: this.#readConcern }).toArray()
@@ -168,7 +168,7 @@ const byUrl = new Map<string, Set<string>>()
  * Has the server collect records that are no longer of use. Once a process and collection; a failure only means that
  * nothing is collected, and whoever opens the collection next tries again.
  */
-export async function collectGarbage(store: Store, timeoutMs: number): Promise<void> {
+export async function ensureTtlIndex(store: MongoStore, timeoutMs: number): Promise<void> {
   const { of, name } = store.identity
   const done = doneFor(of)
   if (done.has(name)) return

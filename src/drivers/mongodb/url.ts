@@ -1,5 +1,5 @@
 /** What a URL says to us beside what it says to the client, and the URL without it. Several hosts make it no plain URL. */
-export function urlOptions(url: string): { readonly url: string; readonly options: { collection?: string } } {
+export function mongodbParameters(url: string): { readonly url: string; readonly options: { collection?: string } } {
   const [address = '', query] = url.split(/\?(.*)/s, 2)
   if (query === undefined) return { url, options: {} }
   const parameters = new URLSearchParams(query)

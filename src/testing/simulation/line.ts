@@ -139,7 +139,7 @@ export function documentsOverLine<Revision>(line: Line, store: DocumentStore<Rev
       if (store.fast === undefined) return requests.map(() => undefined)
       return (await line.ask(() => store.fast?.(requests))) ?? requests.map(() => unanswered)
     },
-    takesNote: (key, change) => store.takesNote?.(key, change) ?? false,
+    absorbs: (key, change) => store.absorbs?.(key, change) ?? false,
     notify: (notifications) => store.notify?.(notifications),
   }
 }

@@ -7,9 +7,9 @@ import {
   type IncomingHttpHeaders,
 } from 'node:http2'
 import type { ConnectionOptions } from 'node:tls'
-import { timeLimit } from '../../core/time/bounded.ts'
+import { timeLimit } from '../../../core/time/bounded.ts'
 import { describeEndpoint, type Endpoint } from './address.ts'
-import { answeredNo, CallFault, noAnswerFrom, unsent } from './faults.ts'
+import { answeredNo, CallFault, noAnswerFrom, unreachable } from './errors.ts'
 import { frame, FrameReader } from './frames.ts'
 import { calls } from './messages.ts'
 
@@ -58,7 +58,7 @@ export class Session {
       const fail = (error: Error): void => {
         limit.cancel()
         http.destroy()
-        reject(unsent(where, error))
+        reject(unreachable(where, error))
       }
       // Stays: an error of a session that nobody listens to would end the process.
       http.on('error', fail)
@@ -85,12 +85,12 @@ export class Session {
   call(path: string, message: Buffer, timeoutMs: number): Promise<Buffer> {
     return new Promise((resolve, reject) => {
       if (!this.usable) {
-        reject(unsent(this.where, new Error('the connection has ended')))
+        reject(unreachable(this.where, new Error('the connection has ended')))
         return
       }
       const stream = this.#begin(this.#headers(path, timeoutMs))
       if (stream === undefined) {
-        reject(unsent(this.where, new Error('the connection is ending')))
+        reject(unreachable(this.where, new Error('the connection is ending')))
         return
       }
       this.#count(1)

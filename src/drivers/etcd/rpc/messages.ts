@@ -1,5 +1,5 @@
 /** What is said to etcd and what it answers: only the messages and fields that this driver uses. */
-import { bytes, message, readFields, whole } from './protobuf.ts'
+import { bytes, message, readProtobufFields, whole } from './protobuf.ts'
 
 /** The calls, by the names etcd has for them. */
 export const calls = {
@@ -24,7 +24,7 @@ export interface KeyValue {
   readonly lease: number
 }
 
-export interface RangeWish {
+export interface RangeQuery {
   readonly key: string
   /** Absent: the one key. */
   readonly end?: string | Buffer
@@ -35,7 +35,7 @@ export interface RangeWish {
 }
 
 /** Keys from `key` up to, not including, `end`, in the order of their bytes. */
-export function rangeRequest({ key, end, limit = 0, keysOnly = false, revision = 0 }: RangeWish): Buffer {
+export function rangeRequest({ key, end, limit = 0, keysOnly = false, revision = 0 }: RangeQuery): Buffer {
   return message(
     bytes(1, key),
     end === undefined ? message() : bytes(2, end),
@@ -54,7 +54,7 @@ export interface RangeReply {
 export function readRange(data: Buffer): RangeReply {
   const pairs: KeyValue[] = []
   let header = noHeader
-  readFields(data, (field, value) => {
+  readProtobufFields(data, (field, value) => {
     if (field === 1) header = readHeader(value.bytes)
     else if (field === 2) pairs.push(readKeyValue(value.bytes))
   })
@@ -64,25 +64,25 @@ export function readRange(data: Buffer): RangeReply {
 // ---- transactions
 
 /** One thing to do in a transaction, ready to be sent. */
-export type Operation = Buffer & { readonly isOperation?: true }
+export type TxnOperation = Buffer & { readonly isOperation?: true }
 /** One condition of a transaction, ready to be sent. */
-export type Comparison = Buffer & { readonly isComparison?: true }
+export type TxnCompare = Buffer & { readonly isComparison?: true }
 
-export function range(wish: RangeWish): Operation {
-  return bytes(1, rangeRequest(wish))
+export function range(query: RangeQuery): TxnOperation {
+  return bytes(1, rangeRequest(query))
 }
 
 /** A lease of 0 takes the key off whatever lease it is on. */
-export function put(key: string, value: Uint8Array | string, lease: number): Operation {
+export function put(key: string, value: Uint8Array | string, lease: number): TxnOperation {
   return bytes(2, message(bytes(1, key), bytes(2, value), whole(3, lease)))
 }
 
 /** Removes one key, or all up to `end`. */
-export function remove(key: string, end?: Buffer): Operation {
+export function remove(key: string, end?: Buffer): TxnOperation {
   return bytes(3, message(bytes(1, key), end === undefined ? message() : bytes(2, end)))
 }
 
-export function nested(transaction: Transaction): Operation {
+export function nested(transaction: Transaction): TxnOperation {
   return bytes(4, txnRequest(transaction))
 }
 
@@ -91,15 +91,15 @@ const greater = 1
 const target = { version: 0, mod: 2, lease: 4 } as const
 
 /** That the key was last changed at this revision; 0: that there is none. */
-export function unchangedSince(key: string, revision: number): Comparison {
+export function unchangedSince(key: string, revision: number): TxnCompare {
   return message(whole(1, equal), whole(2, target.mod), bytes(3, key), revision === 0 ? zero(6) : whole(6, revision))
 }
 
-export function exists(key: string): Comparison {
+export function exists(key: string): TxnCompare {
   return message(whole(1, greater), whole(2, target.version), bytes(3, key), zero(4))
 }
 
-export function isOnLease(key: string, lease: number): Comparison {
+export function isOnLease(key: string, lease: number): TxnCompare {
   return message(whole(1, equal), whole(2, target.lease), bytes(3, key), whole(8, lease))
 }
 
@@ -109,11 +109,11 @@ function zero(field: number): Buffer {
 }
 
 export interface Transaction {
-  readonly compare: readonly Comparison[]
+  readonly compare: readonly TxnCompare[]
   /** What is done if all of them hold. */
-  readonly success: readonly Operation[]
+  readonly success: readonly TxnOperation[]
   /** What is done if one does not. */
-  readonly failure?: readonly Operation[]
+  readonly failure?: readonly TxnOperation[]
 }
 
 export function txnRequest({ compare, success, failure = [] }: Transaction): Buffer {
@@ -136,7 +136,7 @@ export function readTxn(data: Buffer): TxnReply {
   let header = noHeader
   let succeeded = false
   const replies: { pairs?: readonly KeyValue[]; txn?: TxnReply }[] = []
-  readFields(data, (field, value) => {
+  readProtobufFields(data, (field, value) => {
     if (field === 1) header = readHeader(value.bytes)
     else if (field === 2) succeeded = value.number !== 0
     else if (field === 3) replies.push(readReply(value.bytes))
@@ -146,7 +146,7 @@ export function readTxn(data: Buffer): TxnReply {
 
 function readReply(data: Buffer): { pairs?: readonly KeyValue[]; txn?: TxnReply } {
   let reply: { pairs?: readonly KeyValue[]; txn?: TxnReply } = {}
-  readFields(data, (field, value) => {
+  readProtobufFields(data, (field, value) => {
     if (field === 1) reply = { pairs: readRange(value.bytes).pairs }
     else if (field === 4) reply = { txn: readTxn(value.bytes) }
   })
@@ -174,7 +174,7 @@ export interface LeaseReply {
 
 export function readLease(data: Buffer): LeaseReply {
   let [header, seconds, grantedSeconds] = [noHeader, 0, 0]
-  readFields(data, (field, value) => {
+  readProtobufFields(data, (field, value) => {
     if (field === 1) header = readHeader(value.bytes)
     else if (field === 3) seconds = value.number
     else if (field === 4) grantedSeconds = value.number
@@ -184,7 +184,7 @@ export function readLease(data: Buffer): LeaseReply {
 
 // ---- watching
 
-export interface WatchWish {
+export interface WatchQuery {
   readonly watch: number
   readonly key: string
   readonly end: string | Buffer
@@ -194,7 +194,7 @@ export interface WatchWish {
   readonly removalsOnly: boolean
 }
 
-export function watchRequest({ watch, key, end, from, removalsOnly }: WatchWish): Buffer {
+export function watchRequest({ watch, key, end, from, removalsOnly }: WatchQuery): Buffer {
   // Filter 0 leaves out what is put.
   const filter = removalsOnly ? zero(5) : message()
   return bytes(1, message(bytes(1, key), bytes(2, end), whole(3, from), filter, whole(7, watch)))
@@ -204,7 +204,7 @@ export function unwatchRequest(watch: number): Buffer {
   return bytes(2, whole(1, watch))
 }
 
-export interface Change {
+export interface WatchEvent {
   readonly removed: boolean
   readonly pair: KeyValue
 }
@@ -216,27 +216,27 @@ export interface WatchReply {
   readonly canceled: boolean
   /** What was before it is gone, so it cannot be told what happened; 0: nothing is missing. */
   readonly compactRevision: number
-  readonly changes: readonly Change[]
+  readonly events: readonly WatchEvent[]
 }
 
 export function readWatch(data: Buffer): WatchReply {
   let [header, watch, created, canceled, compactRevision] = [noHeader, 0, false, false, 0]
-  const changes: Change[] = []
-  readFields(data, (field, value) => {
+  const events: WatchEvent[] = []
+  readProtobufFields(data, (field, value) => {
     if (field === 1) header = readHeader(value.bytes)
     else if (field === 2) watch = value.number
     else if (field === 3) created = value.number !== 0
     else if (field === 4) canceled = value.number !== 0
     else if (field === 5) compactRevision = value.number
-    else if (field === 11) changes.push(readChange(value.bytes))
+    else if (field === 11) events.push(readWatchEvent(value.bytes))
   })
-  return { revision: header.revision, watch, created, canceled, compactRevision, changes }
+  return { revision: header.revision, watch, created, canceled, compactRevision, events }
 }
 
-function readChange(data: Buffer): Change {
+function readWatchEvent(data: Buffer): WatchEvent {
   let removed = false
   let pair: KeyValue = { key: '', value: data.subarray(0, 0), modRevision: 0, lease: 0 }
-  readFields(data, (field, value) => {
+  readProtobufFields(data, (field, value) => {
     if (field === 1) removed = value.number === 1
     else if (field === 2) pair = readKeyValue(value.bytes)
   })
@@ -251,7 +251,7 @@ export function authenticateRequest(name: string, password: string): Buffer {
 
 export function readToken(data: Buffer): string {
   let token = ''
-  readFields(data, (field, value) => {
+  readProtobufFields(data, (field, value) => {
     if (field === 2) token = value.text
   })
   return token
@@ -262,7 +262,7 @@ export function readToken(data: Buffer): string {
 /** The version of the node that was asked. */
 export function readVersion(data: Buffer): string {
   let version = ''
-  readFields(data, (field, value) => {
+  readProtobufFields(data, (field, value) => {
     if (field === 2) version = value.text
   })
   return version
@@ -279,7 +279,7 @@ const noHeader: Header = { revision: 0, term: 0 }
 
 function readHeader(data: Buffer): Header {
   let [revision, term] = [0, 0]
-  readFields(data, (field, value) => {
+  readProtobufFields(data, (field, value) => {
     if (field === 3) revision = value.number
     else if (field === 4) term = value.number
   })
@@ -288,7 +288,7 @@ function readHeader(data: Buffer): Header {
 
 function readKeyValue(data: Buffer): KeyValue {
   let [key, value, modRevision, lease] = ['', data.subarray(0, 0), 0, 0]
-  readFields(data, (field, read) => {
+  readProtobufFields(data, (field, read) => {
     if (field === 1) key = read.text
     else if (field === 3) modRevision = read.number
     else if (field === 5) value = read.bytes
@@ -304,7 +304,7 @@ const mended: readonly (readonly [major: number, minor: number, patch: number])[
 ]
 
 /** What is wrong with leases in a version of etcd; undefined: nothing that is known. */
-export function leaseFaultIn(version: string): string | undefined {
+export function leaseWarning(version: string): string | undefined {
   const [major, minor, patch] = version.split(/[.+-]/).map(Number)
   if (major === undefined || minor === undefined || patch === undefined || Number.isNaN(major + minor + patch)) {
     return undefined

@@ -65,7 +65,7 @@ export class FieldValue {
 export class BadMessage extends Error {}
 
 /** Shows each field of a message, in its order. */
-export function readFields(data: Buffer, show: (field: number, value: FieldValue) => void): void {
+export function readProtobufFields(data: Buffer, show: (field: number, value: FieldValue) => void): void {
   const reader = new VarintReader(data)
   while (reader.at < data.length) {
     const tag = reader.next()

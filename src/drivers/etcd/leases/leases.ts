@@ -9,8 +9,8 @@
  * has afterwards done something that needs the majority, and is in the same term still: decision 080.
  */
 import { randomBytes } from 'node:crypto'
-import { isLeaseThere } from './faults.ts'
-import { calls, grantRequest, leaseRequest, readLease } from './messages.ts'
+import { isLeaseThere } from '../rpc/errors.ts'
+import { calls, grantRequest, leaseRequest, readLease } from '../rpc/messages.ts'
 
 /** A node, as long as we are connected to it. */
 interface Node {
@@ -18,25 +18,25 @@ interface Node {
   term: number
 }
 
-/** The way to the nodes: see `line.ts`. */
-export interface LeaseLine {
+/** The way to the nodes: see `client.ts`. */
+export interface LeaseClient {
   session(): Promise<Node>
   call(
     path: string,
     message: Buffer,
     timeoutMs: number,
-  ): Promise<{ readonly data: Buffer; readonly session: Node; readonly turn: number }>
+  ): Promise<{ readonly data: Buffer; readonly session: Node; readonly callNumber: number }>
   /** How many calls have been sent. */
-  readonly turns: number
+  readonly callsSent: number
 }
 
 /** A keep-alive that was answered, and not yet proved. */
-interface Belief {
+interface UnconfirmedKeepAlive {
   readonly sentAt: number
   readonly session: Node
   readonly term: number
   /** Calls sent later than this one can prove it. */
-  readonly turn: number
+  readonly callNumber: number
 }
 
 interface Lease {
@@ -48,16 +48,16 @@ interface Lease {
   isShared: boolean
   granted: boolean
   /** It may be gone, whatever was sure. */
-  doubted: boolean
+  isSuspect: boolean
   lastsMs: number
   /** Until then it lives, on the clock of this process. */
   sureUntil: number
-  belief: Belief | undefined
+  unconfirmed: UnconfirmedKeepAlive | undefined
   underWay: Promise<void> | undefined
 }
 
 export interface LeasesSetup {
-  readonly line: LeaseLine
+  readonly client: LeaseClient
   readonly now: () => number
   /** For how many seconds a lease is wanted on which claims of this ttl live. */
   readonly secondsFor: (ttlMs: number) => number
@@ -118,28 +118,28 @@ export class Leases {
     if (lease === undefined || lease.isShared) return
     this.#byId.delete(id)
     // Not waited for, and may fail: the lease ends by itself.
-    this.#setup.line.call(calls.revoke, leaseRequest(id), dropMs).catch(() => {})
+    this.#setup.client.call(calls.revoke, leaseRequest(id), dropMs).catch(() => {})
   }
 
   /** Takes in what a node answered to something that needs the majority. */
-  witness({ session, turn }: { readonly session: Node; readonly turn: number }, term: number): void {
+  confirm({ session, callNumber }: { readonly session: Node; readonly callNumber: number }, term: number): void {
     session.term = Math.max(session.term, term)
     for (const lease of this.#bySeconds.values()) {
-      const { belief } = lease
-      if (belief === undefined || belief.session !== session || turn <= belief.turn) continue
-      lease.belief = undefined
-      if (term === belief.term) lease.sureUntil = Math.max(lease.sureUntil, belief.sentAt + lease.lastsMs)
+      const { unconfirmed } = lease
+      if (unconfirmed === undefined || unconfirmed.session !== session || callNumber <= unconfirmed.callNumber) continue
+      lease.unconfirmed = undefined
+      if (term === unconfirmed.term) lease.sureUntil = Math.max(lease.sureUntil, unconfirmed.sentAt + lease.lastsMs)
     }
   }
 
   /** One of them may be gone: each is asked for before it is used again. */
-  doubt(): void {
-    for (const lease of this.#bySeconds.values()) lease.doubted = lease.granted
+  suspectAll(): void {
+    for (const lease of this.#bySeconds.values()) lease.isSuspect = lease.granted
   }
 
-  #isFresh({ sureUntil, belief, lastsMs, granted, doubted }: Lease): boolean {
-    const until = belief === undefined ? sureUntil : Math.max(sureUntil, belief.sentAt + lastsMs)
-    return granted && !doubted && until - this.#setup.now() > (1 - freshPart) * lastsMs
+  #isFresh({ sureUntil, unconfirmed, lastsMs, granted, isSuspect }: Lease): boolean {
+    const until = unconfirmed === undefined ? sureUntil : Math.max(sureUntil, unconfirmed.sentAt + lastsMs)
+    return granted && !isSuspect && until - this.#setup.now() > (1 - freshPart) * lastsMs
   }
 
   #share(seconds: number): Lease {
@@ -161,10 +161,10 @@ export class Leases {
       askedAt,
       isShared: false,
       granted: false,
-      doubted: false,
+      isSuspect: false,
       lastsMs: seconds * 1000,
       sureUntil: -Infinity,
-      belief: undefined,
+      unconfirmed: undefined,
       underWay: undefined,
     }
   }
@@ -174,10 +174,10 @@ export class Leases {
   }
 
   async #grant(lease: Lease, timeoutMs: number): Promise<void> {
-    const { line, now } = this.#setup
+    const { client, now } = this.#setup
     const sentAt = now()
     try {
-      const reply = await line.call(calls.grant, grantRequest(lease.id, lease.seconds), timeoutMs)
+      const reply = await client.call(calls.grant, grantRequest(lease.id, lease.seconds), timeoutMs)
       const { seconds } = readLease(reply.data)
       // Very short ones are made longer, and none shorter.
       lease.lastsMs = Math.max(lease.seconds, seconds) * 1000
@@ -193,22 +193,22 @@ export class Leases {
   }
 
   async #keepAlive(lease: Lease, timeoutMs: number): Promise<void> {
-    const { line, now } = this.#setup
-    const before = await line.session()
+    const { client, now } = this.#setup
+    const before = await client.session()
     const { term } = before
     const sentAt = now()
     const answerMs = Math.min(timeoutMs, answerPart * lease.lastsMs)
-    const { data, session } = await line.call(calls.keepAlive, leaseRequest(lease.id), answerMs)
+    const { data, session } = await client.call(calls.keepAlive, leaseRequest(lease.id), answerMs)
     const reply = readLease(data)
     if (reply.seconds <= 0) {
       lease.sureUntil = -Infinity
       this.#bySeconds.delete(lease.seconds)
       return
     }
-    lease.doubted = false
+    lease.isSuspect = false
     // Of another node the term before is not known: it may have asked a leader that was none any more.
     if (session !== before) return
-    lease.belief = { sentAt, session, term, turn: line.turns }
+    lease.unconfirmed = { sentAt, session, term, callNumber: client.callsSent }
   }
 
   /** Leases that are over are of no use to anybody. */

@@ -20,7 +20,7 @@ export function isDuplicate(error: unknown): boolean {
 }
 
 /** Whether the server itself refused the command before it changed anything. */
-export function isRefused(error: unknown): boolean {
+export function isMongodbRefusal(error: unknown): boolean {
   const { name, code } = (error ?? {}) as MongoFault
   return name === 'MongoServerError' && typeof code === 'number' && !uncertain.has(code)
 }
@@ -36,7 +36,7 @@ export function isAlone(error: unknown): boolean {
 }
 
 /** The error a user sees for whatever went wrong: what happened, and what to do. */
-export function faultOf(error: unknown): LeaseholdError {
+export function mongodbError(error: unknown): LeaseholdError {
   if (error instanceof LeaseholdError) return error
   const { reason, advice } = explain(error)
   return new LeaseholdError('UNAVAILABLE', `MongoDB: ${messageOf(error)}. ${advice}`, { reason, cause: error })

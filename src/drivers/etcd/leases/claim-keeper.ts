@@ -1,10 +1,10 @@
-import { keyOf } from '../../core/contract/requests.ts'
-import type { Request, ClaimStatus } from '../../core/contract/driver.ts'
-import { TimerQueue, type TimerTask, type TimerBucket } from '../../core/time/timer-queue.ts'
-import type { Environment } from '../../core/time/environment.ts'
+import { keyOf } from '../../../core/contract/requests.ts'
+import type { Request, ClaimStatus } from '../../../core/contract/driver.ts'
+import { TimerQueue, type TimerTask, type TimerBucket } from '../../../core/time/timer-queue.ts'
+import type { Environment } from '../../../core/time/environment.ts'
 
 /** A claim that this driver was last asked about and that is not over, as far as it knows. */
-export class OwnClaim implements TimerTask {
+export class KeptClaim implements TimerTask {
   readonly key: string
   readonly id: string
   readonly replaces: string | undefined
@@ -26,9 +26,9 @@ export class OwnClaim implements TimerTask {
   isUncertain = false
   timerSlot = -1
   timerBucket: TimerBucket | undefined
-  readonly #wake: (claim: OwnClaim) => void
+  readonly #wake: (claim: KeptClaim) => void
 
-  constructor(key: string, id: string, replaces: string | undefined, wake: (claim: OwnClaim) => void) {
+  constructor(key: string, id: string, replaces: string | undefined, wake: (claim: KeptClaim) => void) {
     this.key = key
     this.id = id
     this.replaces = replaces
@@ -41,16 +41,16 @@ export class OwnClaim implements TimerTask {
 }
 
 /** Removes the markers of claims. `unknown`: that may yet happen. */
-export type EndClaims = (claims: readonly OwnClaim[]) => Promise<'removed' | 'unknown'>
+export type EndClaims = (claims: readonly KeptClaim[]) => Promise<'removed' | 'unknown'>
 
 /** The claims this driver looks after. Those that nobody renews it ends: etcd's lease may live on for others. */
-export class OwnClaims {
+export class ClaimKeeper {
   readonly #environment: Environment
   readonly #timers: TimerQueue
   readonly #end: EndClaims | undefined
-  readonly #byId = new Map<string, OwnClaim>()
-  readonly #byKey = new Map<string, Set<OwnClaim>>()
-  #unrenewed: OwnClaim[] = []
+  readonly #byId = new Map<string, KeptClaim>()
+  readonly #byKey = new Map<string, Set<KeptClaim>>()
+  #unrenewed: KeptClaim[] = []
 
   /** `end` removes the markers of claims, and never rejects; undefined: others do so, as tests that move time. */
   constructor(environment: Environment, end: EndClaims | undefined) {
@@ -59,16 +59,16 @@ export class OwnClaims {
     this.#end = end
   }
 
-  find(id: string): OwnClaim | undefined {
+  find(id: string): KeptClaim | undefined {
     return this.#byId.get(id)
   }
 
   /** Those that wait for a key. */
-  waitingFor(key: string): readonly OwnClaim[] {
+  waitingFor(key: string): readonly KeptClaim[] {
     return Array.from(this.#byKey.get(key) ?? []).filter(({ state }) => state === 'waiting')
   }
 
-  *[Symbol.iterator](): Iterator<OwnClaim> {
+  *[Symbol.iterator](): Iterator<KeptClaim> {
     yield* this.#byId.values()
   }
 
@@ -76,7 +76,7 @@ export class OwnClaims {
   async begin(requests: readonly Request[]): Promise<void> {
     const removals: Promise<void>[] = []
     for (const request of requests) {
-      const claim = this.#byId.get(idOf(request) ?? '')
+      const claim = this.#byId.get(claimIdOf(request) ?? '')
       if (claim === undefined) continue
       claim.requests += 1
       this.#timers.set(claim, Infinity)
@@ -94,7 +94,7 @@ export class OwnClaims {
   ): void {
     const now = this.#environment.now()
     for (const [index, request] of requests.entries()) {
-      const id = idOf(request)
+      const id = claimIdOf(request)
       if (id === undefined) continue
       const known = this.#byId.get(id)
       if (known !== undefined && known.requests > 0) known.requests -= 1
@@ -110,7 +110,7 @@ export class OwnClaims {
         const until = sentAt + status.ttlMs
         // A claim that is asked for again gets no more time by that.
         claim.trustedUntil = request.op === 'renew' || known === undefined ? until : Math.min(claim.trustedUntil, until)
-      } else if (status?.state === 'unknown') this.#doubt(request, known, now, sentAt)
+      } else if (status?.state === 'unknown') this.#suspectAll(request, known, now, sentAt)
       const claim = this.#byId.get(id)
       if (claim?.requests === 0) this.#timers.set(claim, claim.endAt)
     }
@@ -136,7 +136,7 @@ export class OwnClaims {
     id: string,
     status: Extract<ClaimStatus, { state: 'held' | 'waiting' }>,
     now: number,
-  ): OwnClaim {
+  ): KeptClaim {
     const claim = this.#byId.get(id) ?? this.#add(request, id)
     claim.state = status.state
     if (status.state === 'waiting') claim.ahead = status.ahead
@@ -147,7 +147,7 @@ export class OwnClaims {
   }
 
   /** It is not known what came of a request: the claim may have got a whole ttl more, or have begun. */
-  #doubt(request: Request, known: OwnClaim | undefined, now: number, sentAt: number): void {
+  #suspectAll(request: Request, known: KeptClaim | undefined, now: number, sentAt: number): void {
     if (this.#end === undefined) return
     if (request.op === 'claim') {
       const claim = known ?? this.#add(request, request.claim.id)
@@ -156,9 +156,9 @@ export class OwnClaims {
     } else if (request.op === 'renew' && known !== undefined) known.endAt = Math.max(known.endAt, now + request.ttlMs)
   }
 
-  #add(request: Request, id: string): OwnClaim {
+  #add(request: Request, id: string): KeptClaim {
     const replaces = request.op === 'claim' ? request.claim.replaces : undefined
-    const claim = new OwnClaim(keyOf(request), id, replaces, (one) => this.#noteUnrenewed(one))
+    const claim = new KeptClaim(keyOf(request), id, replaces, (one) => this.#noteUnrenewed(one))
     this.#byId.set(id, claim)
     const beside = this.#byKey.get(claim.key)
     if (beside === undefined) this.#byKey.set(claim.key, new Set([claim]))
@@ -166,7 +166,7 @@ export class OwnClaims {
     return claim
   }
 
-  #forget(claim: OwnClaim): void {
+  #forget(claim: KeptClaim): void {
     this.#timers.set(claim, Infinity)
     this.#byId.delete(claim.id)
     const beside = this.#byKey.get(claim.key)
@@ -175,7 +175,7 @@ export class OwnClaims {
 
   // ---- those whose time is over
 
-  #noteUnrenewed(claim: OwnClaim): void {
+  #noteUnrenewed(claim: KeptClaim): void {
     this.#unrenewed.push(claim)
     // All that are woken in one turn are ended in one go.
     if (this.#unrenewed.length === 1) this.#environment.defer(() => this.#endUnrenewed())
@@ -183,7 +183,7 @@ export class OwnClaims {
 
   #endUnrenewed(): void {
     const now = this.#environment.now()
-    const over: OwnClaim[] = []
+    const over: KeptClaim[] = []
     for (const claim of this.#unrenewed.splice(0)) {
       if (this.#byId.get(claim.id) !== claim || claim.requests > 0) continue
       const endAt = this.#endOf(claim)
@@ -194,12 +194,12 @@ export class OwnClaims {
   }
 
   /** A conversion may have taken its place unheard: its owner then trusts the lease that it had. */
-  #endOf(claim: OwnClaim): number {
+  #endOf(claim: KeptClaim): number {
     const replaced = claim.replaces === undefined ? undefined : this.#byId.get(claim.replaces)
     return Math.max(claim.endAt, replaced?.endAt ?? -Infinity)
   }
 
-  async #remove(claims: readonly OwnClaim[]): Promise<void> {
+  async #remove(claims: readonly KeptClaim[]): Promise<void> {
     let removed: () => void = () => {}
     const removal = new Promise<void>((resolve) => (removed = resolve))
     for (const claim of claims) claim.removal = removal
@@ -223,7 +223,7 @@ export class OwnClaims {
 const againMs = 1000
 
 /** The claim that a request is about; undefined: one that only its fence tells. */
-export function idOf(request: Request): string | undefined {
+export function claimIdOf(request: Request): string | undefined {
   if (request.op === 'evict') return undefined
   return request.op === 'claim' ? request.claim.id : request.id
 }

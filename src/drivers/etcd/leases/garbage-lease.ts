@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
-import { fenceFloor } from '../../core/rule/fence.ts'
-import type { Line } from './line.ts'
-import { calls, grantRequest } from './messages.ts'
+import { fenceFloor } from '../../../core/rule/fence.ts'
+import type { EtcdClient } from '../rpc/client.ts'
+import { calls, grantRequest } from '../rpc/messages.ts'
 
 const leaseSeconds = 3 * 3600
 /** A lease is used for this long, so that whatever is put on it stays for twice as long at least. */
@@ -14,14 +14,14 @@ const aheadMaxMs = 3_600_000
  * that is ahead of the clock by no more than an hour can then not be minted again, which is the rule of `mayForget`.
  */
 export class GarbageLease {
-  readonly #line: Pick<Line, 'call'>
+  readonly #client: Pick<EtcdClient, 'call'>
   readonly #ownTime: () => number
   readonly #wall: () => number
   #lease: { readonly id: number; readonly until: number } | undefined
   #granting: Promise<void> | undefined
 
-  constructor(line: Pick<Line, 'call'>, ownTime: () => number, wall: () => number) {
-    this.#line = line
+  constructor(client: Pick<EtcdClient, 'call'>, ownTime: () => number, wall: () => number) {
+    this.#client = client
     this.#ownTime = ownTime
     this.#wall = wall
   }
@@ -50,7 +50,7 @@ export class GarbageLease {
     const id = randomBytes(6).readUIntBE(0, 6) + 1
     const until = this.#ownTime() + useMs
     try {
-      await this.#line.call(calls.grant, grantRequest(id, leaseSeconds), timeoutMs)
+      await this.#client.call(calls.grant, grantRequest(id, leaseSeconds), timeoutMs)
       this.#lease = { id, until }
     } catch {
       this.#lease = undefined

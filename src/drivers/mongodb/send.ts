@@ -1,25 +1,25 @@
-/** One `send`: first one command a key that settles what is simple (`quick.ts`), then compare-and-swap for what is not. */
+/** One `send`: first one command a key that settles what is simple (`fast-path.ts`), then compare-and-swap for what is not. */
 import type { NotifiedClaim } from '../../core/rule/admission.ts'
 import { keyOf } from '../../core/contract/requests.ts'
 import type { DocumentSwapper, Loaded, Swap } from '../document/document-swaps.ts'
 import type { Request, ClaimStatus } from '../../core/contract/driver.ts'
 import { writeConcern } from './concerns.ts'
 import {
-  decodeDocument,
+  decodeMongodbDocument,
   encodeNotification,
   encodeRecord,
   firstStatus,
   forgetAt,
-  formatVersion,
+  collectionFormatVersion,
   freeAt,
   hasSole,
-  readFields,
+  projectedFields,
   type StoredClaim,
   type StoredKey,
 } from './document.ts'
-import { faultOf, isDuplicate, isRefused, isTooLarge, TimedOut } from './faults.ts'
-import { quickCommand, type Expression } from './quick.ts'
-import type { Store } from './store.ts'
+import { mongodbError, isDuplicate, isMongodbRefusal, isTooLarge, TimedOut } from './errors.ts'
+import { fastCommand, type Expression } from './fast-path.ts'
+import type { MongoStore } from './store.ts'
 
 /** Which document was read, and who looks after the claims in it. */
 export interface Revision {
@@ -31,7 +31,7 @@ export interface Revision {
 }
 
 /** What is the same for every send of a driver. */
-export interface SendingSetup {
+export interface MongodbSendSetup {
   readonly channel: string
   readonly clock: () => Expression
   /** Never the same twice, whoever asks. */
@@ -44,9 +44,9 @@ export interface SendingSetup {
   readonly mayWithdraw: (key: string, id: string) => boolean
 }
 
-export class Sending implements DocumentSwapper<Revision> {
-  readonly #setup: SendingSetup
-  readonly #store: Store
+export class MongodbSend implements DocumentSwapper<Revision> {
+  readonly #setup: MongodbSendSetup
+  readonly #store: MongoStore
   readonly #requests: readonly Request[]
   /** On this process's clock: nothing is waited for any longer. */
   readonly #deadline: number
@@ -54,7 +54,7 @@ export class Sending implements DocumentSwapper<Revision> {
   #ids: ReadonlySet<string> | undefined
   #now = 0
 
-  constructor(setup: SendingSetup, store: Store, requests: readonly Request[], deadline: number) {
+  constructor(setup: MongodbSendSetup, store: MongoStore, requests: readonly Request[], deadline: number) {
     this.#setup = setup
     this.#store = store
     this.#requests = requests
@@ -80,7 +80,7 @@ export class Sending implements DocumentSwapper<Revision> {
     if (isContended(key)) return undefined
     if (request.op === 'release' && !mayWithdraw(key, request.id)) return undefined
     const revision = newRevision()
-    const command = quickCommand(request, { revision, channel, clock: clock() })
+    const command = fastCommand(request, { revision, channel, clock: clock() })
     if (command === undefined) return undefined
     const { filter, update } = command
     try {
@@ -105,8 +105,8 @@ export class Sending implements DocumentSwapper<Revision> {
       }
     } catch (error) {
       // Refused, nothing was changed: what is wrong is found out by reading.
-      if (isDuplicate(error) || isRefused(error)) return undefined
-      return { state: 'unknown', error: faultOf(error) }
+      if (isDuplicate(error) || isMongodbRefusal(error)) return undefined
+      return { state: 'unknown', error: mongodbError(error) }
     }
   }
 
@@ -126,7 +126,7 @@ export class Sending implements DocumentSwapper<Revision> {
       })
       return { now: this.#now, wall: this.#now, loaded }
     } catch (error) {
-      throw faultOf(error)
+      throw mongodbError(error)
     }
   }
 
@@ -134,7 +134,7 @@ export class Sending implements DocumentSwapper<Revision> {
   async #read(keys: readonly string[]): Promise<{ documents: readonly StoredKey[]; now: number }> {
     const pipeline = [
       { $match: { _id: { $in: keys } } },
-      { $project: readFields },
+      { $project: projectedFields },
       // One document comes out, whether or not any goes in: it has the time.
       { $facet: { documents: [{ $match: {} }] } },
       { $set: { now: { $toLong: this.#setup.clock() } } },
@@ -169,7 +169,7 @@ export class Sending implements DocumentSwapper<Revision> {
       const result = await collection.replaceOne({ _id: swap.key, ...unchanged }, { ...document }, options)
       return 'matchedCount' in result && result.matchedCount === 1 ? 'swapped' : 'conflict'
     } catch (error) {
-      return isDuplicate(error) ? 'conflict' : { unknown: faultOf(error) }
+      return isDuplicate(error) ? 'conflict' : { unknown: mongodbError(error) }
     }
   }
 
@@ -185,7 +185,7 @@ export class Sending implements DocumentSwapper<Revision> {
     const claims = document.claims.map((record) => encodeRecord(record, channelOf(record.claim.id), isSole))
     return {
       _id: key,
-      version: formatVersion,
+      version: collectionFormatVersion,
       revision: newRevision(),
       writtenAt: new Date(this.#now),
       lastFence: document.lastFence,
@@ -237,7 +237,7 @@ function loadedFrom(stored: StoredKey): Loaded<Revision> {
   const channels = new Map(claims.flatMap((claim) => (claim === null ? [] : [[claim.id, claim.channel]])))
   const [first] = claims
   const sole = first?.isSole === true ? first.id : undefined
-  return { document: decodeDocument(key, stored), revision: { revision: stored.revision, sole, channels } }
+  return { document: decodeMongodbDocument(key, stored), revision: { revision: stored.revision, sole, channels } }
 }
 
 /**

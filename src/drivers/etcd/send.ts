@@ -8,15 +8,15 @@ import type { DocumentSwapper, Loaded, Swap } from '../document/document-swaps.t
 import type { Request, ClaimStatus } from '../../core/contract/driver.ts'
 import type { KeyDocument } from '../document/key-document.ts'
 import type { BatchedTransactions, Found } from './batched-transactions.ts'
-import { faultOf, isLeaseGone, isRefused } from './faults.ts'
+import { etcdError, isLeaseGone, isEtcdRefusal } from './rpc/errors.ts'
 import type { LeasesForTests } from './leases-for-tests.ts'
-import { idOf } from './own-claims.ts'
-import { foundReading, nobody, readingOf, recordsOf, withTimes, type Reading } from './reading.ts'
+import { claimIdOf } from './leases/claim-keeper.ts'
+import { foundReading, absentKey, readingOf, recordsOf, withTimes, type KeyReading } from './key-reading.ts'
 import type { RecentKeys } from './recent-keys.ts'
-import { Writing, type WritingSetup, type Written } from './writing.ts'
+import { KeyWriter, type KeyWriterSetup, type KeyWrite } from './key-writer.ts'
 
 /** What is the same for every send of a driver. */
-export interface SendingSetup extends WritingSetup {
+export interface EtcdSendSetup extends KeyWriterSetup {
   readonly transactions: BatchedTransactions
   /** The connection there is, or a new one. A revision that was read over another may be of a store since restored. */
   readonly session: () => Promise<unknown>
@@ -28,31 +28,31 @@ export interface SendingSetup extends WritingSetup {
   readonly forTests: LeasesForTests | undefined
 }
 
-export class Sending implements DocumentSwapper<Reading> {
-  readonly #setup: SendingSetup
+export class EtcdSend implements DocumentSwapper<KeyReading> {
+  readonly #setup: EtcdSendSetup
   readonly #requests: readonly Request[]
   readonly #byId: ReadonlyMap<string, Request>
-  readonly #writing: Writing
+  readonly #writer: KeyWriter
   /** The request for a key; undefined: there are several. */
   readonly #only = new Map<string, Request | undefined>()
   /** On the clock of this process: nothing is waited for any longer. */
   readonly #deadline: number
   /** Keys as they were when they were last read, or are guessed to be. */
-  readonly #readings = new Map<string, Reading>()
+  readonly #readings = new Map<string, KeyReading>()
   /** What the last round has brought, not yet looked at. */
-  readonly #fresh = new Map<string, Reading>()
+  readonly #fresh = new Map<string, KeyReading>()
   readonly #notifications: (NotifiedClaim & { readonly key: string })[] = []
   readonly #guessed = new Set<string>()
   #mayGuess = true
   /** The connection over which `#readings` were read. */
   #session: unknown
 
-  constructor(setup: SendingSetup, requests: readonly Request[], deadline: number) {
+  constructor(setup: EtcdSendSetup, requests: readonly Request[], deadline: number) {
     this.#setup = setup
     this.#requests = requests
     this.#deadline = deadline
-    this.#byId = new Map(requests.map((request) => [idOf(request) ?? '', request]))
-    this.#writing = new Writing(setup, this.#byId, () => this.#leftMs())
+    this.#byId = new Map(requests.map((request) => [claimIdOf(request) ?? '', request]))
+    this.#writer = new KeyWriter(setup, this.#byId, () => this.#leftMs())
     for (const request of requests) {
       const key = keyOf(request)
       this.#only.set(key, this.#only.has(key) ? undefined : request)
@@ -73,9 +73,9 @@ export class Sending implements DocumentSwapper<Reading> {
   /** The status with no more time than is sure: etcd's leases are what ends claims. */
   sure(request: Request, status: ClaimStatus): ClaimStatus {
     if (status.state !== 'held' || this.#setup.forTests !== undefined) return status
-    const isQuestioned = this.#readings.get(keyOf(request))?.questioned?.has(idOf(request) ?? '') === true
+    const isProbed = this.#readings.get(keyOf(request))?.probed?.has(claimIdOf(request) ?? '') === true
     // Whoever may be taken for dead must renew before it is told more.
-    if (isQuestioned) return { ...status, ttlMs: 1 }
+    if (isProbed) return { ...status, ttlMs: 1 }
     const lease = this.leaseOf(request)
     // On a lease of somebody else: how long that lasts nobody here can say.
     const leftMs = this.#setup.leases.leftMs(lease) ?? 0
@@ -84,11 +84,11 @@ export class Sending implements DocumentSwapper<Reading> {
 
   /** The etcd lease that the claim of a request is on by now; 0: none that is known. */
   leaseOf(request: Request): number {
-    return this.#readings.get(keyOf(request))?.markers.get(idOf(request) ?? '') ?? 0
+    return this.#readings.get(keyOf(request))?.markers.get(claimIdOf(request) ?? '') ?? 0
   }
 
   /** A key as it was when it was last read or written; undefined: it was not. */
-  readingFor(key: string): Reading | undefined {
+  readingFor(key: string): KeyReading | undefined {
     return this.#readings.get(key)
   }
 
@@ -109,7 +109,7 @@ export class Sending implements DocumentSwapper<Reading> {
 
   // ---- reading
 
-  async load(keys: readonly string[]): Promise<{ now: number; wall: number; loaded: Loaded<Reading>[] }> {
+  async load(keys: readonly string[]): Promise<{ now: number; wall: number; loaded: Loaded<KeyReading>[] }> {
     try {
       const session = await this.#setup.session()
       if (session !== this.#session) this.#fresh.clear()
@@ -119,12 +119,12 @@ export class Sending implements DocumentSwapper<Reading> {
       this.#mayGuess = false
       await this.#read(unread)
     } catch (error) {
-      throw faultOf(error)
+      throw etcdError(error)
     }
     const wall = this.#setup.wall()
     const now = Math.floor(wall)
     const loaded = keys.map((key) => {
-      const reading = this.#fresh.get(key) ?? nobody
+      const reading = this.#fresh.get(key) ?? absentKey
       this.#readings.set(key, reading)
       return { document: this.#timed(key, reading, now), revision: reading, isGuess: this.#guessed.has(key) }
     })
@@ -143,7 +143,7 @@ export class Sending implements DocumentSwapper<Reading> {
     if (request.op === 'claim') {
       // One that takes another's place has nothing to take from nobody.
       if (request.claim.replaces !== undefined || (known !== undefined && known.records.size > 0)) return false
-      return this.#guessThat(key, known ?? nobody)
+      return this.#guessThat(key, known ?? absentKey)
     }
     if (request.op !== 'release' || known?.records.get(request.id)?.state !== 'held' || known.records.size > 1)
       return false
@@ -154,7 +154,7 @@ export class Sending implements DocumentSwapper<Reading> {
     return this.#guessThat(key, known)
   }
 
-  #guessThat(key: string, reading: Reading): true {
+  #guessThat(key: string, reading: KeyReading): true {
     this.#fresh.set(key, reading)
     this.#guessed.add(key)
     return true
@@ -167,7 +167,7 @@ export class Sending implements DocumentSwapper<Reading> {
     for (const [index, key] of keys.entries()) this.#fresh.set(key, foundReading(keyspace, results[index] as Found))
   }
 
-  #timed(key: string, { document, markers }: Reading, now: number): KeyDocument | undefined {
+  #timed(key: string, { document, markers }: KeyReading, now: number): KeyDocument | undefined {
     if (document === undefined) return undefined
     const { claims, leases, keyspace, forTests, ownTime } = this.#setup
     return withTimes(document, {
@@ -186,7 +186,7 @@ export class Sending implements DocumentSwapper<Reading> {
   // ---- writing
 
   /** A renewal that says nothing new is carried by the lease. */
-  takesNote(key: string, { before, after }: Change): boolean {
+  absorbs(key: string, { before, after }: Change): boolean {
     if (before === undefined || after === undefined) return false
     const { id } = before.claim
     const isSame =
@@ -196,16 +196,16 @@ export class Sending implements DocumentSwapper<Reading> {
       before.detached === after.detached &&
       before.leaving === after.leaving &&
       before.after === after.after
-    if (!isSame || this.#writing.mustMove(this.#readings.get(key) ?? nobody, id, after.ttlMs)) return false
+    if (!isSame || this.#writer.mustMove(this.#readings.get(key) ?? absentKey, id, after.ttlMs)) return false
     this.#learn(key, [after])
     return true
   }
 
   async swap(
-    swaps: readonly Swap<Reading>[],
+    swaps: readonly Swap<KeyReading>[],
   ): Promise<readonly ('swapped' | 'conflict' | { readonly unknown: unknown })[]> {
     const { transactions, keyspace } = this.#setup
-    const written = await Promise.all(swaps.map((swap) => this.#writing.transaction(swap)))
+    const written = await Promise.all(swaps.map((swap) => this.#writer.transaction(swap)))
     // Where there is no connection, the write says so.
     const session = await this.#setup.session().catch(() => this.#session)
     // A store that was restored meanwhile may have given the revision to another document.
@@ -215,34 +215,34 @@ export class Sending implements DocumentSwapper<Reading> {
       this.#leftMs(),
     )
     const faults = outcomes.flatMap((outcome) => ('fault' in outcome ? [outcome.fault] : []))
-    if (faults.some(isLeaseGone)) this.#doubtLeases()
-    else if (faults.length === swaps.length && faults.every(isRefused)) throw faultOf(faults[0])
+    if (faults.some(isLeaseGone)) this.#suspectLeases()
+    else if (faults.length === swaps.length && faults.every(isEtcdRefusal)) throw etcdError(faults[0])
     return outcomes.map((outcome, index) => {
-      const { key } = swaps[index] as Swap<Reading>
-      if ('fault' in outcome) return isLeaseGone(outcome.fault) ? 'conflict' : { unknown: faultOf(outcome.fault) }
+      const { key } = swaps[index] as Swap<KeyReading>
+      if ('fault' in outcome) return isLeaseGone(outcome.fault) ? 'conflict' : { unknown: etcdError(outcome.fault) }
       if (!outcome.succeeded) {
         this.#fresh.set(key, foundReading(keyspace, outcome))
         return 'conflict'
       }
-      this.#remember(swaps[index] as Swap<Reading>, written[index] as Written, outcome.revision)
+      this.#remember(swaps[index] as Swap<KeyReading>, written[index] as KeyWrite, outcome.revision)
       return 'swapped'
     })
   }
 
-  #doubtLeases(): void {
-    this.#setup.leases.doubt()
-    this.#writing.doubtOwn()
+  #suspectLeases(): void {
+    this.#setup.leases.suspectAll()
+    this.#writer.suspectOwn()
     this.#setup.garbage.forget()
   }
 
-  #remember(swap: Swap<Reading>, { markers, questioned }: Written, revision: number): void {
+  #remember(swap: Swap<KeyReading>, { markers, probed }: KeyWrite, revision: number): void {
     const { key, document, revision: before } = swap
     const records = recordsOf(document.claims)
     const channels = new Map<string, string>()
-    for (const id of records.keys()) channels.set(id, this.#writing.channelOf(id, before) ?? '')
-    const written: Reading = { revision, seenAt: before.seenAt, document, markers, questioned, records, channels }
+    for (const id of records.keys()) channels.set(id, this.#writer.channelOf(id, before) ?? '')
+    const written: KeyReading = { revision, seenAt: before.seenAt, document, markers, probed, records, channels }
     this.#readings.set(key, written)
-    this.#writing.dropUnused(before.markers, markers)
+    this.#writer.dropUnused(before.markers, markers)
     this.#setup.recent.put(key, written)
     this.#learn(key, document.claims)
   }

@@ -8,20 +8,20 @@
  * that nobody has answered for a whole ttl, on the clock of whoever waits, is about a claim that nobody trusts any more, and its
  * marker is removed: decision 080.
  */
-import type { ClaimRecord } from '../../core/rule/claim-record.ts'
-import type { Environment, Timer } from '../../core/time/environment.ts'
-import type { BatchedTransactions } from './batched-transactions.ts'
+import type { ClaimRecord } from '../../../core/rule/claim-record.ts'
+import type { Environment, Timer } from '../../../core/time/environment.ts'
+import type { BatchedTransactions } from '../batched-transactions.ts'
 import type { GarbageLease } from './garbage-lease.ts'
-import type { Keyspace } from './keyspace.ts'
+import type { EtcdKeyspace } from '../keyspace.ts'
 import type { Leases } from './leases.ts'
-import { exists, put, range, remove, unchangedSince, type KeyValue } from './messages.ts'
-import type { OwnClaim } from './own-claims.ts'
-import type { Reading } from './reading.ts'
-import { answersQuestions } from './writing.ts'
+import { exists, put, range, remove, unchangedSince, type KeyValue } from '../rpc/messages.ts'
+import type { KeptClaim } from './claim-keeper.ts'
+import type { KeyReading } from '../key-reading.ts'
+import { answersProbes } from '../key-writer.ts'
 
-export interface SignsOfLifeSetup {
-  readonly transactions: Pick<BatchedTransactions, 'carryOut'>
-  readonly keyspace: Keyspace
+export interface LivenessCheckSetup {
+  readonly transactions: Pick<BatchedTransactions, 'execute'>
+  readonly keyspace: EtcdKeyspace
   readonly leases: Pick<Leases, 'leftMs'>
   readonly garbage: Pick<GarbageLease, 'leaseFor'>
   readonly environment: Environment
@@ -36,12 +36,12 @@ interface Blocker {
   readonly ttlMs: number
   /** The term in which it was first seen, or last known to live. */
   term: number
-  isQuestioned: boolean
+  isProbed: boolean
   timer: Timer | undefined
 }
 
 /** A question as it was put, and the marker it is about. */
-interface Question {
+interface Probe {
   readonly revision: number
   readonly markerRevision: number
 }
@@ -54,26 +54,26 @@ const marginMs = 100
 /** When to try again what etcd did not answer. */
 const againMs = 1000
 
-export class SignsOfLife {
-  readonly #setup: SignsOfLifeSetup
+export class LivenessCheck {
+  readonly #setup: LivenessCheckSetup
   readonly #keys = new Map<string, Map<string, Blocker>>()
   #closed = false
 
-  constructor(setup: SignsOfLifeSetup) {
+  constructor(setup: LivenessCheckSetup) {
     this.#setup = setup
   }
 
   /** Looks at those whom claims of ours wait for, as they were just read. */
-  look(key: string, reading: Reading | undefined, waiting: readonly OwnClaim[]): void {
+  check(key: string, reading: KeyReading | undefined, waiting: readonly KeptClaim[]): void {
     if (this.#closed || reading?.document === undefined) return
     const term = this.#setup.term()
     const before = this.#keys.get(key) ?? new Map<string, Blocker>()
     const after = new Map<string, Blocker>()
     for (const { claim, ttlMs } of this.#blockers(reading, waiting)) {
       const { id } = claim
-      const blocker = before.get(id) ?? { id, ttlMs, term, isQuestioned: false, timer: undefined }
+      const blocker = before.get(id) ?? { id, ttlMs, term, isProbed: false, timer: undefined }
       after.set(id, blocker)
-      if (blocker.term < term && !blocker.isQuestioned) void this.#ask(key, blocker)
+      if (blocker.term < term && !blocker.isProbed) void this.#probe(key, blocker)
     }
     for (const [id, { timer }] of before) if (!after.has(id)) timer?.cancel()
     this.#keys.set(key, after)
@@ -91,7 +91,7 @@ export class SignsOfLife {
   }
 
   /** The one before the first of ours; those that hold, where ours is the first in line. Not our own, which we know of. */
-  #blockers({ document, markers }: Reading, waiting: readonly OwnClaim[]): readonly ClaimRecord[] {
+  #blockers({ document, markers }: KeyReading, waiting: readonly KeptClaim[]): readonly ClaimRecord[] {
     const { leases } = this.#setup
     const claims = document?.claims ?? []
     const ours = new Set(waiting.map(({ id }) => id))
@@ -103,50 +103,50 @@ export class SignsOfLife {
       .slice(0, blockersMax)
   }
 
-  async #ask(key: string, blocker: Blocker): Promise<void> {
-    blocker.isQuestioned = true
+  async #probe(key: string, blocker: Blocker): Promise<void> {
+    blocker.isProbed = true
     const { term } = this.#setup
     const asked = term()
-    const question = await this.#put(key, blocker.id).catch(() => undefined)
-    if (question === 'none') {
-      blocker.isQuestioned = false
+    const probe = await this.#put(key, blocker.id).catch(() => undefined)
+    if (probe === 'none') {
+      blocker.isProbed = false
       blocker.term = asked
       return
     }
-    if (question === undefined) {
-      this.#later(key, blocker, againMs, () => this.#ask(key, blocker))
+    if (probe === undefined) {
+      this.#later(key, blocker, againMs, () => this.#probe(key, blocker))
       return
     }
     // Leases are in whole seconds, and a renewal may have asked for the rest of one.
     const ttlMs = Math.ceil(blocker.ttlMs / 1000) * 1000
-    this.#later(key, blocker, ttlMs * ttlFactor + marginMs, () => this.#end(key, blocker, question))
+    this.#later(key, blocker, ttlMs * ttlFactor + marginMs, () => this.#end(key, blocker, probe))
   }
 
   /**
    * Puts the question, or finds that of somebody else. `none`: it was answered, or the claim is over, or its driver would not
    * answer. Undefined: it could not be put.
    */
-  async #put(key: string, id: string): Promise<Question | 'none' | undefined> {
+  async #put(key: string, id: string): Promise<Probe | 'none' | undefined> {
     const { transactions, keyspace, garbage, timeoutMs } = this.#setup
-    const [marker, name] = [keyspace.marker(key, id), keyspace.question(key, id)]
+    const [marker, name] = [keyspace.marker(key, id), keyspace.probe(key, id)]
     const lease = await garbage.leaseFor(0, timeoutMs)
     if (lease === 0) return undefined
     // A driver of an earlier version does not know of questions.
     const found = await this.#read([marker, name])
-    if (found[0]?.value.toString() !== answersQuestions) return 'none'
+    if (found[0]?.value.toString() !== answersProbes) return 'none'
     if (found[1] === undefined) {
       const compare = [exists(marker), unchangedSince(name, 0)]
-      await transactions.carryOut({ compare, success: [put(name, '', lease)] }, timeoutMs)
+      await transactions.execute({ compare, success: [put(name, '', lease)] }, timeoutMs)
     }
-    const [stored, question] = await this.#read([marker, name])
+    const [stored, probe] = await this.#read([marker, name])
     // Answered already, or over.
-    if (stored === undefined || question === undefined) return 'none'
-    return { revision: question.modRevision, markerRevision: stored.modRevision }
+    if (stored === undefined || probe === undefined) return 'none'
+    return { revision: probe.modRevision, markerRevision: stored.modRevision }
   }
 
   async #read(names: readonly string[]): Promise<(KeyValue | undefined)[]> {
     const { transactions, timeoutMs } = this.#setup
-    const { replies } = await transactions.carryOut(
+    const { replies } = await transactions.execute(
       { compare: [], success: names.map((key) => range({ key })) },
       timeoutMs,
     )
@@ -154,19 +154,19 @@ export class SignsOfLife {
   }
 
   /** Removes the marker of a claim that nobody has answered for. Those who wait hear that it is gone. */
-  async #end(key: string, blocker: Blocker, { revision, markerRevision }: Question): Promise<void> {
+  async #end(key: string, blocker: Blocker, { revision, markerRevision }: Probe): Promise<void> {
     const { transactions, keyspace, term, timeoutMs } = this.#setup
-    const [marker, name] = [keyspace.marker(key, blocker.id), keyspace.question(key, blocker.id)]
+    const [marker, name] = [keyspace.marker(key, blocker.id), keyspace.probe(key, blocker.id)]
     const asked = term()
     const compare = [unchangedSince(name, revision), unchangedSince(marker, markerRevision)]
     const success = [remove(marker), remove(name)]
-    const outcome = await transactions.carryOut({ compare, success }, timeoutMs).catch(() => undefined)
+    const outcome = await transactions.execute({ compare, success }, timeoutMs).catch(() => undefined)
     if (outcome === undefined) {
       this.#later(key, blocker, againMs, () => this.#end(key, blocker, { revision, markerRevision }))
       return
     }
     // It was answered, or is over.
-    blocker.isQuestioned = false
+    blocker.isProbed = false
     blocker.term = asked
   }
 

@@ -1,13 +1,13 @@
 import type { ClaimRecord } from '../../core/rule/claim-record.ts'
 import type { KeyDocument } from '../document/key-document.ts'
 import type { Found } from './batched-transactions.ts'
-import { decodeDocument } from './document.ts'
-import type { Keyspace } from './keyspace.ts'
+import { decodeEtcdDocument } from './document.ts'
+import type { EtcdKeyspace } from './keyspace.ts'
 import type { KnownTimes } from './leases-for-tests.ts'
-import { range, type Operation } from './messages.ts'
+import { range, type TxnOperation } from './rpc/messages.ts'
 
 /** A key as it was read or written. */
-export interface Reading {
+export interface KeyReading {
   /** When its document was last changed; 0: there is none. */
   readonly revision: number
   /** What the store had come to when the markers were read. */
@@ -16,7 +16,7 @@ export interface Reading {
   /** The lease that the marker of each living claim is on. */
   readonly markers: ReadonlyMap<string, number>
   /** Claims whose owners have been asked for a sign of life. Absent: none. */
-  readonly questioned?: ReadonlySet<string>
+  readonly probed?: ReadonlySet<string>
   /** The claims of the document, dead or alive. */
   readonly records: ReadonlyMap<string, ClaimRecord>
   /** Where those who look after claims hear news. */
@@ -24,7 +24,7 @@ export interface Reading {
 }
 
 /** A key that is not there. */
-export const nobody: Reading = {
+export const absentKey: KeyReading = {
   revision: 0,
   seenAt: 0,
   document: undefined,
@@ -34,17 +34,17 @@ export const nobody: Reading = {
 }
 
 /** What must be read to know a key. */
-export function readingOf(keyspace: Keyspace, key: string): [Operation, Operation] {
-  return [range({ key: keyspace.document(key) }), range({ ...keyspace.markersAndQuestions(key), keysOnly: true })]
+export function readingOf(keyspace: EtcdKeyspace, key: string): [TxnOperation, TxnOperation] {
+  return [range({ key: keyspace.document(key) }), range({ ...keyspace.markersAndProbes(key), keysOnly: true })]
 }
 
 /** What {@link readingOf} has found. */
-export function foundReading(keyspace: Keyspace, { found, revision: seenAt }: Found): Reading {
+export function foundReading(keyspace: EtcdKeyspace, { found, revision: seenAt }: Found): KeyReading {
   const [documents, names = []] = found
-  const questions = names.filter(({ key }) => keyspace.isQuestion(key))
-  const markers = questions.length === 0 ? names : names.filter(({ key }) => !keyspace.isQuestion(key))
+  const probes = names.filter(({ key }) => keyspace.isProbe(key))
+  const markers = probes.length === 0 ? names : names.filter(({ key }) => !keyspace.isProbe(key))
   const stored = documents?.[0]
-  const { document, channels } = decodeDocument(stored?.value)
+  const { document, channels } = decodeEtcdDocument(stored?.value)
   const claims = Array.isArray(document?.claims) ? (document.claims as KeyDocument['claims']) : []
   return {
     revision: stored?.modRevision ?? 0,
@@ -52,7 +52,7 @@ export function foundReading(keyspace: Keyspace, { found, revision: seenAt }: Fo
     document,
     channels,
     markers: new Map(markers.map(({ key, lease }) => [keyspace.claimOfMarker(key).id, lease])),
-    ...(questions.length > 0 && { questioned: new Set(questions.map(({ key }) => keyspace.claimOfMarker(key).id)) }),
+    ...(probes.length > 0 && { probed: new Set(probes.map(({ key }) => keyspace.claimOfMarker(key).id)) }),
     records: recordsOf(claims),
   }
 }

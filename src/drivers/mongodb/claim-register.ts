@@ -2,13 +2,13 @@ import { keyOf } from '../../core/contract/requests.ts'
 import type { Request, ClaimStatus } from '../../core/contract/driver.ts'
 
 /** How one of our claims stood when it was last answered. */
-export interface OwnClaim {
+export interface RegisteredClaim {
   readonly state: 'held' | 'waiting'
   readonly leaving: boolean
   /** Until then, on the clock of this process, it surely holds, and came after nobody who must be remembered. */
   readonly safeUntil: number
   /** Its owner has been told to ask, and has no answer yet. */
-  asked: boolean
+  polled: boolean
 }
 
 /** What answers brought to light. */
@@ -20,14 +20,14 @@ export interface Noted {
 }
 
 /** The claims this driver was last asked about that are not over, by key: whoever may have missed news is among them. */
-export class OwnClaims {
-  readonly #byKey = new Map<string, Map<string, OwnClaim>>()
+export class ClaimRegister {
+  readonly #byKey = new Map<string, Map<string, RegisteredClaim>>()
 
   has(key: string, id: string): boolean {
     return this.#byKey.get(key)?.has(id) === true
   }
 
-  of(key: string): ReadonlyMap<string, OwnClaim> {
+  of(key: string): ReadonlyMap<string, RegisteredClaim> {
     return this.#byKey.get(key) ?? none
   }
 
@@ -55,9 +55,9 @@ export class OwnClaims {
       const key = keyOf(request)
       const id = request.op === 'claim' ? request.claim.id : request.id
       const before = this.#byKey.get(key)?.get(id)
-      const after = ownClaim(status, sentAt)
+      const after = registeredClaim(status, sentAt)
       const leaves = request.op === 'release' || (request.op === 'withdraw' && after === undefined)
-      if (before?.asked === false && !leaves && differs(before, after)) found.push({ key, id })
+      if (before?.polled === false && !leaves && differs(before, after)) found.push({ key, id })
       if (after === undefined) this.#delete(key, id)
       else {
         if (before === undefined && (this.#byKey.get(key) === undefined || after.state === 'waiting')) keys.push(key)
@@ -71,7 +71,7 @@ export class OwnClaims {
     this.#byKey.clear()
   }
 
-  #put(key: string, id: string, claim: OwnClaim): void {
+  #put(key: string, id: string, claim: RegisteredClaim): void {
     let claims = this.#byKey.get(key)
     if (claims === undefined) this.#byKey.set(key, (claims = new Map()))
     claims.set(id, claim)
@@ -83,16 +83,16 @@ export class OwnClaims {
   }
 }
 
-function ownClaim(status: ClaimStatus, sentAt: number): OwnClaim | undefined {
-  if (status.state === 'waiting') return { state: 'waiting', leaving: false, safeUntil: -Infinity, asked: false }
+function registeredClaim(status: ClaimStatus, sentAt: number): RegisteredClaim | undefined {
+  if (status.state === 'waiting') return { state: 'waiting', leaving: false, safeUntil: -Infinity, polled: false }
   if (status.state !== 'held') return undefined
   // What is left was counted after the sending, by a clock that may run a little faster.
   const safeUntil = status.after === undefined ? sentAt + 0.9 * status.ttlMs : -Infinity
-  return { state: 'held', leaving: status.leaving !== undefined, safeUntil, asked: false }
+  return { state: 'held', leaving: status.leaving !== undefined, safeUntil, polled: false }
 }
 
-function differs(before: OwnClaim, after: OwnClaim | undefined): boolean {
+function differs(before: RegisteredClaim, after: RegisteredClaim | undefined): boolean {
   return before.state !== after?.state || before.leaving !== after.leaving
 }
 
-const none: ReadonlyMap<string, OwnClaim> = new Map()
+const none: ReadonlyMap<string, RegisteredClaim> = new Map()

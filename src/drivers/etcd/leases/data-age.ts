@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
-import type { Keyspace } from './keyspace.ts'
-import type { Line } from './line.ts'
+import type { EtcdKeyspace } from '../keyspace.ts'
+import type { EtcdClient } from '../rpc/client.ts'
 import {
   calls,
   grantRequest,
@@ -11,14 +11,14 @@ import {
   readRange,
   txnRequest,
   unchangedSince,
-} from './messages.ts'
+} from '../rpc/messages.ts'
 
 /** Ten years: nobody keeps the lease alive, and etcd counts how much of it is over. */
 const leaseSeconds = 315_360_000
 
 export interface DataAgeSetup {
-  readonly line: Pick<Line, 'call'>
-  readonly keyspace: Keyspace
+  readonly client: Pick<EtcdClient, 'call'>
+  readonly keyspace: EtcdKeyspace
   readonly timeoutMs: number
 }
 
@@ -50,16 +50,16 @@ export class DataAge {
 
   /** The lease that the key is on; 0: there is no key. */
   async #read(): Promise<number> {
-    const { line, keyspace, timeoutMs } = this.#setup
-    const { data } = await line.call(calls.range, rangeRequest({ key: keyspace.since, keysOnly: true }), timeoutMs)
+    const { client, keyspace, timeoutMs } = this.#setup
+    const { data } = await client.call(calls.range, rangeRequest({ key: keyspace.since, keysOnly: true }), timeoutMs)
     return readRange(data).pairs[0]?.lease ?? 0
   }
 
   /** What is over of a lease, in milliseconds: 0 if it is no more. */
   async #ageOf(lease: number): Promise<number> {
     if (lease === 0) return 0
-    const { line, timeoutMs } = this.#setup
-    const { data } = await line.call(calls.timeToLive, leaseRequest(lease), timeoutMs)
+    const { client, timeoutMs } = this.#setup
+    const { data } = await client.call(calls.timeToLive, leaseRequest(lease), timeoutMs)
     const { seconds, grantedSeconds } = readLease(data)
     // What is left was rounded down.
     return seconds <= 0 ? 0 : Math.max(0, grantedSeconds - seconds - 1) * 1000
@@ -67,10 +67,10 @@ export class DataAge {
 
   /** Makes the key, unless somebody else was quicker. */
   async #begin(): Promise<void> {
-    const { line, keyspace, timeoutMs } = this.#setup
+    const { client, keyspace, timeoutMs } = this.#setup
     const lease = randomBytes(6).readUIntBE(0, 6) + 1
-    await line.call(calls.grant, grantRequest(lease, leaseSeconds), timeoutMs)
+    await client.call(calls.grant, grantRequest(lease, leaseSeconds), timeoutMs)
     const transaction = { compare: [unchangedSince(keyspace.since, 0)], success: [put(keyspace.since, '', lease)] }
-    await line.call(calls.txn, txnRequest(transaction), timeoutMs)
+    await client.call(calls.txn, txnRequest(transaction), timeoutMs)
   }
 }

@@ -2,35 +2,35 @@
 import type { Swap } from '../document/document-swaps.ts'
 import type { Request, ClaimStatus } from '../../core/contract/driver.ts'
 import type { KeyDocument } from '../document/key-document.ts'
-import { encodeDocument } from './document.ts'
-import type { GarbageLease } from './garbage-lease.ts'
-import type { Keyspace } from './keyspace.ts'
-import type { Leases } from './leases.ts'
-import { exists, put, remove, unchangedSince, type Operation, type Transaction } from './messages.ts'
-import type { OwnClaims } from './own-claims.ts'
-import { readingOf, type Reading } from './reading.ts'
+import { encodeEtcdDocument } from './document.ts'
+import type { GarbageLease } from './leases/garbage-lease.ts'
+import type { EtcdKeyspace } from './keyspace.ts'
+import type { Leases } from './leases/leases.ts'
+import { exists, put, remove, unchangedSince, type TxnOperation, type Transaction } from './rpc/messages.ts'
+import type { ClaimKeeper } from './leases/claim-keeper.ts'
+import { readingOf, type KeyReading } from './key-reading.ts'
 
-export interface WritingSetup {
-  readonly keyspace: Keyspace
+export interface KeyWriterSetup {
+  readonly keyspace: EtcdKeyspace
   readonly leases: Leases
   readonly garbage: GarbageLease
-  readonly claims: OwnClaims
+  readonly claims: ClaimKeeper
   /** Our name on every claim we look after. */
   readonly channel: string
   /** Whether news for a key has come and was read: it need not lie around any longer. */
-  readonly hasNotification: (key: string) => boolean
+  readonly takeNotification: (key: string) => boolean
 }
 
 /** A transaction, and the leases that the markers of the key are on once it is done. */
-export interface Written {
+export interface KeyWrite {
   readonly transaction: Transaction
   readonly markers: ReadonlyMap<string, number>
   /** Claims whose owners have yet to answer. */
-  readonly questioned: ReadonlySet<string>
+  readonly probed: ReadonlySet<string>
 }
 
 /** What a marker says whose driver answers when it is asked for a sign of life. */
-export const answersQuestions = '1'
+export const answersProbes = '1'
 
 /** For one key in one transaction, beside what its requests put. etcd does 128 things in one by default. */
 const removalsMax = 30
@@ -38,41 +38,41 @@ const notificationsMax = 20
 /** A question that stays is answered once more by the next renewal. */
 const answersMax = 20
 
-export class Writing {
-  readonly #setup: WritingSetup
+export class KeyWriter {
+  readonly #setup: KeyWriterSetup
   /** The requests that are carried out, by the claims they are about. */
   readonly #byId: ReadonlyMap<string, Request>
   readonly #leftMs: () => number
   /** The leases of their own that claims have been given, by their ids. */
   readonly #own = new Map<string, number>()
 
-  constructor(setup: WritingSetup, byId: ReadonlyMap<string, Request>, leftMs: () => number) {
+  constructor(setup: KeyWriterSetup, byId: ReadonlyMap<string, Request>, leftMs: () => number) {
     this.#setup = setup
     this.#byId = byId
     this.#leftMs = leftMs
   }
 
   /** Whether the marker of a claim that we are asked to renew is to be put on another lease, or once more. */
-  mustMove({ markers, questioned }: Reading, id: string, ttlMs: number): boolean {
+  mustMove({ markers, probed }: KeyReading, id: string, ttlMs: number): boolean {
     if (this.#byId.get(id)?.op !== 'renew') return false
     const { leases, claims } = this.#setup
     const lease = markers.get(id)
     if (lease === undefined) return false
     // Nobody is told that the claim is held before the question is answered: see `sign-of-life.ts`.
-    if (questioned?.has(id) === true) return true
+    if (probed?.has(id) === true) return true
     if (this.#outlives(id)) return lease !== this.#own.get(id)
     return lease !== leases.idFor(ttlMs) || claims.find(id)?.isUncertain === true
   }
 
   /** The transaction that brings a key from what was read to what the rule made of it. */
-  async transaction(swap: Swap<Reading>): Promise<Written> {
-    const { keyspace, garbage, channel, hasNotification } = this.#setup
+  async transaction(swap: Swap<KeyReading>): Promise<KeyWrite> {
+    const { keyspace, garbage, channel, takeNotification } = this.#setup
     const { key, document, revision: before } = swap
     const compare = [unchangedSince(keyspace.document(key), before.revision)]
     const markers = new Map<string, number>()
-    const questioned = new Set(before.questioned)
+    const probed = new Set(before.probed)
     let answers = 0
-    const success: Operation[] = []
+    const success: TxnOperation[] = []
     for (const record of document.claims) {
       const { id } = record.claim
       const at = before.markers.get(id)
@@ -82,24 +82,24 @@ export class Writing {
       markers.set(id, wanted)
       if (!before.records.has(id)) compare.push(unchangedSince(keyspace.over(id), 0))
       if (at === wanted && !this.mustMove(before, id, record.ttlMs)) continue
-      success.push(put(keyspace.marker(key, id), answersQuestions, wanted))
+      success.push(put(keyspace.marker(key, id), answersProbes, wanted))
       if (at !== undefined) compare.push(exists(keyspace.marker(key, id)))
-      if (questioned.delete(id) && answers++ < answersMax) success.push(remove(keyspace.question(key, id)))
+      if (probed.delete(id) && answers++ < answersMax) success.push(remove(keyspace.probe(key, id)))
     }
     // Of very many, some go only with their lease: nobody speaks of them any more.
     const gone = Array.from(before.markers.keys()).filter((id) => !markers.has(id))
     for (const id of gone.slice(0, removalsMax)) success.push(remove(keyspace.marker(key, id)))
     success.push(...(await this.#notification(swap)))
-    if (hasNotification(key)) success.push(remove(keyspace.notification(channel, key)))
+    if (takeNotification(key)) success.push(remove(keyspace.notification(channel, key)))
     const lease = document.claims.length === 0 ? await garbage.leaseFor(document.lastFence, this.#leftMs()) : 0
-    const text = encodeDocument(document, (id) => this.channelOf(id, before))
+    const text = encodeEtcdDocument(document, (id) => this.channelOf(id, before))
     success.push(put(keyspace.document(key), text, lease))
-    return { transaction: { compare, success, failure: readingOf(keyspace, key) }, markers, questioned }
+    return { transaction: { compare, success, failure: readingOf(keyspace, key) }, markers, probed }
   }
 
   /** The lease that the marker of a claim is to be on. */
   async #leaseFor(
-    { revision: before, document }: Swap<Reading>,
+    { revision: before, document }: Swap<KeyReading>,
     record: KeyDocument['claims'][number],
   ): Promise<number> {
     const { leases } = this.#setup
@@ -131,7 +131,7 @@ export class Writing {
   }
 
   /** A lease of etcd's has gone: it may be one of those. */
-  doubtOwn(): void {
+  suspectOwn(): void {
     this.#own.clear()
   }
 
@@ -142,28 +142,28 @@ export class Writing {
   }
 
   /** News for those that other drivers look after, where etcd forgets it: its reader need not come to remove it. */
-  async #notification({ key, notifications, revision: before }: Swap<Reading>): Promise<Operation[]> {
+  async #notification({ key, notifications, revision: before }: Swap<KeyReading>): Promise<TxnOperation[]> {
     const { keyspace, channel, garbage } = this.#setup
     const byChannel = new Map<string, { id: string; status: ClaimStatus }[]>()
     for (const { record, status } of notifications) {
       const { id } = record.claim
       const to = this.channelOf(id, before)
       if (to === undefined || to === channel || !before.markers.has(id)) continue
-      const letters = byChannel.get(to)
-      if (letters === undefined) byChannel.set(to, [{ id, status }])
-      else letters.push({ id, status })
+      const entries = byChannel.get(to)
+      if (entries === undefined) byChannel.set(to, [{ id, status }])
+      else entries.push({ id, status })
     }
     const lease = byChannel.size === 0 ? 0 : await garbage.leaseFor(0, this.#leftMs())
     // Without one it would lie around for ever, and it is only a hint.
     if (lease === 0) return []
-    const notificationKeys = Array.from(byChannel, ([to, letters]) =>
-      put(keyspace.notification(to, key), JSON.stringify(letters), lease),
+    const notificationKeys = Array.from(byChannel, ([to, entries]) =>
+      put(keyspace.notification(to, key), JSON.stringify(entries), lease),
     )
     return notificationKeys.slice(0, notificationsMax)
   }
 
   /** Whoever sends for a claim looks after it. */
-  channelOf(id: string, { channels }: Reading): string | undefined {
+  channelOf(id: string, { channels }: KeyReading): string | undefined {
     return this.#byId.has(id) ? this.#setup.channel : channels.get(id)
   }
 }

@@ -5,8 +5,8 @@
  * A document that is not there has nothing but its name.
  */
 import type { Claim, Request } from '../../core/contract/driver.ts'
-import type { Fields, Stage } from './client.ts'
-import { claimText, formatVersion, keptForMs, keptLongerMs, type StoredClaim } from './document.ts'
+import type { BsonFields, PipelineStage } from './client.ts'
+import { claimJson, collectionFormatVersion, keptForMs, keptLongerMs, type StoredClaim } from './document.ts'
 
 /** Part of a pipeline: what the server is to compute. */
 export type Expression = unknown
@@ -21,13 +21,13 @@ export interface Writer {
 }
 
 /** One command that carries a request out, or changes nothing. */
-export interface QuickCommand {
-  readonly filter: Fields
-  readonly update: Stage[] | Fields
+export interface FastCommand {
+  readonly filter: BsonFields
+  readonly update: PipelineStage[] | BsonFields
 }
 
 /** The command for a request; undefined if only the rule can tell. */
-export function quickCommand(request: Request, writer: Writer): QuickCommand | undefined {
+export function fastCommand(request: Request, writer: Writer): FastCommand | undefined {
   switch (request.op) {
     case 'claim':
       if (request.claim.replaces !== undefined || isEndless(request.claim)) return undefined
@@ -53,13 +53,13 @@ const isMissing = (value: Expression): Expression => ({ $eq: [{ $type: value }, 
 
 // ---- claim
 
-function claimPipeline(claim: Claim, { revision, channel, clock }: Writer): Stage[] {
+function claimPipeline(claim: Claim, { revision, channel, clock }: Writer): PipelineStage[] {
   const { ttlMs, graceMs, maxHoldMs } = claim
   const leaseMs = maxHoldMs === undefined ? ttlMs : Math.min(ttlMs, maxHoldMs)
   // Nobody is there, or nobody whose time is not over. A document that is damaged is for the rule to refuse.
   const isFree = {
     $and: [
-      { $eq: ['$version', formatVersion] },
+      { $eq: ['$version', collectionFormatVersion] },
       { $eq: [{ $type: '$freeAt' }, 'date'] },
       // There is a next fence. What is no number counts as more than any.
       { $lt: ['$lastFence', Number.MAX_SAFE_INTEGER] },
@@ -72,14 +72,14 @@ function claimPipeline(claim: Claim, { revision, channel, clock }: Writer): Stag
   const stored: StoredClaim = {
     id: claim.id,
     channel,
-    claim: claimText(claim),
+    claim: claimJson(claim),
     ttlMs,
     graceMs: graceMs || undefined,
     maxHoldMs,
     isSole: true,
   }
   const changed = {
-    version: formatVersion,
+    version: collectionFormatVersion,
     revision,
     writtenAt: clock,
     // The last fence may be unknown, or come from an older copy that was restored: the clock is past every one minted before.
@@ -103,14 +103,17 @@ function keptUntil(clock: Expression, forMs: number): Expression {
 
 // ---- renew
 
-function renewPipeline(request: Extract<Request, { op: 'renew' }>, { revision, channel, clock }: Writer): Stage[] {
+function renewPipeline(
+  request: Extract<Request, { op: 'renew' }>,
+  { revision, channel, clock }: Writer,
+): PipelineStage[] {
   const { ttlMs, detached } = request
   const id = text(request.id)
   const graceMs = { $ifNull: ['$$first.graceMs', 0] }
   const until = { $ifNull: ['$$first.expiresAt', { $subtract: ['$freeAt', graceMs] }] }
   const mayRenew = {
     $and: [
-      { $eq: ['$version', formatVersion] },
+      { $eq: ['$version', collectionFormatVersion] },
       { $eq: ['$$first.id', id] },
       { $ne: ['$$first.state', 'waiting'] },
       { $lt: [clock, until] },
@@ -138,7 +141,7 @@ function renewPipeline(request: Extract<Request, { op: 'renew' }>, { revision, c
   }
   const others = { $slice: ['$claims', 1, { $max: [1, { $size: '$claims' }] }] }
   const changed = {
-    version: formatVersion,
+    version: collectionFormatVersion,
     revision,
     writtenAt: clock,
     lastFence: '$lastFence',
@@ -157,6 +160,6 @@ function renewPipeline(request: Extract<Request, { op: 'renew' }>, { revision, c
  * No pipeline, which would cost the server more than all else: what is not there cannot be pulled out. It has no condition
  * on the time, so that whoever sends it must know the lease not to be over.
  */
-function withdrawal(id: string): Fields {
+function withdrawal(id: string): BsonFields {
   return { $pull: { claims: { id, isSole: true } } }
 }

@@ -1,24 +1,24 @@
 /** The way to an etcd: one node at a time, and the next one after a failure. */
 import type { ConnectionOptions } from 'node:tls'
-import { SingleFlight } from '../../core/time/single-flight.ts'
-import type { Address } from './address.ts'
-import { beforeSending, isNodesFault, isStaleToken, unsent } from './faults.ts'
+import { SingleFlight } from '../../../core/time/single-flight.ts'
+import type { EtcdAddress } from './address.ts'
+import { beforeSending, isNodesFault, isStaleToken, unreachable } from './errors.ts'
 import { authenticateRequest, calls, rangeRequest, readRange, readToken } from './messages.ts'
 import { Session } from './session.ts'
 
 /** An answer, and from whom: what a node says proves something about what else it said. */
-export interface Reply {
+export interface EtcdReply {
   readonly data: Buffer
   readonly session: Session
   /** Calls are counted as they are sent. */
-  readonly turn: number
+  readonly callNumber: number
 }
 
-export interface LineSetup {
-  readonly address: Address
+export interface EtcdClientSetup {
+  readonly address: EtcdAddress
   readonly tls: ConnectionOptions | undefined
   /** Any key that may be read here: it is read to see whether a node is of use. */
-  readonly probe: string
+  readonly healthKey: string
   readonly timeoutMs: number
   readonly now: () => number
   /** A node was reached: perhaps another one, or the same one after a restart. */
@@ -28,8 +28,8 @@ export interface LineSetup {
 /** The least time in which to try a node. */
 const tryMinMs = 100
 
-export class Line {
-  readonly #setup: LineSetup
+export class EtcdClient {
+  readonly #setup: EtcdClientSetup
   readonly #opening = new SingleFlight(() => this.#open())
   #session: Session | undefined
   /** All that have not ended, also those that take no more calls. */
@@ -40,9 +40,9 @@ export class Line {
   /** What the store had come to when a node was last reached. */
   revision = 0
   /** How many calls have been sent. */
-  turns = 0
+  callsSent = 0
 
-  constructor(setup: LineSetup) {
+  constructor(setup: EtcdClientSetup) {
     this.#setup = setup
     // Clients that start together need not all begin with the same node.
     this.#next = Math.floor(Math.random() * setup.address.endpoints.length)
@@ -61,7 +61,7 @@ export class Line {
   }
 
   /** One call, to one node. */
-  async call(path: string, message: Buffer, timeoutMs: number): Promise<Reply> {
+  async call(path: string, message: Buffer, timeoutMs: number): Promise<EtcdReply> {
     const session = await this.session()
     const deadline = this.#setup.now() + timeoutMs
     const { token } = session
@@ -105,9 +105,9 @@ export class Line {
     }
   }
 
-  async #say(session: Session, path: string, message: Buffer, timeoutMs: number): Promise<Reply> {
-    const turn = (this.turns += 1)
-    return { data: await session.call(path, message, timeoutMs), session, turn }
+  async #say(session: Session, path: string, message: Buffer, timeoutMs: number): Promise<EtcdReply> {
+    const callNumber = (this.callsSent += 1)
+    return { data: await session.call(path, message, timeoutMs), session, callNumber }
   }
 
   /** Tries each node once, until one is of use. */
@@ -131,20 +131,20 @@ export class Line {
   }
 
   async #reach(timeoutMs: number): Promise<Session> {
-    const { address, tls, probe, now } = this.#setup
+    const { address, tls, healthKey, now } = this.#setup
     const deadline = now() + timeoutMs
     const endpoint = address.endpoints[this.#next % address.endpoints.length]
-    if (endpoint === undefined) throw unsent('etcd', new Error('no node was named'))
+    if (endpoint === undefined) throw unreachable('etcd', new Error('no node was named'))
     const session = await Session.open({ endpoint, tls }, timeoutMs)
     this.#sessions = [...this.#sessions.filter(({ over }) => !over), session]
     try {
       await this.#signIn(session, deadline)
       // Only a node that the others listen to can answer this: and then its term is known.
-      const probed = await session.call(calls.range, rangeRequest({ key: probe }), this.#leftMs(deadline))
+      const probed = await session.call(calls.range, rangeRequest({ key: healthKey }), this.#leftMs(deadline))
       const { term, revision } = readRange(probed)
       session.term = term
       this.revision = revision
-      if (this.#closed) throw unsent(session.where, new Error('this store has been closed'))
+      if (this.#closed) throw unreachable(session.where, new Error('this store has been closed'))
       this.#session = session
       this.#setup.connected?.()
       return session

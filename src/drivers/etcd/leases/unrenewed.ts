@@ -1,14 +1,14 @@
-import type { BatchedTransactions } from './batched-transactions.ts'
-import { isLeaseGone, isRefused } from './faults.ts'
+import type { BatchedTransactions } from '../batched-transactions.ts'
+import { isLeaseGone, isEtcdRefusal } from '../rpc/errors.ts'
 import type { GarbageLease } from './garbage-lease.ts'
-import type { Keyspace } from './keyspace.ts'
+import type { EtcdKeyspace } from '../keyspace.ts'
 import type { Leases } from './leases.ts'
-import { isOnLease, put, range, remove, unchangedSince } from './messages.ts'
-import type { OwnClaim } from './own-claims.ts'
+import { isOnLease, put, range, remove, unchangedSince } from '../rpc/messages.ts'
+import type { KeptClaim } from './claim-keeper.ts'
 
 export interface UnrenewedSetup {
   readonly transactions: BatchedTransactions
-  readonly keyspace: Keyspace
+  readonly keyspace: EtcdKeyspace
   readonly leases: Leases
   readonly garbage: GarbageLease
   readonly timeoutMs: number
@@ -19,7 +19,10 @@ export interface UnrenewedSetup {
  * that is on another's lease by now is in other hands, and one that was put anew meanwhile has been renewed after all.
  * `unknown`: it may yet be done. Never rejects.
  */
-export async function endUnrenewed(setup: UnrenewedSetup, claims: readonly OwnClaim[]): Promise<'removed' | 'unknown'> {
+export async function endUnrenewed(
+  setup: UnrenewedSetup,
+  claims: readonly KeptClaim[],
+): Promise<'removed' | 'unknown'> {
   // First: what is made before that has a marker by then, and nothing is made after it.
   const isOver = await forbid(
     setup,
@@ -32,7 +35,7 @@ export async function endUnrenewed(setup: UnrenewedSetup, claims: readonly OwnCl
 /** Sees to it that claims which may be on their way are not made any more. False: that is not known. */
 async function forbid(
   { transactions, keyspace, garbage, timeoutMs }: UnrenewedSetup,
-  claims: readonly OwnClaim[],
+  claims: readonly KeptClaim[],
 ): Promise<boolean> {
   if (claims.length === 0) return true
   const lease = await garbage.leaseFor(0, timeoutMs)
@@ -48,7 +51,7 @@ async function forbid(
 
 async function removeMarkers(
   { transactions, keyspace, leases, timeoutMs }: UnrenewedSetup,
-  claims: readonly OwnClaim[],
+  claims: readonly KeptClaim[],
 ): Promise<'removed' | 'unknown'> {
   const markers = claims.map(({ key, id }) => keyspace.marker(key, id))
   try {
@@ -64,7 +67,7 @@ async function removeMarkers(
       success: [remove(key)],
     }))
     const outcomes = await transactions.write(removals, timeoutMs)
-    return outcomes.some((outcome) => 'fault' in outcome && !isRefused(outcome.fault)) ? 'unknown' : 'removed'
+    return outcomes.some((outcome) => 'fault' in outcome && !isEtcdRefusal(outcome.fault)) ? 'unknown' : 'removed'
   } catch {
     return 'unknown'
   }

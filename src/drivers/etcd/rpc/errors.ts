@@ -1,4 +1,4 @@
-import { LeaseholdError, messageOf } from '../../core/errors.ts'
+import { LeaseholdError, messageOf } from '../../../core/errors.ts'
 import { BadMessage } from './protobuf.ts'
 
 /** The codes of gRPC that etcd uses. */
@@ -29,7 +29,7 @@ export class CallFault extends Error {
 }
 
 /** There was no connection to send anything on. */
-export function unsent(where: string, error: unknown): CallFault {
+export function unreachable(where: string, error: unknown): CallFault {
   return new CallFault(`${where} cannot be reached: ${messageOf(error).replace(/\.$/, '')}`, undefined, true)
 }
 
@@ -76,7 +76,7 @@ export function isStaleToken(error: unknown): boolean {
 }
 
 /** Whether it is known that nothing was carried out. */
-export function isRefused(error: unknown): boolean {
+export function isEtcdRefusal(error: unknown): boolean {
   return error instanceof LeaseholdError || (error instanceof CallFault && error.refused)
 }
 
@@ -93,7 +93,7 @@ export function isNodesFault(error: unknown): boolean {
 }
 
 /** The error a user sees for whatever went wrong: what happened, and what to do. */
-export function faultOf(error: unknown): LeaseholdError {
+export function etcdError(error: unknown): LeaseholdError {
   if (error instanceof LeaseholdError) return error
   const { reason, advice } = explain(error)
   const what = messageOf(error).replace(/^etcdserver: /, '')

@@ -3,8 +3,8 @@ import type { ClaimStatus } from '../../core/contract/driver.ts'
 import { inTime } from '../../core/time/bounded.ts'
 import type { MongoChangeStream } from './client.ts'
 import { decodeStatus, type StoredKey, type StoredNotification } from './document.ts'
-import { TimedOut } from './faults.ts'
-import type { Store } from './store.ts'
+import { TimedOut } from './errors.ts'
+import type { MongoStore } from './store.ts'
 
 /** How long the server keeps a question open before it says that there is nothing. */
 const awaitMs = 2000
@@ -16,34 +16,34 @@ const closeMs = 1000
 /** The field of a document that the stream filters by: checked here, as the filter is text. */
 const notificationsField = 'notifications' satisfies keyof StoredKey
 
-interface Change {
+interface StreamedChange {
   readonly operationType: string
   readonly documentKey?: { readonly _id: string }
   readonly fullDocument?: { readonly notifications?: readonly StoredNotification[] }
 }
 
-export interface NotificationStreamSetup {
-  readonly store: Store
+export interface ChangeStreamListenerSetup {
+  readonly store: MongoStore
   readonly channel: string
   readonly onNotification: (key: string, id: string, status: ClaimStatus) => void
   /** Listening begins, or begins again: what happened before was not heard. */
-  readonly began: () => void
+  readonly onStart: () => void
 }
 
 /** Hears from documents what others did to our claims, by a change stream that lets only our news through. */
-export class NotificationStream {
-  readonly #setup: NotificationStreamSetup
+export class ChangeStreamListener {
+  readonly #setup: ChangeStreamListenerSetup
   #stream: MongoChangeStream | undefined
   #running: Promise<void> | undefined
   #notifiedAt = -Infinity
   #closed = false
   readonly #end = new AbortController()
 
-  constructor(setup: NotificationStreamSetup) {
+  constructor(setup: ChangeStreamListenerSetup) {
     this.#setup = setup
   }
 
-  get hears(): boolean {
+  get isLive(): boolean {
     return performance.now() - this.#notifiedAt < silentMaxMs
   }
 
@@ -74,7 +74,7 @@ export class NotificationStream {
 
   /** Listens until the stream ends or fails. */
   async #listen(): Promise<void> {
-    const { store, channel, began } = this.#setup
+    const { store, channel, onStart } = this.#setup
     const notifications = { operationType: 'replace', [`fullDocument.${notificationsField}.to`]: channel }
     const pipeline = [
       { $match: { $or: [notifications, { operationType: 'invalidate' }] } },
@@ -84,9 +84,9 @@ export class NotificationStream {
     this.#stream = stream
     try {
       for (let first = true; !this.#closed; first = false) {
-        const change = (await stream.tryNext()) as Change | null
+        const change = (await stream.tryNext()) as StreamedChange | null
         this.#notifiedAt = performance.now()
-        if (first) began()
+        if (first) onStart()
         if (change?.operationType === 'invalidate' || stream.closed) return
         if (change !== null) this.#deliver(change)
       }
@@ -95,7 +95,7 @@ export class NotificationStream {
     }
   }
 
-  #deliver({ documentKey, fullDocument }: Change): void {
+  #deliver({ documentKey, fullDocument }: StreamedChange): void {
     const { channel, onNotification } = this.#setup
     const { _id: key = '' } = documentKey ?? {}
     for (const { to, id, status } of fullDocument?.notifications ?? []) {

@@ -1,4 +1,4 @@
-import { LeaseholdError } from '../../core/errors.ts'
+import { LeaseholdError } from '../../../core/errors.ts'
 
 export interface Endpoint {
   readonly host: string
@@ -6,7 +6,7 @@ export interface Endpoint {
 }
 
 /** Where the nodes of an etcd are, and how to sign in. */
-export interface Address {
+export interface EtcdAddress {
   readonly endpoints: readonly Endpoint[]
   readonly tls: boolean
   readonly login?: { readonly user: string; readonly password: string }
@@ -16,7 +16,7 @@ export interface Address {
 const portDefault = 2379
 
 /** Reads `etcd://user:password@host:port,host:port/PREFIX`, and `etcds://…` for TLS. */
-export function parseAddress(url: string): Address {
+export function parseEtcdUrl(url: string): EtcdAddress {
   const [, scheme, login, hosts = '', path = ''] =
     /^(etcds?):\/\/(?:([^/?#]*)@)?([^@/?#]+)(?:\/([^?#]*))?$/s.exec(url) ?? []
   const urls = hosts.split(',').map((host) => `http://${host}`)
