@@ -9,7 +9,7 @@ import { frame, FrameReader } from '../../src/drivers/etcd/rpc/frames.ts'
 import { EtcdKeyspace } from '../../src/drivers/etcd/keyspace.ts'
 import { range, remove } from '../../src/drivers/etcd/rpc/messages.ts'
 import { BadMessage, bytes, message, readProtobufFields, whole } from '../../src/drivers/etcd/rpc/protobuf.ts'
-import { sendInSlices, slicesOf } from '../../src/drivers/etcd/requests.ts'
+import { sendInSlices, slicesOf } from '../../src/drivers/document/document-send.ts'
 
 describe('the URL', () => {
   test('names nodes, a login, TLS and a prefix', () => {
@@ -171,7 +171,7 @@ describe('many requests for one key', () => {
   )
 
   test('go in slices, in their order', () => {
-    const slices = slicesOf(requests)
+    const slices = slicesOf(requests, 40)
     expect(slices.flat()).toEqual(requests)
     for (const slice of slices) {
       const forOneKey = slice.filter((request) => request.op === 'claim' && request.claim.key === 'a')
@@ -182,7 +182,7 @@ describe('many requests for one key', () => {
   test('are answered one for one, and nothing is sent after a slice that failed', async () => {
     const error = new Error('cut off')
     const sent: number[] = []
-    const statuses = await sendInSlices(requests.concat(requests), async (slice) => {
+    const statuses = await sendInSlices(requests.concat(requests), 40, async (slice) => {
       sent.push(slice.length)
       if (sent.length === 2) throw error
       return slice.map(() => ({ state: 'absent', reason: 'refused' }) as const)
@@ -192,6 +192,6 @@ describe('many requests for one key', () => {
     expect(statuses.slice(sent[0])).toEqual(
       Array.from({ length: 200 - (sent[0] ?? 0) }, () => ({ state: 'unknown', error })),
     )
-    await expect(sendInSlices(requests, () => Promise.reject(error))).rejects.toBe(error)
+    await expect(sendInSlices(requests, 40, () => Promise.reject(error))).rejects.toBe(error)
   })
 })

@@ -1,8 +1,7 @@
 import { describe, expect, test } from 'vitest'
-import { mongodb } from '../../src/drivers/mongodb/driver.ts'
+import { mongodb, mongodbParameters } from '../../src/drivers/mongodb/driver.ts'
 import { pastAllWith } from '../../src/drivers/mongodb/listing.ts'
 import { pollPauseMs } from '../../src/drivers/mongodb/queue-poller.ts'
-import { mongodbParameters } from '../../src/drivers/mongodb/url.ts'
 
 const url = 'mongodb://127.0.0.1'
 

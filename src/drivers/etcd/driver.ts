@@ -6,8 +6,8 @@
  * is pushed comes by a watch.
  */
 import { randomBytes } from 'node:crypto'
-import { keyOf, sendTimeoutFor } from '../../core/contract/requests.ts'
-import { sendBySwapping } from '../document/document-swaps.ts'
+import { keyOf } from '../../core/contract/requests.ts'
+import { sendOnDocuments, type DocumentSender } from '../document/document-send.ts'
 import type {
   OnGap,
   OnNotification,
@@ -18,9 +18,8 @@ import type {
   ClaimStatus,
   Supports,
 } from '../../core/contract/driver.ts'
-import { LeaseholdError } from '../../core/errors.ts'
 import { fullSupport, leaseDefaults } from '../../core/contract/supports.ts'
-import { withinLimits } from '../../core/contract/limits.ts'
+import { Lifecycle } from '../kit/lifecycle.ts'
 import { Listeners } from '../kit/listeners.ts'
 import { timerMs, type Duration } from '../../core/time/duration.ts'
 import { systemEnvironment } from '../../core/time/environment.ts'
@@ -30,7 +29,7 @@ import { DataAge } from './leases/data-age.ts'
 import { etcdError } from './rpc/errors.ts'
 import { GarbageLease } from './leases/garbage-lease.ts'
 import { EtcdKeyspace } from './keyspace.ts'
-import { testLeaseSeconds, type LeasesForTests } from './leases-for-tests.ts'
+import { RecentKeys, testLeaseSeconds, type KeyReading, type LeasesForTests } from './key-reading.ts'
 import { Leases } from './leases/leases.ts'
 import { EtcdClient } from './rpc/client.ts'
 import { etcdPage } from './listing.ts'
@@ -38,15 +37,13 @@ import { NotificationWatch } from './notification-watch.ts'
 import { calls, readVersion, leaseWarning } from './rpc/messages.ts'
 import { endUnrenewed } from './leases/unrenewed.ts'
 import { ClaimKeeper, type EndClaims } from './leases/claim-keeper.ts'
-import { RecentKeys } from './recent-keys.ts'
-import { sendInSlices } from './requests.ts'
 import { EtcdSend, type EtcdSendSetup } from './send.ts'
 import { LivenessCheck } from './leases/liveness-check.ts'
 import { sweep } from './sweep.ts'
 import type { ConnectionOptions } from 'node:tls'
 import { checkOptions, type OptionNames } from '../../core/contract/option-names.ts'
 
-export type { KnownTimes, LeasesForTests } from './leases-for-tests.ts'
+export type { KnownTimes, LeasesForTests } from './key-reading.ts'
 
 /**
  * A lock store in etcd: `etcd://[user:password@]host[:2379][,host…][/PREFIX]`, or `etcds://…` for TLS.
@@ -81,10 +78,10 @@ class EtcdDriver implements LockDriver {
   readonly #claims: ClaimKeeper
   readonly #notifications: NotificationWatch
   readonly #liveness: LivenessCheck
-  readonly #sending: EtcdSendSetup
+  readonly #setup: EtcdSendSetup
+  readonly #lifecycle = new Lifecycle<true>('This etcd store', () => this.#open())
+  readonly #sender: DocumentSender<true, KeyReading>
   #sweeping: Promise<void> | undefined
-  #isVersionRead = false
-  #closed = false
 
   constructor(url: string, options: EtcdOptions) {
     const address = parseEtcdUrl(url)
@@ -136,8 +133,9 @@ class EtcdDriver implements LockDriver {
       claims: this.#claims,
       onNotification: (key, id, status) => this.#onNotification(key, id, status),
       poll: (key, id) => this.#listeners.notify(key, id, 'poll'),
+      onGap: () => this.#listeners.gap(),
     })
-    this.#sending = {
+    const setup: EtcdSendSetup = {
       transactions: this.#transactions,
       session: () => this.#client.session(),
       keyspace,
@@ -150,42 +148,35 @@ class EtcdDriver implements LockDriver {
       ownTime,
       takeNotification: (key) => this.#notifications.takeNotification(key),
       forTests: this.#forTests,
+      timeoutMs: this.#timeoutMs,
+      settled: (send, requests, statuses) => this.#settled(send, requests, statuses),
+    }
+    this.#setup = setup
+    this.#sender = {
+      supports: this.supports,
+      lifecycle: this.#lifecycle,
+      environment: this.#environment,
+      requestsPerKeyMax,
+      begin: (_opened, requests) => new EtcdSend(setup, requests),
+      errorOf: etcdError,
     }
   }
 
+  /** Proves each time that a node answers. */
   async open(): Promise<void> {
-    this.#refuseIfClosed()
-    try {
-      await this.#client.session()
-    } catch (error) {
-      this.#refuseIfClosed()
+    await this.#lifecycle.opened()
+    await this.#client.session().catch((error: unknown) => {
       throw etcdError(error)
-    }
-    await this.#readVersion()
-    // Not waited for: a lock needs no tidy store.
-    this.#sweeping ??= sweep({
-      client: this.#client,
-      transactions: this.#transactions,
-      keyspace: this.#keyspace,
-      garbage: this.#garbage,
-      send: (requests) => this.send(requests),
-      isClosed: () => this.#closed,
-      timeoutMs: this.#timeoutMs,
     })
   }
 
   send(requests: readonly Request[]): Promise<readonly ClaimStatus[]> {
-    return withinLimits(this.supports, requests, (valid) => this.#sendValid(valid))
-  }
-
-  async #sendValid(requests: readonly Request[]): Promise<readonly ClaimStatus[]> {
-    this.#refuseIfClosed()
-    return sendInSlices(requests, (slice) => this.#send(slice))
+    return sendOnDocuments(this.#sender, requests)
   }
 
   async list(query: ListQuery): Promise<KeyPage> {
-    this.#refuseIfClosed()
-    const { transactions, keyspace, wall, forTests } = this.#sending
+    this.#lifecycle.refuseIfShut()
+    const { transactions, keyspace, wall, forTests } = this.#setup
     try {
       return await etcdPage(
         { client: this.#client, transactions, keyspace, wall, forTests, timeoutMs: this.#timeoutMs },
@@ -210,69 +201,67 @@ class EtcdDriver implements LockDriver {
   }
 
   async close(): Promise<void> {
-    this.#closed = true
+    this.#lifecycle.shut()
     this.#listeners.clear()
     this.#claims.clear()
     this.#notifications.close()
     this.#liveness.close()
     await this.#client.close()
+    await this.#lifecycle.settled()
     await this.#sweeping
   }
 
-  /** A node that does not tell its version is used all the same. */
-  async #readVersion(): Promise<void> {
-    if (this.#isVersionRead) return
-    this.#isVersionRead = true
-    const status = await this.#client.call(calls.status, Buffer.alloc(0), this.#timeoutMs).catch(() => undefined)
-    const fault = status === undefined ? undefined : leaseWarning(readVersion(status.data))
-    if (fault !== undefined) this.warnings = [fault]
-  }
-
-  // ---- requests
-
-  async #send(requests: readonly Request[]): Promise<readonly ClaimStatus[]> {
-    const sending = new EtcdSend(
-      this.#sending,
-      requests,
-      this.#environment.now() + sendTimeoutFor(requests, this.#timeoutMs),
-    )
-    let statuses: readonly ClaimStatus[] | undefined
-    const sentAt = this.#environment.now()
-    await this.#claims.begin(requests)
+  async #open(): Promise<true> {
     try {
-      await sending.prepare()
-      statuses = await sendBySwapping(sending, requests, this.#environment)
+      await this.#client.session()
     } catch (error) {
       throw etcdError(error)
-    } finally {
-      if (!this.#closed) this.#claims.note(requests, statuses, (request) => sending.leaseOf(request), sentAt)
     }
-    this.#follow(requests, statuses, sending)
-    const { notifications } = sending
-    // Afterwards: one that was let in and turned out again by the same send must know of the first to understand the second.
-    if (notifications.length > 0) {
-      this.#environment.defer(() => {
-        for (const { key, record, status } of notifications) {
-          const { id } = record.claim
-          if (sending.isAbout(id) || this.#claims.find(id) !== undefined) this.#onNotification(key, id, status)
-        }
-      })
-    }
-    return statuses.map((status, index) => sending.sure(requests[index] as Request, status))
+    // A node that does not tell its version is used all the same.
+    const status = await this.#client.call(calls.status, Buffer.alloc(0), this.#timeoutMs).catch(() => undefined)
+    const warning = status === undefined ? undefined : leaseWarning(readVersion(status.data))
+    if (warning !== undefined) this.warnings = [warning]
+    // Not waited for: a lock needs no swept store.
+    this.#sweeping = sweep({
+      client: this.#client,
+      transactions: this.#transactions,
+      keyspace: this.#keyspace,
+      garbage: this.#garbage,
+      send: (requests) => this.send(requests),
+      isClosed: () => this.#lifecycle.isShut,
+      timeoutMs: this.#timeoutMs,
+    })
+    return true
   }
 
-  // ---- news
+  // ---- what became of requests
 
-  #follow(requests: readonly Request[], statuses: readonly ClaimStatus[], sending: EtcdSend): void {
-    if (this.#closed) return
+  #settled(send: EtcdSend, requests: readonly Request[], statuses: readonly ClaimStatus[] | undefined): void {
+    if (this.#lifecycle.isShut) return
+    this.#claims.note(requests, statuses, (request) => send.leaseOf(request), send.sentAt)
+    if (statuses === undefined) return
+    this.#follow(requests, statuses, send)
+    const { notifications } = send
+    if (notifications.length === 0) return
+    // Deferred: an owner must know the answer first, that its claim was let in, to understand that it was evicted by the same send.
+    this.#environment.defer(() => {
+      for (const { key, record, status } of notifications) {
+        const { id } = record.claim
+        if (send.isAbout(id) || this.#claims.find(id) !== undefined) this.#onNotification(key, id, status)
+      }
+    })
+  }
+
+  /** Watches the keys that claims of ours wait for, and no others. */
+  #follow(requests: readonly Request[], statuses: readonly ClaimStatus[], send: EtcdSend): void {
     for (const [index, request] of requests.entries()) {
       const { state } = statuses[index] as ClaimStatus
       if (state === 'held' || state === 'waiting') this.#notifications.start(this.#client.revision)
       const key = keyOf(request)
       const waiting = this.#claims.waitingFor(key)
       if (waiting.length > 0) {
-        this.#notifications.follow(key, sending.seenAt(key))
-        this.#liveness.check(key, sending.readingFor(key), waiting)
+        this.#notifications.follow(key, send.seenAt(key))
+        this.#liveness.check(key, send.readingFor(key), waiting)
       } else {
         this.#notifications.unfollow(key)
         this.#liveness.forget(key)
@@ -282,7 +271,7 @@ class EtcdDriver implements LockDriver {
 
   /** Tells what became of a claim of ours, with no more time than is sure. */
   #onNotification(key: string, id: string, status: ClaimStatus): void {
-    if (this.#closed) return
+    if (this.#lifecycle.isShut) return
     const own = this.#claims.find(id)
     this.#claims.onNotification(id, status)
     if (status.state !== 'held' || (own !== undefined && this.#forTests !== undefined)) {
@@ -299,11 +288,10 @@ class EtcdDriver implements LockDriver {
     const ttlMs = Math.floor(Math.min(status.ttlMs, own.trustedUntil - this.#environment.now(), leftMs))
     this.#listeners.notify(key, id, ttlMs > 0 ? { ...status, ttlMs } : 'poll')
   }
-
-  #refuseIfClosed(): void {
-    if (this.#closed) throw new LeaseholdError('CLOSED', 'This etcd store has been closed.')
-  }
 }
+
+/** Requests for one key in one transaction: each may put a marker, and etcd does only so much at once. */
+const requestsPerKeyMax = 40
 
 /** Without a clock of the store nothing can be told by how long ago it was. */
 const etcdSupport: Supports = {

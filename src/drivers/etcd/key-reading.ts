@@ -3,7 +3,6 @@ import type { KeyDocument } from '../document/key-document.ts'
 import type { Found } from './batched-transactions.ts'
 import { decodeEtcdDocument } from './document.ts'
 import type { EtcdKeyspace } from './keyspace.ts'
-import type { KnownTimes } from './leases-for-tests.ts'
 import { range, type TxnOperation } from './rpc/messages.ts'
 
 /** A key as it was read or written. */
@@ -86,3 +85,46 @@ export function withTimes(document: KeyDocument, { now, markers, known, living }
   })
   return { ...document, claims }
 }
+
+const keysMax = 5000
+
+/** Keys as we last wrote them: likely to be so still where nobody else comes. */
+export class RecentKeys {
+  readonly #readings = new Map<string, KeyReading>()
+
+  get(key: string): KeyReading | undefined {
+    return this.#readings.get(key)
+  }
+
+  /** Remembers keys that can be guessed at: idle ones, and those that one claim has alone. */
+  put(key: string, reading: KeyReading): void {
+    this.#readings.delete(key)
+    if (reading.records.size > 1) return
+    this.#readings.set(key, reading)
+    if (this.#readings.size <= keysMax) return
+    for (const oldest of this.#readings.keys()) {
+      this.#readings.delete(oldest)
+      return
+    }
+  }
+
+  clear(): void {
+    this.#readings.clear()
+  }
+}
+
+/** What is known of a claim's times, on the clock of a test. */
+export interface KnownTimes {
+  readonly expiresAt: number
+  readonly lastHeartbeat: number
+}
+
+/** For tests that move time: drivers tell when claims end, and whoever moves the clock removes their markers. */
+export interface LeasesForTests {
+  now(): number
+  known(marker: string): KnownTimes | undefined
+  learn(marker: string, times: KnownTimes): void
+}
+
+/** How long etcd's own leases are where they are not to end anything, in seconds. @internal */
+export const testLeaseSeconds = 3600

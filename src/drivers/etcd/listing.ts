@@ -1,14 +1,13 @@
 import type { ClaimRecord } from '../../core/rule/claim-record.ts'
 import type { KeyPage, ListedKey, ListQuery } from '../../core/contract/driver.ts'
 import { listedKey, type KeyDocument } from '../document/key-document.ts'
-import { pageLimit } from '../kit/paging.ts'
+import { pageLimit, pageOfRows } from '../kit/paging.ts'
 import type { BatchedTransactions } from './batched-transactions.ts'
 import { decodeEtcdDocument } from './document.ts'
 import type { EtcdKeyspace } from './keyspace.ts'
-import type { LeasesForTests } from './leases-for-tests.ts'
+import { type LeasesForTests, withTimes } from './key-reading.ts'
 import type { EtcdClient } from './rpc/client.ts'
 import { calls, leaseRequest, range, rangeRequest, readLease, readRange, type KeyValue } from './rpc/messages.ts'
-import { withTimes } from './key-reading.ts'
 
 export interface ListingSetup {
   readonly client: EtcdClient
@@ -32,21 +31,19 @@ const leasesMax = 100
 export async function etcdPage(setup: ListingSetup, query: ListQuery): Promise<KeyPage> {
   const limit = pageLimit(query)
   const documents = await readDocuments(setup, query, limit + 1)
-  const shown = documents.slice(0, limit)
-  const markers = await markersOf(setup, shown)
+  const markers = await markersOf(setup, documents.slice(0, limit))
   const times = setup.forTests === undefined ? await timesOf(setup, markers) : new Map<number, LeaseTimes>()
   const now = Math.floor(setup.wall())
-  const keys = shown.flatMap(({ key, document }, index): ListedKey | [] => {
+  const listed = ({ key, document }: Found): ListedKey | undefined => {
     const timed = withTimes(document, {
       now,
-      markers: markers[index] ?? new Map<string, number>(),
+      markers: markers.get(key) ?? new Map<string, number>(),
       known: (id) => setup.forTests?.known(setup.keyspace.marker(key, id)),
       living: (record, lease) => living(record, times.get(lease) ?? { leftMs: record.ttlMs, sinceMs: 0 }, now),
     })
-    return listedKey(key, timed, query) ?? []
-  })
-  const last = shown.at(-1)
-  return documents.length > limit && last !== undefined ? { now, keys, next: last.key } : { now, keys }
+    return listedKey(key, timed, query)
+  }
+  return pageOfRows(documents, { limit, now }, ({ key }) => key, listed)
 }
 
 interface Found {
@@ -84,20 +81,23 @@ function foundIn(keyspace: EtcdKeyspace, { key: name, value }: KeyValue): Found[
 async function markersOf(
   { transactions, keyspace, timeoutMs }: ListingSetup,
   keys: readonly { readonly key: string }[],
-): Promise<ReadonlyMap<string, number>[]> {
+): Promise<ReadonlyMap<string, ReadonlyMap<string, number>>> {
   const readings = keys.map(({ key }) => [range({ ...keyspace.markers(key), keysOnly: true })])
   const results = await transactions.read(readings, timeoutMs)
-  return results.map(
-    ({ found: [pairs = []] }) => new Map(pairs.map(({ key, lease }) => [keyspace.claimOfMarker(key).id, lease])),
+  return new Map(
+    results.map(({ found: [pairs = []] }, index) => [
+      keys[index]?.key ?? '',
+      new Map(pairs.map(({ key, lease }) => [keyspace.claimOfMarker(key).id, lease])),
+    ]),
   )
 }
 
 /** What is left of the leases. One that nobody tells of is taken to be whole. */
 async function timesOf(
   { client, timeoutMs }: ListingSetup,
-  markers: readonly ReadonlyMap<string, number>[],
+  markers: ReadonlyMap<string, ReadonlyMap<string, number>>,
 ): Promise<Map<number, LeaseTimes>> {
-  const leases = new Set(markers.flatMap((one) => [...one.values()]))
+  const leases = new Set(Array.from(markers.values(), (ofKey) => [...ofKey.values()]).flat())
   const asked = [...leases].slice(0, leasesMax)
   const replies = await Promise.all(
     asked.map(async (lease) => {

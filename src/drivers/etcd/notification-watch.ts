@@ -3,7 +3,8 @@
  * it to look. One stream has it all, and whatever it misses costs time only.
  */
 import type { ClaimStatus } from '../../core/contract/driver.ts'
-import { pauseMs, type Backoff } from '../../core/time/backoff.ts'
+import type { Backoff } from '../../core/time/backoff.ts'
+import { Reconnector } from '../kit/reconnector.ts'
 import type { EtcdKeyspace } from './keyspace.ts'
 import { fromWireStatus } from '../../core/wire/wire-status.ts'
 import type { EtcdClient } from './rpc/client.ts'
@@ -17,7 +18,10 @@ export interface NotificationWatchSetup {
   readonly channel: string
   readonly claims: ClaimKeeper
   readonly onNotification: (key: string, id: string, status: ClaimStatus) => void
+  /** Something happened to a claim of ours that its owner may not know. */
   readonly poll: (key: string, id: string) => void
+  /** Notifications may have been lost, of any claim of ours that waits. */
+  readonly onGap: () => void
 }
 
 /** A key that claims of ours wait for. */
@@ -43,16 +47,15 @@ export class NotificationWatch {
   readonly #setup: NotificationWatchSetup
   readonly #keys = new Map<string, Followed>()
   readonly #keyOf = new Map<number, string>()
+  readonly #reconnector = new Reconnector({ backoff: reconnecting, attempt: () => this.#open() })
   /** Keys of which mail lies around that was read. */
   readonly #notificationKeys = new Set<string>()
   #notificationsFrom = 0
   #watches = notificationWatch
   #stream: MessageStream | undefined
   #session: Session | undefined
-  #failures = 0
   #started = false
   #closed = false
-  #timer: NodeJS.Timeout | undefined
   #pings: NodeJS.Timeout | undefined
 
   constructor(setup: NotificationWatchSetup) {
@@ -93,7 +96,7 @@ export class NotificationWatch {
 
   close(): void {
     this.#closed = true
-    clearTimeout(this.#timer)
+    this.#reconnector.close()
     clearInterval(this.#pings)
     for (const { timer } of this.#keys.values()) clearTimeout(timer)
     this.#keys.clear()
@@ -135,10 +138,7 @@ export class NotificationWatch {
   #openLater(): void {
     this.#stream = undefined
     clearInterval(this.#pings)
-    if (this.#closed) return
-    this.#failures += 1
-    clearTimeout(this.#timer)
-    this.#timer = setTimeout(() => this.#open(), pauseMs(reconnecting, this.#failures, Math.random())).unref()
+    this.#reconnector.failed()
   }
 
   /** A stream over a connection that died silently would be silent for ever. */
@@ -177,15 +177,15 @@ export class NotificationWatch {
     // etcd has forgotten what came before: whoever may have missed something asks.
     this.#notificationsFrom = Math.max(this.#notificationsFrom, compactRevision)
     for (const followed of this.#keys.values()) followed.from = Math.max(followed.from, compactRevision)
-    for (const claim of this.#setup.claims) this.#setup.poll(claim.key, claim.id)
+    for (const { key, id, state } of this.#setup.claims) if (state !== 'waiting') this.#setup.poll(key, id)
+    this.#setup.onGap()
   }
 
   #readNotification({ created, events }: WatchReply): void {
-    if (created && this.#failures > 0) {
-      this.#failures = 0
-      for (const key of this.#keys.keys()) {
-        for (const { id } of this.#setup.claims.waitingFor(key)) this.#setup.poll(key, id)
-      }
+    if (created) {
+      const wasInterrupted = this.#reconnector.failures > 0
+      this.#reconnector.succeeded()
+      if (wasInterrupted) this.#setup.onGap()
     }
     this.#notificationsFrom = Math.max(this.#notificationsFrom, revisionAfter(events))
     for (const event of events) if (!event.removed) this.#deliver(event)

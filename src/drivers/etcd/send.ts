@@ -3,16 +3,23 @@
  * document is as it was read; where it is not, the same round trip brings it as it is. Many keys go in one transaction.
  */
 import type { Change, NotifiedClaim } from '../../core/rule/admission.ts'
-import { keyOf } from '../../core/contract/requests.ts'
-import type { DocumentSwapper, Loaded, Swap } from '../document/document-swaps.ts'
+import { claimIdOf, keyOf, sendTimeoutFor } from '../../core/contract/requests.ts'
+import type { DocumentSend } from '../document/document-send.ts'
+import type { Loaded, Swap } from '../document/document-swaps.ts'
 import type { Request, ClaimStatus } from '../../core/contract/driver.ts'
 import type { KeyDocument } from '../document/key-document.ts'
 import type { BatchedTransactions, Found } from './batched-transactions.ts'
 import { etcdError, isLeaseGone, isEtcdRefusal } from './rpc/errors.ts'
-import type { LeasesForTests } from './leases-for-tests.ts'
-import { claimIdOf } from './leases/claim-keeper.ts'
-import { foundReading, absentKey, readingOf, recordsOf, withTimes, type KeyReading } from './key-reading.ts'
-import type { RecentKeys } from './recent-keys.ts'
+import {
+  type LeasesForTests,
+  foundReading,
+  absentKey,
+  readingOf,
+  recordsOf,
+  withTimes,
+  type KeyReading,
+  type RecentKeys,
+} from './key-reading.ts'
 import { KeyWriter, type KeyWriterSetup, type KeyWrite } from './key-writer.ts'
 
 /** What is the same for every send of a driver. */
@@ -26,9 +33,15 @@ export interface EtcdSendSetup extends KeyWriterSetup {
   /** The clock of this process, by which leases are trusted. */
   readonly ownTime: () => number
   readonly forTests: LeasesForTests | undefined
+  /** How long one send may take. */
+  readonly timeoutMs: number
+  /** Takes in what became of a send; undefined: nothing was sent. */
+  readonly settled: (send: EtcdSend, requests: readonly Request[], statuses: readonly ClaimStatus[] | undefined) => void
 }
 
-export class EtcdSend implements DocumentSwapper<KeyReading> {
+export class EtcdSend implements DocumentSend<KeyReading> {
+  /** When this send began, on the clock of this process. */
+  readonly sentAt: number
   readonly #setup: EtcdSendSetup
   readonly #requests: readonly Request[]
   readonly #byId: ReadonlyMap<string, Request>
@@ -47,10 +60,11 @@ export class EtcdSend implements DocumentSwapper<KeyReading> {
   /** The connection over which `#readings` were read. */
   #session: unknown
 
-  constructor(setup: EtcdSendSetup, requests: readonly Request[], deadline: number) {
+  constructor(setup: EtcdSendSetup, requests: readonly Request[]) {
     this.#setup = setup
     this.#requests = requests
-    this.#deadline = deadline
+    this.sentAt = setup.ownTime()
+    this.#deadline = this.sentAt + sendTimeoutFor(requests, setup.timeoutMs)
     this.#byId = new Map(requests.map((request) => [claimIdOf(request) ?? '', request]))
     this.#writer = new KeyWriter(setup, this.#byId, () => this.#leftMs())
     for (const request of requests) {
@@ -59,8 +73,9 @@ export class EtcdSend implements DocumentSwapper<KeyReading> {
     }
   }
 
-  /** Makes sure of the leases that claims are to live on. Rejects only if nothing was sent. */
+  /** Waits until nothing of these claims is being ended, and secures the leases that they are to live on. */
   async prepare(): Promise<void> {
+    await this.#setup.claims.begin(this.#requests)
     const ttls = new Set<number>()
     for (const request of this.#requests) {
       // Who is to outlive its process gets a lease of its own, once it is written down.
@@ -70,8 +85,12 @@ export class EtcdSend implements DocumentSwapper<KeyReading> {
     await Promise.all(Array.from(ttls, (ttlMs) => this.#setup.leases.secure(ttlMs, this.#leftMs())))
   }
 
+  settled(statuses: readonly ClaimStatus[] | undefined): void {
+    this.#setup.settled(this, this.#requests, statuses)
+  }
+
   /** The status with no more time than is sure: etcd's leases are what ends claims. */
-  sure(request: Request, status: ClaimStatus): ClaimStatus {
+  bounded(request: Request, status: ClaimStatus): ClaimStatus {
     if (status.state !== 'held' || this.#setup.forTests !== undefined) return status
     const isProbed = this.#readings.get(keyOf(request))?.probed?.has(claimIdOf(request) ?? '') === true
     // Whoever may be taken for dead must renew before it is told more.

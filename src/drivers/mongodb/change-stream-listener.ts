@@ -1,17 +1,19 @@
-import { setTimeout as pause } from 'node:timers/promises'
 import type { ClaimStatus } from '../../core/contract/driver.ts'
-import { inTime } from '../../core/time/bounded.ts'
+import type { Backoff } from '../../core/time/backoff.ts'
+import { withTimeout } from '../kit/call-timeout.ts'
+import { Reconnector } from '../kit/reconnector.ts'
 import type { MongoChangeStream } from './client.ts'
 import { decodeStatus, type StoredKey, type StoredNotification } from './document.ts'
-import { TimedOut } from './errors.ts'
+import { noAnswerInTime } from './errors.ts'
 import type { MongoStore } from './store.ts'
 
 /** How long the server keeps a question open before it says that there is nothing. */
 const awaitMs = 2000
 /** Silent for longer, the stream counts as deaf. */
 const silentMaxMs = 2 * awaitMs + 1000
-const reopenMinMs = 100
-const reopenMaxMs = 10_000
+const reopening: Backoff = { attempts: Infinity, minMs: 200, maxMs: 10_000, factor: 2, jitter: 0 }
+/** A stream that ends sooner than this counts as one more failure. */
+const lastsMs = 10_000
 const closeMs = 1000
 /** The field of a document that the stream filters by: checked here, as the filter is text. */
 const notificationsField = 'notifications' satisfies keyof StoredKey
@@ -34,42 +36,43 @@ export interface ChangeStreamListenerSetup {
 export class ChangeStreamListener {
   readonly #setup: ChangeStreamListenerSetup
   #stream: MongoChangeStream | undefined
-  #running: Promise<void> | undefined
-  #notifiedAt = -Infinity
-  #closed = false
-  readonly #end = new AbortController()
+  #attempting: Promise<void> | undefined
+  /** When the server last answered, with or without a change. */
+  #answeredAt = -Infinity
+  #isStarted = false
+  #isClosed = false
+  readonly #reconnector = new Reconnector({ backoff: reopening, attempt: () => this.#attempt(), lastsMs })
 
   constructor(setup: ChangeStreamListenerSetup) {
     this.#setup = setup
   }
 
   get isLive(): boolean {
-    return performance.now() - this.#notifiedAt < silentMaxMs
+    return performance.now() - this.#answeredAt < silentMaxMs
   }
 
   /** Begins to listen, if it has not. */
   start(): void {
-    if (!this.#closed) this.#running ??= this.#run()
+    if (this.#isClosed || this.#isStarted) return
+    this.#isStarted = true
+    this.#attempt()
   }
 
   async close(): Promise<void> {
-    this.#closed = true
-    this.#end.abort()
-    // The server is told, unless it has fallen silent: it forgets by itself.
-    const ended = Promise.all([this.#stream?.close().catch(() => {}), this.#running])
-    await inTime(closeMs, ended, () => new TimedOut()).catch(() => {})
+    this.#isClosed = true
+    this.#reconnector.close()
+    // The server is told, unless it has stopped answering: it then drops the cursor by itself.
+    const ended = Promise.all([this.#stream?.close().catch(() => {}), this.#attempting])
+    await withTimeout(ended, closeMs, noAnswerInTime).catch(() => {})
   }
 
-  async #run(): Promise<void> {
-    let reopenMs = reopenMinMs
-    while (!this.#closed) {
-      const openedAt = performance.now()
-      await this.#listen().catch(() => {})
-      this.#notifiedAt = -Infinity
-      if (this.#closed) return
-      reopenMs = performance.now() - openedAt > reopenMaxMs ? reopenMinMs : Math.min(reopenMaxMs, reopenMs * 2)
-      await pause(reopenMs, undefined, { ref: false, signal: this.#end.signal }).catch(() => {})
-    }
+  #attempt(): void {
+    this.#attempting = this.#listen()
+      .catch(() => {})
+      .then(() => {
+        this.#answeredAt = -Infinity
+        this.#reconnector.failed()
+      })
   }
 
   /** Listens until the stream ends or fails. */
@@ -83,10 +86,13 @@ export class ChangeStreamListener {
     const stream = store.collection.watch(pipeline, { maxAwaitTimeMS: awaitMs })
     this.#stream = stream
     try {
-      for (let first = true; !this.#closed; first = false) {
+      for (let first = true; !this.#isClosed; first = false) {
         const change = (await stream.tryNext()) as StreamedChange | null
-        this.#notifiedAt = performance.now()
-        if (first) onStart()
+        this.#answeredAt = performance.now()
+        if (first) {
+          this.#reconnector.succeeded()
+          onStart()
+        }
         if (change?.operationType === 'invalidate' || stream.closed) return
         if (change !== null) this.#deliver(change)
       }

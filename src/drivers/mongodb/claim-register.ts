@@ -1,4 +1,4 @@
-import { keyOf } from '../../core/contract/requests.ts'
+import { claimIdOf, keyOf } from '../../core/contract/requests.ts'
 import type { Request, ClaimStatus } from '../../core/contract/driver.ts'
 
 /** How one of our claims stood when it was last answered. */
@@ -51,9 +51,9 @@ export class ClaimRegister {
     const found: { key: string; id: string }[] = []
     for (const [index, request] of requests.entries()) {
       const status = statuses[index]
-      if (request.op === 'evict' || status === undefined || status.state === 'unknown') continue
+      const id = claimIdOf(request)
+      if (id === undefined || status === undefined || status.state === 'unknown') continue
       const key = keyOf(request)
-      const id = request.op === 'claim' ? request.claim.id : request.id
       const before = this.#byKey.get(key)?.get(id)
       const after = registeredClaim(status, sentAt)
       const leaves = request.op === 'release' || (request.op === 'withdraw' && after === undefined)

@@ -6,7 +6,7 @@
  * majority before it is answered. News reaches other processes by a change stream, or else by looking.
  */
 import { randomBytes } from 'node:crypto'
-import { sendBySwapping } from '../document/document-swaps.ts'
+import { sendOnDocuments, type DocumentSender } from '../document/document-send.ts'
 import { timerMs, type Duration } from '../../core/time/duration.ts'
 import type {
   OnGap,
@@ -21,11 +21,9 @@ import type {
 import { systemEnvironment } from '../../core/time/environment.ts'
 import { LeaseholdError } from '../../core/errors.ts'
 import { fullSupport, leaseDefaults } from '../../core/contract/supports.ts'
-import { withinLimits } from '../../core/contract/limits.ts'
+import { Lifecycle } from '../kit/lifecycle.ts'
 import { Listeners } from '../kit/listeners.ts'
-import { SingleFlight } from '../../core/time/single-flight.ts'
 import { checkOptions, type OptionNames, withDefaults } from '../../core/contract/option-names.ts'
-import { sendTimeoutFor } from '../../core/contract/requests.ts'
 import type { MongoSource } from './client.ts'
 import type { ReadConcern } from './concerns.ts'
 import { dataAgeMs } from './data-age.ts'
@@ -36,8 +34,7 @@ import { QueuePoller, type PollPace } from './queue-poller.ts'
 import { ChangeStreamListener } from './change-stream-listener.ts'
 import { ClaimRegister } from './claim-register.ts'
 import type { Expression } from './fast-path.ts'
-import { MongodbSend, type MongodbSendSetup } from './send.ts'
-import { mongodbParameters } from './url.ts'
+import { MongodbSend, type MongodbSendSetup, type Revision } from './send.ts'
 
 export type { MongoClientLike, MongoDatabase, MongoSource } from './client.ts'
 export type { ReadConcern } from './concerns.ts'
@@ -156,16 +153,17 @@ class MongodbDriver implements LockDriver {
   readonly #timeoutMs: number
   /** Our name on every claim we look after. */
   readonly #channel = randomBytes(9).toString('base64url')
-  readonly #environment = systemEnvironment()
   readonly #claims = new ClaimRegister()
   readonly #listeners = new Listeners()
-  readonly #opening = new SingleFlight(() => this.#open())
-  readonly #setup: MongodbSendSetup
-  #store: MongoStore | undefined
+  readonly #lifecycle = new Lifecycle<MongoStore>(
+    'This MongoDB store',
+    () => this.#open(),
+    (store) => store.close(),
+  )
+  readonly #sender: DocumentSender<MongoStore, Revision>
   #poller: QueuePoller | undefined
   #stream: ChangeStreamListener | undefined
   #indexing: Promise<void> | undefined
-  #closed = false
 
   constructor(source: MongoSource, options: MongodbOptions) {
     const fromUrl = typeof source === 'string' ? mongodbParameters(source) : undefined
@@ -175,7 +173,7 @@ class MongodbDriver implements LockDriver {
     this.#pace = paceOf(options)
     this.supports = { ...fullSupport, ...leaseDefaults(options) }
     let revisions = 0
-    this.#setup = {
+    const setup: MongodbSendSetup = {
       channel: this.#channel,
       clock: () => this.#clock(),
       newRevision: () => `${this.#channel}${(revisions += 1)}`,
@@ -183,34 +181,29 @@ class MongodbDriver implements LockDriver {
       isOwn: (key, id) => this.#claims.has(key, id),
       isContended: (key) => this.#claims.waitsFor(key),
       mayWithdraw: (key, id) => this.#claims.isSafe(key, id, this.#ownTime()),
+      timeoutMs: this.#timeoutMs,
+      ownTime: () => this.#ownTime(),
+      settled: (requests, statuses, sentAt) => this.#settled(requests, statuses, sentAt),
+    }
+    this.#sender = {
+      supports: this.supports,
+      lifecycle: this.#lifecycle,
+      environment: systemEnvironment(),
+      begin: (store, sent) => new MongodbSend(setup, store, sent),
+      errorOf: mongodbError,
     }
   }
 
   async open(): Promise<void> {
-    await this.#opened()
+    await this.#lifecycle.opened()
   }
 
   send(requests: readonly Request[]): Promise<readonly ClaimStatus[]> {
-    return withinLimits(this.supports, requests, (valid) => this.#sendValid(valid))
-  }
-
-  async #sendValid(requests: readonly Request[]): Promise<readonly ClaimStatus[]> {
-    const store = this.#store ?? (await this.#opened())
-    this.#refuseIfClosed()
-    const sentAt = this.#ownTime()
-    const sending = new MongodbSend(
-      this.#setup,
-      store,
-      requests,
-      performance.now() + sendTimeoutFor(requests, this.#timeoutMs),
-    )
-    const statuses = await sendBySwapping(sending, requests, this.#environment)
-    this.#keepTrack(requests, statuses, sentAt)
-    return statuses
+    return sendOnDocuments(this.#sender, requests)
   }
 
   async list(query: ListQuery): Promise<KeyPage> {
-    const store = await this.#opened()
+    const store = await this.#lifecycle.opened()
     try {
       return await mongodbPage(store, this.#clock(), query, this.#timeoutMs)
     } catch (error) {
@@ -223,7 +216,7 @@ class MongodbDriver implements LockDriver {
   }
 
   async dataAgeMs(): Promise<number> {
-    const store = await this.#opened()
+    const store = await this.#lifecycle.opened()
     try {
       return await dataAgeMs(store, this.#clock(), this.#timeoutMs)
     } catch (error) {
@@ -232,33 +225,20 @@ class MongodbDriver implements LockDriver {
   }
 
   async close(): Promise<void> {
-    this.#closed = true
+    const store = this.#lifecycle.shut()
     this.#listeners.clear()
     this.#claims.clear()
-    // Whoever was opening meanwhile finds the driver closed, and lets go of what it opened.
-    await this.#opening.settled()
-    const store = this.#store
-    this.#store = undefined
+    // An attempt to open that is under way finds the driver shut, and closes what it opened.
+    await this.#lifecycle.settled()
     await Promise.all([this.#poller?.close(), this.#stream?.close(), this.#indexing])
     await store?.close()
-  }
-
-  // ---- the way to the collection
-
-  async #opened(): Promise<MongoStore> {
-    this.#refuseIfClosed()
-    if (this.#store !== undefined) return this.#store
-    return this.#opening.opened()
   }
 
   async #open(): Promise<MongoStore> {
     const { collection = defaults.collection, database, readConcern, changeStream } = this.#options
     const store = await MongoStore.open(this.#source, { collection, database, readConcern }, this.#timeoutMs)
-    if (this.#closed) {
-      await store.close()
-      this.#refuseIfClosed()
-    }
-    // Not waited for: a lock needs no tidy collection.
+    if (this.#lifecycle.isShut) return store
+    // Not waited for: a lock needs no index.
     this.#indexing = ensureTtlIndex(store, this.#timeoutMs)
     const poller = new QueuePoller({
       store,
@@ -274,11 +254,11 @@ class MongodbDriver implements LockDriver {
         store,
         channel: this.#channel,
         onNotification: (key, id, status) => this.#listeners.notify(key, id, status),
+        // No gap: one read of all keys finds the claims that changed, where each poll of a waiter is a majority write.
         onStart: () => poller.pollAll(),
       })
     }
     if (store.isRouted) this.warnings = [routedClocks]
-    this.#store = store
     return store
   }
 
@@ -293,12 +273,12 @@ class MongodbDriver implements LockDriver {
     return this.#options.clockForTests?.() ?? performance.now()
   }
 
-  // ---- news
+  // ---- notifications
 
-  #keepTrack(requests: readonly Request[], statuses: readonly ClaimStatus[], sentAt: number): void {
-    if (this.#closed) return
+  #settled(requests: readonly Request[], statuses: readonly ClaimStatus[], sentAt: number): void {
+    if (this.#lifecycle.isShut) return
     const { keys, found } = this.#claims.note(requests, statuses, sentAt)
-    // Who found out by asking may not have heard all: news is for hearing, and a nudge costs little.
+    // An owner that learnt of a change by asking may not know all of it: a poll of its claim costs little.
     if (found.length > 0 && this.#mustPoll) {
       queueMicrotask(() => found.forEach(({ key, id }) => this.#listeners.notify(key, id, 'poll')))
     }
@@ -307,13 +287,9 @@ class MongodbDriver implements LockDriver {
     this.#poller?.watch(keys)
   }
 
-  /** Whether news does not come by itself. */
+  /** Whether no notification would arrive by the change stream. */
   get #mustPoll(): boolean {
     return this.#stream?.isLive !== true
-  }
-
-  #refuseIfClosed(): void {
-    if (this.#closed) throw new LeaseholdError('CLOSED', 'This MongoDB store has been closed.')
   }
 }
 
@@ -322,4 +298,13 @@ function paceOf({ waitMin, waitMax, adaptive = true }: MongodbOptions): PollPace
   const maxMs = timerMs(waitMax ?? Math.max(defaults.waitMax, minMs), 'waitMax')
   if (minMs <= maxMs) return { minMs, maxMs, adaptive }
   throw new LeaseholdError('INVALID', `waitMin is ${minMs} ms, more than waitMax, ${maxMs} ms.`)
+}
+
+/** What a URL says to us beside what it says to the client, and the URL without it: by text, as several hosts make it no plain URL. @internal */
+export function mongodbParameters(url: string): { readonly url: string; readonly options: { collection?: string } } {
+  const [address = '', query] = url.split(/\?(.*)/s, 2)
+  const collection = new URLSearchParams(query).get('collection')
+  if (query === undefined || collection === null || collection === '') return { url, options: {} }
+  const rest = query.split('&').filter((parameter) => !parameter.startsWith('collection='))
+  return { url: rest.length === 0 ? address : `${address}?${rest.join('&')}`, options: { collection } }
 }

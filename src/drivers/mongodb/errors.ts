@@ -1,4 +1,6 @@
-import { LeaseholdError, messageOf } from '../../core/errors.ts'
+import type { LeaseholdError } from '../../core/errors.ts'
+import { CallTimedOut } from '../kit/call-timeout.ts'
+import { explained, explanations, refusedBy, type Explanation } from '../kit/explanation.ts'
 
 /** What the errors of the mongodb package have. */
 interface MongoFault {
@@ -7,14 +9,10 @@ interface MongoFault {
   readonly errorLabels?: unknown
 }
 
-/** There was no answer in the time there was. */
-export class TimedOut extends Error {
-  constructor() {
-    super('There was no answer in time')
-  }
-}
+/** The message of a call that timed out. */
+export const noAnswerInTime = (): string => 'There was no answer in time'
 
-/** Somebody else made the document in the same moment. */
+/** Another client inserted the document at the same moment. */
 export function isDuplicate(error: unknown): boolean {
   return (error as MongoFault | undefined)?.code === 11_000
 }
@@ -35,11 +33,9 @@ export function isAlone(error: unknown): boolean {
   return (error as MongoFault | undefined)?.code === 123
 }
 
-/** The error a user sees for whatever went wrong: what happened, and what to do. */
+/** The error a user sees: what happened, and what to do. */
 export function mongodbError(error: unknown): LeaseholdError {
-  if (error instanceof LeaseholdError) return error
-  const { reason, advice } = explain(error)
-  return new LeaseholdError('UNAVAILABLE', `MongoDB: ${messageOf(error)}. ${advice}`, { reason, cause: error })
+  return explained('MongoDB', error, explain)
 }
 
 /** Interrupted, stepped down, shut down, out of time, or not yet with a majority: it may have been done all the same. */
@@ -48,23 +44,15 @@ const uncertain = new Set([
   13_436,
 ])
 
-interface Explanation {
-  readonly reason: string
-  readonly advice: string
-}
-
-const network: Explanation = { reason: 'network', advice: 'Locks that are held live on until their ttl ends.' }
-const timedOut: Explanation = { reason: 'no-answer', advice: 'What was asked may or may not have been done.' }
-const other: Explanation = { reason: 'mongodb', advice: 'Nothing was changed.' }
 const auth: Explanation = { reason: 'auth', advice: 'Give this user the role readWrite on the database.' }
 const failover: Explanation = { reason: 'failover', advice: 'Another server is becoming the primary; try again.' }
 
 const byCode: Readonly<Record<number, Explanation>> = {
   13: auth,
-  18: { reason: 'auth', advice: 'The server did not accept the user or password.' },
-  8000: { reason: 'auth', advice: 'The server did not accept the user or password.' },
-  50: timedOut,
-  64: timedOut,
+  18: explanations.badLogin,
+  8000: explanations.badLogin,
+  50: explanations.timedOut,
+  64: explanations.timedOut,
   91: failover,
   189: failover,
   10_058: failover,
@@ -74,14 +62,14 @@ const byCode: Readonly<Record<number, Explanation>> = {
   13_435: failover,
   13_436: failover,
   10_334: { reason: 'full', advice: 'More claims wait for this key than one document of 16 MB can hold.' },
-  14_031: { reason: 'full', advice: 'The disk is full. Make room; locks that are held live on until their ttl ends.' },
+  14_031: explanations.diskFull,
 }
 
 function explain(error: unknown): Explanation {
-  if (error instanceof TimedOut) return timedOut
+  if (error instanceof CallTimedOut) return explanations.timedOut
   const { name, code } = (error ?? {}) as MongoFault
   const known = typeof code === 'number' ? byCode[code] : undefined
   if (known !== undefined) return known
-  if (name === 'MongoOperationTimeoutError' || name === 'MongoNetworkTimeoutError') return timedOut
-  return name === 'MongoServerError' ? other : network
+  if (name === 'MongoOperationTimeoutError' || name === 'MongoNetworkTimeoutError') return explanations.timedOut
+  return name === 'MongoServerError' ? refusedBy('mongodb') : explanations.network
 }

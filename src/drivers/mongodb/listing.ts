@@ -1,6 +1,6 @@
 import type { KeyPage, ListQuery } from '../../core/contract/driver.ts'
 import { listedKey } from '../document/key-document.ts'
-import { pageLimit } from '../kit/paging.ts'
+import { pageLimit, pageOfRows } from '../kit/paging.ts'
 import { decodeMongodbDocument, projectedFields, type StoredKey } from './document.ts'
 import { isTooLarge } from './errors.ts'
 import type { Expression } from './fast-path.ts'
@@ -38,15 +38,15 @@ async function readPage(
     { $set: { now: { $toLong: clock } } },
   ]
   const [page] = (await store.read(pipeline, timeoutMs)) as { documents: StoredKey[]; now: number | Date }[]
-  const documents = page?.documents ?? []
-  const shown = documents.slice(0, limit)
-  const keys = shown.flatMap((stored) => {
-    const { _id: key } = stored
-    return listedKey(key, decodeMongodbDocument(key, stored), query) ?? []
-  })
-  const now = Number(page?.now)
-  const { _id: next } = shown.at(-1) ?? {}
-  return documents.length > limit && next !== undefined ? { now, keys, next } : { now, keys }
+  return pageOfRows(
+    page?.documents ?? [],
+    { limit, now: Number(page?.now) },
+    ({ _id: key }) => key,
+    (stored) => {
+      const { _id: key } = stored
+      return listedKey(key, decodeMongodbDocument(key, stored), query)
+    },
+  )
 }
 
 function namesOf({ key, prefix, after }: ListQuery): { _id?: object } {

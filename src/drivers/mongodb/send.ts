@@ -1,7 +1,8 @@
 /** One `send`: first one command a key that settles what is simple (`fast-path.ts`), then compare-and-swap for what is not. */
 import type { NotifiedClaim } from '../../core/rule/admission.ts'
-import { keyOf } from '../../core/contract/requests.ts'
-import type { DocumentSwapper, Loaded, Swap } from '../document/document-swaps.ts'
+import { claimIdOf, keyOf, sendTimeoutFor } from '../../core/contract/requests.ts'
+import type { DocumentSend } from '../document/document-send.ts'
+import type { Loaded, Swap } from '../document/document-swaps.ts'
 import type { Request, ClaimStatus } from '../../core/contract/driver.ts'
 import { writeConcern } from './concerns.ts'
 import {
@@ -17,9 +18,10 @@ import {
   type StoredClaim,
   type StoredKey,
 } from './document.ts'
-import { mongodbError, isDuplicate, isMongodbRefusal, isTooLarge, TimedOut } from './errors.ts'
+import { mongodbError, isDuplicate, isMongodbRefusal, isTooLarge, noAnswerInTime } from './errors.ts'
 import { fastCommand, type Expression } from './fast-path.ts'
 import type { MongoStore } from './store.ts'
+import { CallTimedOut } from '../kit/call-timeout.ts'
 
 /** Which document was read, and who looks after the claims in it. */
 export interface Revision {
@@ -42,9 +44,15 @@ export interface MongodbSendSetup {
   readonly isContended: (key: string) => boolean
   /** Whether a claim of ours holds, with time to spare, and came after nobody who must be remembered. */
   readonly mayWithdraw: (key: string, id: string) => boolean
+  /** How long one send may take. */
+  readonly timeoutMs: number
+  /** The clock of this process. */
+  readonly ownTime: () => number
+  /** Takes in the answers to requests that were sent at a time of this process's clock. */
+  readonly settled: (requests: readonly Request[], statuses: readonly ClaimStatus[], sentAt: number) => void
 }
 
-export class MongodbSend implements DocumentSwapper<Revision> {
+export class MongodbSend implements DocumentSend<Revision> {
   readonly #setup: MongodbSendSetup
   readonly #store: MongoStore
   readonly #requests: readonly Request[]
@@ -52,13 +60,16 @@ export class MongodbSend implements DocumentSwapper<Revision> {
   readonly #deadline: number
   /** The claims this send is about: whoever sends for a claim looks after it. */
   #ids: ReadonlySet<string> | undefined
+  /** When this send began, as `ownTime` of its setup counts. */
+  readonly #sentAt: number
   #now = 0
 
-  constructor(setup: MongodbSendSetup, store: MongoStore, requests: readonly Request[], deadline: number) {
+  constructor(setup: MongodbSendSetup, store: MongoStore, requests: readonly Request[]) {
     this.#setup = setup
     this.#store = store
     this.#requests = requests
-    this.#deadline = deadline
+    this.#sentAt = setup.ownTime()
+    this.#deadline = performance.now() + sendTimeoutFor(requests, setup.timeoutMs)
   }
 
   // ---- in one command
@@ -175,7 +186,7 @@ export class MongodbSend implements DocumentSwapper<Revision> {
 
   #encode({ key, document, revision, notifications }: Swap<Revision>): StoredKey {
     const { channel, newRevision } = this.#setup
-    this.#ids ??= new Set(this.#requests.flatMap((request) => idOf(request) ?? []))
+    this.#ids ??= new Set(this.#requests.flatMap((request) => claimIdOf(request) ?? []))
     const ids = this.#ids
     const channelOf = (id: string): string => (ids.has(id) ? channel : (revision.channels.get(id) ?? ''))
     const told = notifications
@@ -206,10 +217,14 @@ export class MongodbSend implements DocumentSwapper<Revision> {
     }
   }
 
+  settled(statuses: readonly ClaimStatus[] | undefined): void {
+    if (statuses !== undefined) this.#setup.settled(this.#requests, statuses, this.#sentAt)
+  }
+
   /** What is left of the time this send may take. Within it a paused server cannot keep a renewal waiting. */
   #leftMs(): number {
     const leftMs = Math.floor(this.#deadline - performance.now())
-    if (leftMs < 1) throw new TimedOut()
+    if (leftMs < 1) throw new CallTimedOut(noAnswerInTime())
     return leftMs
   }
 }
@@ -218,11 +233,6 @@ const released: ClaimStatus = { state: 'absent', reason: 'released' }
 const nothingStored: Loaded<Revision> = {
   document: undefined,
   revision: { revision: undefined, sole: undefined, channels: new Map() },
-}
-
-function idOf(request: Request): string | undefined {
-  if (request.op === 'evict') return undefined
-  return request.op === 'claim' ? request.claim.id : request.id
 }
 
 function keyed(stored: StoredKey): [string, StoredKey] {

@@ -1,10 +1,10 @@
 /** The way to the collection: out of a URL, a client or a database, with what the server can do. */
-import { inTime } from '../../core/time/bounded.ts'
 import { LeaseholdError } from '../../core/errors.ts'
 import { loadFirst } from '../../core/machine/optional-package.ts'
 import type { MongoClientLike, MongoCollection, MongoDatabase, MongoSource, PipelineStage } from './client.ts'
 import { refuseWeakConcerns, type ReadConcern, writeConcern } from './concerns.ts'
-import { mongodbError, isAlone, TimedOut } from './errors.ts'
+import { withTimeout } from '../kit/call-timeout.ts'
+import { isAlone, mongodbError, noAnswerInTime } from './errors.ts'
 
 export interface MongoStoreOptions {
   readonly database?: string | undefined
@@ -68,9 +68,9 @@ export class MongoStore {
     try {
       const database = databaseOf(client ?? source, options.database)
       refuseWeakConcerns(database, options.readConcern)
-      const asked = database.command({ hello: 1 }, { timeoutMS: timeoutMs, readPreference: 'primary' })
+      const answer = database.command({ hello: 1 }, { timeoutMS: timeoutMs, readPreference: 'primary' })
       // A client that is not connected yet looks for its servers for as long as it likes.
-      const hello = (await inTime(timeoutMs, asked, () => new TimedOut())) as Hello
+      const hello = (await withTimeout(answer, timeoutMs, noAnswerInTime)) as Hello
       if ((hello.maxWireVersion ?? 0) < wireVersionMin) {
         throw new LeaseholdError('UNSUPPORTED', 'This server is older than MongoDB 4.4. Update it.')
       }
@@ -121,7 +121,7 @@ export class MongoStore {
   /** Lets go of the client, if it was made here. One that still wants a word with a silent server is left to itself. */
   async close(): Promise<void> {
     if (this.#client === undefined) return
-    await inTime(closeMs, this.#client.close(), () => new TimedOut()).catch(() => {})
+    await withTimeout(this.#client.close(), closeMs, noAnswerInTime).catch(() => {})
   }
 }
 

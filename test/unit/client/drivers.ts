@@ -1,4 +1,4 @@
-import { documentDriver } from '../../../src/drivers/document/document-driver.ts'
+import { documentDriver } from '../../../src/drivers/document/driver.ts'
 import type { LockDriver } from '../../../src/core/contract/driver.ts'
 import type { Environment } from '../../../src/core/time/environment.ts'
 import { documentsOverLine, overLine, type Line } from '../../../src/testing/simulation/line.ts'

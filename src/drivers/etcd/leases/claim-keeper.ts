@@ -1,4 +1,4 @@
-import { keyOf } from '../../../core/contract/requests.ts'
+import { claimIdOf, keyOf } from '../../../core/contract/requests.ts'
 import type { Request, ClaimStatus } from '../../../core/contract/driver.ts'
 import { TimerQueue, type TimerTask, type TimerBucket } from '../../../core/time/timer-queue.ts'
 import type { Environment } from '../../../core/time/environment.ts'
@@ -221,9 +221,3 @@ export class ClaimKeeper {
 
 /** When to try once more to end what could not be ended. */
 const againMs = 1000
-
-/** The claim that a request is about; undefined: one that only its fence tells. */
-export function claimIdOf(request: Request): string | undefined {
-  if (request.op === 'evict') return undefined
-  return request.op === 'claim' ? request.claim.id : request.id
-}

@@ -1,6 +1,6 @@
 /** The way to an etcd: one node at a time, and the next one after a failure. */
 import type { ConnectionOptions } from 'node:tls'
-import { SingleFlight } from '../../../core/time/single-flight.ts'
+import { Lifecycle } from '../../kit/lifecycle.ts'
 import type { EtcdAddress } from './address.ts'
 import { beforeSending, isNodesFault, isStaleToken, unreachable } from './errors.ts'
 import { authenticateRequest, calls, rangeRequest, readRange, readToken } from './messages.ts'
@@ -30,13 +30,15 @@ const tryMinMs = 100
 
 export class EtcdClient {
   readonly #setup: EtcdClientSetup
-  readonly #opening = new SingleFlight(() => this.#open())
-  #session: Session | undefined
+  readonly #lifecycle = new Lifecycle<Session>(
+    'This etcd store',
+    () => this.#open(),
+    (session) => session.close(),
+  )
   /** All that have not ended, also those that take no more calls. */
   #sessions: Session[] = []
   /** Which node is next. */
   #next = 0
-  #closed = false
   /** What the store had come to when a node was last reached. */
   revision = 0
   /** How many calls have been sent. */
@@ -50,14 +52,15 @@ export class EtcdClient {
 
   /** The term in which the node at hand last answered; 0: none has. */
   get term(): number {
-    return this.#session?.term ?? 0
+    return this.#lifecycle.current?.term ?? 0
   }
 
   /** The connection there is, or a new one. Rejects only if nothing was sent. */
   async session(): Promise<Session> {
-    const session = this.#session
+    const session = this.#lifecycle.current
     if (session?.usable === true) return session
-    return this.#opening.opened()
+    if (session !== undefined) this.#lifecycle.forget(session)
+    return this.#lifecycle.opened()
   }
 
   /** One call, to one node. */
@@ -80,17 +83,16 @@ export class EtcdClient {
   /** The next call goes to another node. */
   drop(session: Session): void {
     session.retire()
-    if (this.#session !== session) return
-    this.#session = undefined
+    if (this.#lifecycle.current !== session) return
+    this.#lifecycle.forget(session)
     this.#next += 1
   }
 
   async close(): Promise<void> {
-    this.#closed = true
+    this.#lifecycle.shut()
     for (const session of this.#sessions) session.close()
-    await this.#opening.settled()
+    await this.#lifecycle.settled()
     for (const session of this.#sessions) session.close()
-    this.#session = undefined
     await new Promise((resolve) => setImmediate(resolve))
   }
 
@@ -115,8 +117,8 @@ export class EtcdClient {
     const { address, timeoutMs, now } = this.#setup
     const { length } = address.endpoints
     const deadline = now() + timeoutMs
-    let fault: unknown = new Error('this store has been closed')
-    for (let tries = 0; tries < length && !this.#closed; tries += 1) {
+    let fault: unknown
+    for (let tries = 0; tries < length && !this.#lifecycle.isShut; tries += 1) {
       const tryMs = Math.max(tryMinMs, (deadline - now()) / (length - tries))
       try {
         return await this.#reach(tryMs)
@@ -144,9 +146,7 @@ export class EtcdClient {
       const { term, revision } = readRange(probed)
       session.term = term
       this.revision = revision
-      if (this.#closed) throw unreachable(session.where, new Error('this store has been closed'))
-      this.#session = session
-      this.#setup.connected?.()
+      if (!this.#lifecycle.isShut) this.#setup.connected?.()
       return session
     } catch (error) {
       session.close()

@@ -1,4 +1,5 @@
 import { LeaseholdError, messageOf } from '../../../core/errors.ts'
+import { explained, explanations, refusedBy, type Explanation } from '../../kit/explanation.ts'
 import { BadMessage } from './protobuf.ts'
 
 /** The codes of gRPC that etcd uses. */
@@ -92,26 +93,14 @@ export function isNodesFault(error: unknown): boolean {
   )
 }
 
-/** The error a user sees for whatever went wrong: what happened, and what to do. */
+/** The error a user sees: what happened, and what to do. */
 export function etcdError(error: unknown): LeaseholdError {
-  if (error instanceof LeaseholdError) return error
-  const { reason, advice } = explain(error)
-  const what = messageOf(error).replace(/^etcdserver: /, '')
-  return new LeaseholdError('UNAVAILABLE', `etcd: ${what}. ${advice}`, { reason, cause: error })
+  return explained('etcd', error, explain, { message: messageOf(error).replace(/^etcdserver: /, '') })
 }
-
-interface Explanation {
-  readonly reason: string
-  readonly advice: string
-}
-
-const network: Explanation = { reason: 'network', advice: 'Locks that are held live on until their ttl ends.' }
-const noAnswer: Explanation = { reason: 'no-answer', advice: 'What was asked may or may not have been done.' }
-const other: Explanation = { reason: 'etcd', advice: 'Nothing was changed.' }
 
 /** What etcd says, in part, and what that means. */
 const byText: readonly (readonly [RegExp, Explanation])[] = [
-  [/authentication failed|invalid auth token/, { reason: 'auth', advice: 'It did not accept the user or password.' }],
+  [/authentication failed|invalid auth token/, explanations.badLogin],
   [
     /permission denied|user name is empty/,
     { reason: 'auth', advice: 'Give the user of the URL a role that may read and write the prefix.' },
@@ -131,7 +120,7 @@ function explain(error: unknown): Explanation {
   const text = messageOf(error)
   const known = byText.find(([pattern]) => pattern.test(text))?.[1]
   if (known !== undefined) return known
-  if (!(error instanceof CallFault)) return network
-  if (error.status === undefined) return error.refused ? network : noAnswer
-  return error.refused ? other : noAnswer
+  if (!(error instanceof CallFault)) return explanations.network
+  if (error.status === undefined) return error.refused ? explanations.network : explanations.timedOut
+  return error.refused ? refusedBy('etcd') : explanations.timedOut
 }

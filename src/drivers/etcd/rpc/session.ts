@@ -8,13 +8,13 @@ import {
 } from 'node:http2'
 import type { ConnectionOptions } from 'node:tls'
 import { timeLimit } from '../../../core/time/bounded.ts'
-import { describeEndpoint, type Endpoint } from './address.ts'
+import { hostText, type HostAndPort } from '../../kit/url.ts'
 import { answeredNo, CallFault, noAnswerFrom, unreachable } from './errors.ts'
 import { frame, FrameReader } from './frames.ts'
 import { calls } from './messages.ts'
 
 export interface SessionSetup {
-  readonly endpoint: Endpoint
+  readonly endpoint: HostAndPort
   /** Undefined: no TLS. */
   readonly tls: ConnectionOptions | undefined
 }
@@ -50,7 +50,7 @@ export class Session {
 
   /** Connects. Rejects with a fault that says that nothing was sent. */
   static open({ endpoint, tls }: SessionSetup, timeoutMs: number): Promise<Session> {
-    const where = describeEndpoint(endpoint)
+    const where = hostText(endpoint)
     return new Promise((resolve, reject) => {
       const settings = { initialWindowSize: windowBytes, enablePush: false }
       const http = connect(`${tls === undefined ? 'http' : 'https'}://${where}`, { settings, ...tls })
