@@ -41,7 +41,11 @@ export class ChangeStreamListener {
   #answeredAt = -Infinity
   #isStarted = false
   #isClosed = false
-  readonly #reconnector = new Reconnector({ backoff: reopening, attempt: () => this.#attempt(), lastsMs })
+  readonly #reconnector = new Reconnector({
+    backoff: reopening,
+    attempt: () => (this.#attempting = this.#attempt()),
+    lastsMs,
+  })
 
   constructor(setup: ChangeStreamListenerSetup) {
     this.#setup = setup
@@ -55,7 +59,7 @@ export class ChangeStreamListener {
   start(): void {
     if (this.#isClosed || this.#isStarted) return
     this.#isStarted = true
-    this.#attempt()
+    this.#attempting = this.#attempt()
   }
 
   async close(): Promise<void> {
@@ -66,13 +70,10 @@ export class ChangeStreamListener {
     await withTimeout(ended, closeMs, noAnswerInTime).catch(() => {})
   }
 
-  #attempt(): void {
-    this.#attempting = this.#listen()
-      .catch(() => {})
-      .then(() => {
-        this.#answeredAt = -Infinity
-        this.#reconnector.failed()
-      })
+  async #attempt(): Promise<void> {
+    await this.#listen().catch(() => {})
+    this.#answeredAt = -Infinity
+    this.#reconnector.failed()
   }
 
   /** Listens until the stream ends or fails. */
