@@ -28,9 +28,15 @@ class FakeStore {
     if (this.isSilent) throw new Error('no answer')
     const names = [keyspace.marker('a', blocker.id), keyspace.probe('a', blocker.id)]
     const pairs = names.map((name) => this.stored.get(name))
-    const reply = (replies: TxnReply['replies']): TxnReply => ({ term: 2, revision: 1, succeeded: true, replies })
+    const reply = (replies: TxnReply['replies']): TxnReply => ({
+      header: { term: 2, revision: 1 },
+      succeeded: true,
+      replies,
+    })
     if (transaction.compare.length === 0) {
-      return reply(pairs.map((pair) => (pair === undefined ? { pairs: [] } : { pairs: [pair] })))
+      return reply(
+        pairs.map((pair) => ({ range: { header: { term: 2, revision: 1 }, pairs: pair === undefined ? [] : [pair] } })),
+      )
     }
     if (transaction.success.length === 1) this.put(names[1] ?? '', '')
     else if (transaction.compare.every((one) => pairs.some((pair) => pair && one.includes(pair.modRevision)))) {

@@ -8,7 +8,7 @@ import { answeredNo, code, etcdError, isEtcdRefusal, noAnswerFrom } from '../../
 import { frame, FrameReader } from '../../src/drivers/etcd/rpc/frames.ts'
 import { EtcdKeyspace } from '../../src/drivers/etcd/keyspace.ts'
 import { range, remove } from '../../src/drivers/etcd/rpc/messages.ts'
-import { BadMessage, bytes, message, readProtobufFields, whole } from '../../src/drivers/etcd/rpc/protobuf.ts'
+import { BadMessage, bytes, field, message, MessageType, whole } from '../../src/drivers/etcd/rpc/protobuf.ts'
 import { sendInSlices, slicesOf } from '../../src/drivers/document/document-send.ts'
 
 describe('the URL', () => {
@@ -77,32 +77,46 @@ describe('names in etcd', () => {
 })
 
 describe('messages', () => {
-  test('are read as they were written', () => {
-    const seen: [number, number | string][] = []
-    const inner = message(whole(1, 300), whole(2, 2 ** 50 + 1))
-    readProtobufFields(message(whole(4, 0), bytes(1, 'text'), bytes(2, inner)), (field, value) => {
-      if (field === 2) readProtobufFields(value.bytes, (within, number) => seen.push([within, number.number]))
-      else seen.push([field, value.text])
-    })
-    expect(seen).toEqual([
-      [1, 'text'],
-      [1, 300],
-      [2, 2 ** 50 + 1],
-    ])
+  const inner = new MessageType<{ small: number; large: number }>({ small: field.number(1), large: field.number(2) })
+  const outer = new MessageType<{
+    text: string
+    inner: object
+    list: readonly object[]
+    isThere: boolean
+    none?: object
+  }>({
+    text: field.text(1),
+    inner: field.message(2, inner),
+    list: field.repeated(3, () => inner),
+    isThere: field.flag(4),
+    none: field.optional(5, () => inner),
+  })
+
+  test('are read as they were written, and what is missing as empty', () => {
+    const numbers = message(whole(1, 300), whole(2, 2 ** 50 + 1))
+    const data = message(
+      bytes(3, numbers),
+      bytes(1, 'text'),
+      whole(4, 1),
+      bytes(3, whole(1, 1)),
+      whole(9, 7),
+      bytes(2, numbers),
+    )
+    const read = { small: 300, large: 2 ** 50 + 1 }
+    const list = [read, { small: 1, large: 0 }]
+    expect(outer.read(data)).toEqual({ text: 'text', inner: read, list, isThere: true })
+    const empty = { text: '', inner: { small: 0, large: 0 }, list: [], isThere: false }
+    expect(outer.read(Buffer.alloc(0))).toEqual(empty)
   })
 
   test('a number below zero is read as such', () => {
-    const seen: number[] = []
-    readProtobufFields(Buffer.from([8, ...Array.from({ length: 9 }, () => 0xff), 1]), (_, value) =>
-      seen.push(value.number),
-    )
-    expect(seen).toEqual([-1])
+    expect(inner.read(Buffer.from([8, ...Array.from({ length: 9 }, () => 0xff), 1]))).toMatchObject({ small: -1 })
   })
 
-  test.each([[[0x0a, 5, 1]], [[0x08]], [[0x08, 0xff]], [[0x0f]]])(
-    'that are cut off or damaged are refused: %j',
+  test.each([[[0x0a, 5, 1]], [[0x08]], [[0x08, 0xff]], [[0x0f]], [[0x08, 1]], [[0x22, 0]]])(
+    'that are cut off, damaged, or of another kind are refused: %j',
     (data) => {
-      expect(() => readProtobufFields(Buffer.from(data), () => {})).toThrow(BadMessage)
+      expect(() => outer.read(Buffer.from(data))).toThrow(BadMessage)
     },
   )
 

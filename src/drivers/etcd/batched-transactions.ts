@@ -3,9 +3,10 @@ import type { Leases } from './leases/leases.ts'
 import {
   calls,
   nested,
-  readTxn,
+  txnReply,
   txnRequest,
   type KeyValue,
+  type OperationReply,
   type TxnOperation,
   type Transaction,
   type TxnReply,
@@ -58,17 +59,17 @@ export class BatchedTransactions {
   /** One transaction, as a whole. */
   async execute(transaction: Transaction, timeoutMs: number): Promise<TxnReply> {
     const reply = await this.#client.call(calls.txn, txnRequest(transaction), timeoutMs)
-    const read = checked(readTxn(reply.data), transaction)
-    this.#leases.confirm(reply, read.term)
+    const read = checked(txnReply.read(reply.data), transaction)
+    this.#leases.confirm(reply, read.header.term)
     return read
   }
 
   async #readSome(readings: readonly (readonly TxnOperation[])[], timeoutMs: number): Promise<Found[]> {
-    const { replies, revision } = await this.execute({ compare: [], success: readings.flat() }, timeoutMs)
+    const { replies, header } = await this.execute({ compare: [], success: readings.flat() }, timeoutMs)
     let at = 0
     return readings.map(({ length }) => {
       const parts = replies.slice(at, (at += length))
-      return { found: parts.map(({ pairs = [] }) => pairs), revision }
+      return { found: parts.map(pairsIn), revision: header.revision }
     })
   }
 
@@ -77,10 +78,10 @@ export class BatchedTransactions {
     try {
       if (only !== undefined && batch.length === 1) {
         const reply = await this.execute(only, timeoutMs)
-        return [outcomeOf(reply, reply.revision)]
+        return [outcomeOf(reply, reply.header.revision)]
       }
-      const { replies, revision } = await this.execute({ compare: [], success: batch.map(nested) }, timeoutMs)
-      return batch.map((one, index) => outcomeOf(checked(replies[index]?.txn, one), revision))
+      const { replies, header } = await this.execute({ compare: [], success: batch.map(nested) }, timeoutMs)
+      return batch.map((transaction, index) => outcomeOf(checked(replies[index]?.txn, transaction), header.revision))
     } catch (fault) {
       return batch.map(() => ({ fault }))
     }
@@ -95,9 +96,13 @@ function checked(reply: TxnReply | undefined, { compare, success, failure = [] }
   return reply
 }
 
+function pairsIn({ range }: OperationReply): readonly KeyValue[] {
+  return range?.pairs ?? []
+}
+
 function outcomeOf(reply: TxnReply, revision: number): SwapOutcome {
   if (reply.succeeded) return { succeeded: true, revision }
-  return { succeeded: false, found: reply.replies.map(({ pairs = [] }) => pairs), revision }
+  return { succeeded: false, found: reply.replies.map(pairsIn), revision }
 }
 
 /** As many in one request as etcd takes. */

@@ -34,7 +34,7 @@ import { Leases } from './leases/leases.ts'
 import { EtcdClient } from './rpc/client.ts'
 import { etcdPage } from './listing.ts'
 import { NotificationWatch } from './notification-watch.ts'
-import { calls, readVersion, leaseWarning } from './rpc/messages.ts'
+import { calls, statusReply, leaseWarning } from './rpc/messages.ts'
 import { endUnrenewed } from './leases/unrenewed.ts'
 import { ClaimKeeper, type EndClaims } from './leases/claim-keeper.ts'
 import { EtcdSend, type EtcdSendSetup } from './send.ts'
@@ -219,7 +219,7 @@ class EtcdDriver implements LockDriver {
     }
     // A node that does not tell its version is used all the same.
     const status = await this.#client.call(calls.status, Buffer.alloc(0), this.#timeoutMs).catch(() => undefined)
-    const warning = status === undefined ? undefined : leaseWarning(readVersion(status.data))
+    const warning = status === undefined ? undefined : leaseWarning(statusReply.read(status.data).version)
     if (warning !== undefined) this.warnings = [warning]
     // Not waited for: a lock needs no swept store.
     this.#sweeping = sweep({

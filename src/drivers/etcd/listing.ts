@@ -7,7 +7,7 @@ import { decodeEtcdDocument } from './document.ts'
 import type { EtcdKeyspace } from './keyspace.ts'
 import { type LeasesForTests, withTimes } from './key-reading.ts'
 import type { EtcdClient } from './rpc/client.ts'
-import { calls, leaseRequest, range, rangeRequest, readLease, readRange, type KeyValue } from './rpc/messages.ts'
+import { calls, leaseRequest, range, rangeRequest, leaseReply, rangeReply, type KeyValue } from './rpc/messages.ts'
 
 export interface ListingSetup {
   readonly client: EtcdClient
@@ -60,7 +60,7 @@ async function readDocuments(setup: ListingSetup, query: ListQuery, wanted: numb
     const span =
       query.key === undefined ? keyspace.documents(query.prefix ?? '', after) : { key: keyspace.document(query.key) }
     const { data } = await client.call(calls.range, rangeRequest({ ...span, limit: wanted }), timeoutMs)
-    const { pairs } = readRange(data)
+    const { pairs } = rangeReply.read(data)
     for (const pair of pairs) found.push(...foundIn(keyspace, pair))
     const last = pairs.at(-1)
     if (query.key !== undefined || last === undefined || pairs.length < wanted || found.length >= wanted) return found
@@ -102,7 +102,7 @@ async function timesOf(
   const replies = await Promise.all(
     asked.map(async (lease) => {
       const { data } = await client.call(calls.timeToLive, leaseRequest(lease), timeoutMs)
-      const { seconds, grantedSeconds } = readLease(data)
+      const { seconds, grantedSeconds } = leaseReply.read(data)
       // What it says was rounded down, so that one that ends within the second has none left.
       const leftSeconds = seconds < 0 ? 0 : seconds + 1
       return { leftMs: leftSeconds * 1000, sinceMs: Math.max(0, grantedSeconds - leftSeconds) * 1000 }

@@ -8,7 +8,7 @@ import { Reconnector } from '../kit/reconnector.ts'
 import type { EtcdKeyspace } from './keyspace.ts'
 import { fromWireStatus } from '../../core/wire/wire-status.ts'
 import type { EtcdClient } from './rpc/client.ts'
-import { calls, readWatch, unwatchRequest, watchRequest, type WatchEvent, type WatchReply } from './rpc/messages.ts'
+import { calls, watchReply, unwatchRequest, watchRequest, type WatchEvent, type WatchReply } from './rpc/messages.ts'
 import type { KeptClaim, ClaimKeeper } from './leases/claim-keeper.ts'
 import type { MessageStream, Session } from './rpc/session.ts'
 
@@ -158,7 +158,7 @@ export class NotificationWatch {
   #take(data: Buffer): void {
     let reply: WatchReply
     try {
-      reply = readWatch(data)
+      reply = watchReply.read(data)
     } catch {
       this.#stream?.close()
       return
@@ -188,7 +188,7 @@ export class NotificationWatch {
       if (wasInterrupted) this.#setup.onGap()
     }
     this.#notificationsFrom = Math.max(this.#notificationsFrom, revisionAfter(events))
-    for (const event of events) if (!event.removed) this.#deliver(event)
+    for (const event of events) if (!event.isRemoval) this.#deliver(event)
   }
 
   #deliver({ pair }: WatchEvent): void {
@@ -205,10 +205,10 @@ export class NotificationWatch {
     const followed = key === undefined ? undefined : this.#keys.get(key)
     if (key === undefined || followed === undefined || events.length === 0) return
     followed.from = Math.max(followed.from, revisionAfter(events))
-    for (const { removed, pair } of events) {
+    for (const { isRemoval, pair } of events) {
       const { id } = this.#setup.keyspace.claimOfMarker(pair.key)
       // One of ours: its owner may not know.
-      if (removed && this.#setup.claims.find(id) !== undefined) this.#setup.poll(key, id)
+      if (isRemoval && this.#setup.claims.find(id) !== undefined) this.#setup.poll(key, id)
     }
     const first = this.#firstOf(key)
     if (first === undefined) return this.unfollow(key)

@@ -4,7 +4,7 @@ import { decodeEtcdDocument } from './document.ts'
 import type { GarbageLease } from './leases/garbage-lease.ts'
 import type { EtcdKeyspace } from './keyspace.ts'
 import type { EtcdClient } from './rpc/client.ts'
-import { calls, put, range, rangeRequest, readRange, unchangedSince, type KeyValue } from './rpc/messages.ts'
+import { calls, put, range, rangeRequest, rangeReply, unchangedSince, type KeyValue } from './rpc/messages.ts'
 
 export interface SweepSetup {
   readonly client: EtcdClient
@@ -30,7 +30,7 @@ export async function sweep(setup: SweepSetup): Promise<void> {
   try {
     for (let reads = 0; reads < readsMax && !isClosed(); reads += 1) {
       const query = { ...keyspace.documents('', after), limit: keysPerRead }
-      const { pairs } = readRange((await client.call(calls.range, rangeRequest(query), timeoutMs)).data)
+      const { pairs } = rangeReply.read((await client.call(calls.range, rangeRequest(query), timeoutMs)).data)
       await settleDead(setup, pairs)
       await putOnGarbage(setup, pairs)
       const last = pairs.at(-1)

@@ -43,7 +43,7 @@ export class ChangeStreamListener {
   #isClosed = false
   readonly #reconnector = new Reconnector({
     backoff: reopening,
-    attempt: () => (this.#attempting = this.#attempt()),
+    attempt: () => void (this.#attempting = this.#attempt()),
     lastsMs,
   })
 

@@ -7,8 +7,8 @@ import {
   leaseRequest,
   put,
   rangeRequest,
-  readLease,
-  readRange,
+  leaseReply,
+  rangeReply,
   txnRequest,
   unchangedSince,
 } from '../rpc/messages.ts'
@@ -52,7 +52,7 @@ export class DataAge {
   async #read(): Promise<number> {
     const { client, keyspace, timeoutMs } = this.#setup
     const { data } = await client.call(calls.range, rangeRequest({ key: keyspace.since, keysOnly: true }), timeoutMs)
-    return readRange(data).pairs[0]?.lease ?? 0
+    return rangeReply.read(data).pairs[0]?.lease ?? 0
   }
 
   /** What is over of a lease, in milliseconds: 0 if it is no more. */
@@ -60,7 +60,7 @@ export class DataAge {
     if (lease === 0) return 0
     const { client, timeoutMs } = this.#setup
     const { data } = await client.call(calls.timeToLive, leaseRequest(lease), timeoutMs)
-    const { seconds, grantedSeconds } = readLease(data)
+    const { seconds, grantedSeconds } = leaseReply.read(data)
     // What is left was rounded down.
     return seconds <= 0 ? 0 : Math.max(0, grantedSeconds - seconds - 1) * 1000
   }

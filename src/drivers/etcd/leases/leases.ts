@@ -10,7 +10,7 @@
  */
 import { randomBytes } from 'node:crypto'
 import { isLeaseThere } from '../rpc/errors.ts'
-import { calls, grantRequest, leaseRequest, readLease } from '../rpc/messages.ts'
+import { calls, grantRequest, leaseRequest, leaseReply } from '../rpc/messages.ts'
 
 /** A node, as long as we are connected to it. */
 interface Node {
@@ -178,7 +178,7 @@ export class Leases {
     const sentAt = now()
     try {
       const reply = await client.call(calls.grant, grantRequest(lease.id, lease.seconds), timeoutMs)
-      const { seconds } = readLease(reply.data)
+      const { seconds } = leaseReply.read(reply.data)
       // Very short ones are made longer, and none shorter.
       lease.lastsMs = Math.max(lease.seconds, seconds) * 1000
       lease.granted = true
@@ -199,7 +199,7 @@ export class Leases {
     const sentAt = now()
     const answerMs = Math.min(timeoutMs, answerPart * lease.lastsMs)
     const { data, session } = await client.call(calls.keepAlive, leaseRequest(lease.id), answerMs)
-    const reply = readLease(data)
+    const reply = leaseReply.read(data)
     if (reply.seconds <= 0) {
       lease.sureUntil = -Infinity
       this.#bySeconds.delete(lease.seconds)

@@ -150,7 +150,7 @@ export class LivenessCheck {
       { compare: [], success: names.map((key) => range({ key })) },
       timeoutMs,
     )
-    return replies.map(({ pairs }) => pairs?.[0])
+    return replies.map((reply) => reply.range?.pairs[0])
   }
 
   /** Removes the marker of a claim that nobody has answered for. Those who wait hear that it is gone. */

@@ -3,7 +3,7 @@ import type { ConnectionOptions } from 'node:tls'
 import { Lifecycle } from '../../kit/lifecycle.ts'
 import type { EtcdAddress } from './address.ts'
 import { beforeSending, isNodesFault, isStaleToken, unreachable } from './errors.ts'
-import { authenticateRequest, calls, rangeRequest, readRange, readToken } from './messages.ts'
+import { authenticateRequest, calls, rangeRequest, rangeReply, authenticateReply } from './messages.ts'
 import { Session } from './session.ts'
 
 /** An answer, and from whom: what a node says proves something about what else it said. */
@@ -143,9 +143,9 @@ export class EtcdClient {
       await this.#signIn(session, deadline)
       // Only a node that the others listen to can answer this: and then its term is known.
       const probed = await session.call(calls.range, rangeRequest({ key: healthKey }), this.#leftMs(deadline))
-      const { term, revision } = readRange(probed)
-      session.term = term
-      this.revision = revision
+      const { header } = rangeReply.read(probed)
+      session.term = header.term
+      this.revision = header.revision
       if (!this.#lifecycle.isShut) this.#setup.connected?.()
       return session
     } catch (error) {
@@ -158,7 +158,8 @@ export class EtcdClient {
     const { login } = this.#setup.address
     if (login === undefined) return
     const request = authenticateRequest(login.user, login.password)
-    session.token = readToken(await session.call(calls.authenticate, request, this.#leftMs(deadline)))
+    const reply = await session.call(calls.authenticate, request, this.#leftMs(deadline))
+    session.token = authenticateReply.read(reply).token
   }
 
   #leftMs(deadline: number): number {

@@ -1,5 +1,5 @@
 /** What is said to etcd and what it answers: only the messages and fields that this driver uses. */
-import { bytes, message, readProtobufFields, whole } from './protobuf.ts'
+import { bytes, field, message, MessageType, whole } from './protobuf.ts'
 
 /** The calls, by the names etcd has for them. */
 export const calls = {
@@ -14,6 +14,16 @@ export const calls = {
   status: '/etcdserverpb.Maintenance/Status',
 } as const
 
+// ---- what every reply begins with
+
+/** What the store had come to, and the term of the node that answered. */
+interface Header {
+  readonly revision: number
+  readonly term: number
+}
+
+const header = new MessageType<Header>({ revision: field.number(3), term: field.number(4) })
+
 // ---- keys and values
 
 /** A key as it is stored, and the lease it ends with; 0: none. */
@@ -23,6 +33,13 @@ export interface KeyValue {
   readonly modRevision: number
   readonly lease: number
 }
+
+const keyValue = new MessageType<KeyValue>({
+  key: field.text(1),
+  modRevision: field.number(3),
+  value: field.bytes(5),
+  lease: field.number(6),
+})
 
 export interface RangeQuery {
   readonly key: string
@@ -46,20 +63,14 @@ export function rangeRequest({ key, end, limit = 0, keysOnly = false, revision =
 }
 
 export interface RangeReply {
-  readonly term: number
-  readonly revision: number
+  readonly header: Header
   readonly pairs: readonly KeyValue[]
 }
 
-export function readRange(data: Buffer): RangeReply {
-  const pairs: KeyValue[] = []
-  let header = noHeader
-  readProtobufFields(data, (field, value) => {
-    if (field === 1) header = readHeader(value.bytes)
-    else if (field === 2) pairs.push(readKeyValue(value.bytes))
-  })
-  return { ...header, pairs }
-}
+export const rangeReply = new MessageType<RangeReply>({
+  header: field.message(1, header),
+  pairs: field.repeated(2, () => keyValue),
+})
 
 // ---- transactions
 
@@ -124,34 +135,29 @@ export function txnRequest({ compare, success, failure = [] }: Transaction): Buf
   )
 }
 
+/** What one operation brought: what a range found, or what came of a nested transaction. */
+export interface OperationReply {
+  readonly range?: RangeReply | undefined
+  readonly txn?: TxnReply | undefined
+}
+
 export interface TxnReply {
-  readonly term: number
-  readonly revision: number
+  readonly header: Header
   readonly succeeded: boolean
-  /** In the order of what was done. What a reading found, or what came of a transaction within. */
-  readonly replies: readonly { readonly pairs?: readonly KeyValue[]; readonly txn?: TxnReply }[]
+  /** In the order of the operations. */
+  readonly replies: readonly OperationReply[]
 }
 
-export function readTxn(data: Buffer): TxnReply {
-  let header = noHeader
-  let succeeded = false
-  const replies: { pairs?: readonly KeyValue[]; txn?: TxnReply }[] = []
-  readProtobufFields(data, (field, value) => {
-    if (field === 1) header = readHeader(value.bytes)
-    else if (field === 2) succeeded = value.number !== 0
-    else if (field === 3) replies.push(readReply(value.bytes))
-  })
-  return { ...header, succeeded, replies }
-}
+const operationReply = new MessageType<OperationReply>({
+  range: field.optional(1, () => rangeReply),
+  txn: field.optional(4, () => txnReply),
+})
 
-function readReply(data: Buffer): { pairs?: readonly KeyValue[]; txn?: TxnReply } {
-  let reply: { pairs?: readonly KeyValue[]; txn?: TxnReply } = {}
-  readProtobufFields(data, (field, value) => {
-    if (field === 1) reply = { pairs: readRange(value.bytes).pairs }
-    else if (field === 4) reply = { txn: readTxn(value.bytes) }
-  })
-  return reply
-}
+export const txnReply: MessageType<TxnReply> = new MessageType<TxnReply>({
+  header: field.message(1, header),
+  succeeded: field.flag(2),
+  replies: field.repeated(3, () => operationReply),
+})
 
 // ---- leases
 
@@ -165,22 +171,13 @@ export function leaseRequest(lease: number): Buffer {
 }
 
 export interface LeaseReply {
-  readonly term: number
   /** What is left of it; 0 or less: it is no more. */
   readonly seconds: number
   /** What it was granted for, where that was asked. */
   readonly grantedSeconds: number
 }
 
-export function readLease(data: Buffer): LeaseReply {
-  let [header, seconds, grantedSeconds] = [noHeader, 0, 0]
-  readProtobufFields(data, (field, value) => {
-    if (field === 1) header = readHeader(value.bytes)
-    else if (field === 3) seconds = value.number
-    else if (field === 4) grantedSeconds = value.number
-  })
-  return { term: header.term, seconds, grantedSeconds }
-}
+export const leaseReply = new MessageType<LeaseReply>({ seconds: field.number(3), grantedSeconds: field.number(4) })
 
 // ---- watching
 
@@ -205,43 +202,32 @@ export function unwatchRequest(watch: number): Buffer {
 }
 
 export interface WatchEvent {
-  readonly removed: boolean
+  readonly isRemoval: boolean
   readonly pair: KeyValue
 }
 
 export interface WatchReply {
-  readonly revision: number
   readonly watch: number
   readonly created: boolean
   readonly canceled: boolean
-  /** What was before it is gone, so it cannot be told what happened; 0: nothing is missing. */
+  /** The events before this revision were compacted away; 0: none is missing. */
   readonly compactRevision: number
   readonly events: readonly WatchEvent[]
 }
 
-export function readWatch(data: Buffer): WatchReply {
-  let [header, watch, created, canceled, compactRevision] = [noHeader, 0, false, false, 0]
-  const events: WatchEvent[] = []
-  readProtobufFields(data, (field, value) => {
-    if (field === 1) header = readHeader(value.bytes)
-    else if (field === 2) watch = value.number
-    else if (field === 3) created = value.number !== 0
-    else if (field === 4) canceled = value.number !== 0
-    else if (field === 5) compactRevision = value.number
-    else if (field === 11) events.push(readWatchEvent(value.bytes))
-  })
-  return { revision: header.revision, watch, created, canceled, compactRevision, events }
-}
+const watchEvent = new MessageType<WatchEvent>({
+  // Type 0 is a put, type 1 a removal: there is no other.
+  isRemoval: field.flag(1),
+  pair: field.message(2, keyValue),
+})
 
-function readWatchEvent(data: Buffer): WatchEvent {
-  let removed = false
-  let pair: KeyValue = { key: '', value: data.subarray(0, 0), modRevision: 0, lease: 0 }
-  readProtobufFields(data, (field, value) => {
-    if (field === 1) removed = value.number === 1
-    else if (field === 2) pair = readKeyValue(value.bytes)
-  })
-  return { removed, pair }
-}
+export const watchReply = new MessageType<WatchReply>({
+  watch: field.number(2),
+  created: field.flag(3),
+  canceled: field.flag(4),
+  compactRevision: field.number(5),
+  events: field.repeated(11, () => watchEvent),
+})
 
 // ---- signing in
 
@@ -249,53 +235,12 @@ export function authenticateRequest(name: string, password: string): Buffer {
   return message(bytes(1, name), bytes(2, password))
 }
 
-export function readToken(data: Buffer): string {
-  let token = ''
-  readProtobufFields(data, (field, value) => {
-    if (field === 2) token = value.text
-  })
-  return token
-}
+export const authenticateReply = new MessageType<{ readonly token: string }>({ token: field.text(2) })
 
 // ---- the server itself
 
-/** The version of the node that was asked. */
-export function readVersion(data: Buffer): string {
-  let version = ''
-  readProtobufFields(data, (field, value) => {
-    if (field === 2) version = value.text
-  })
-  return version
-}
-
-// ---- parts
-
-interface Header {
-  readonly revision: number
-  readonly term: number
-}
-
-const noHeader: Header = { revision: 0, term: 0 }
-
-function readHeader(data: Buffer): Header {
-  let [revision, term] = [0, 0]
-  readProtobufFields(data, (field, value) => {
-    if (field === 3) revision = value.number
-    else if (field === 4) term = value.number
-  })
-  return { revision, term }
-}
-
-function readKeyValue(data: Buffer): KeyValue {
-  let [key, value, modRevision, lease] = ['', data.subarray(0, 0), 0, 0]
-  readProtobufFields(data, (field, read) => {
-    if (field === 1) key = read.text
-    else if (field === 3) modRevision = read.number
-    else if (field === 5) value = read.bytes
-    else if (field === 6) lease = read.number
-  })
-  return { key, value, modRevision, lease }
-}
+/** The node that was asked. */
+export const statusReply = new MessageType<{ readonly version: string }>({ version: field.text(2) })
 
 /** The first version of each series of etcd that does not revoke leases too early: https://github.com/etcd-io/etcd/issues/15247. */
 const mended: readonly (readonly [major: number, minor: number, patch: number])[] = [

@@ -3,6 +3,8 @@
 const varintType = 0
 const lengthType = 2
 
+// ---- writing
+
 /** The message whose fields these are. Fields that say nothing may be empty. */
 export function message(...fields: readonly Uint8Array[]): Buffer {
   return Buffer.concat(fields)
@@ -37,64 +39,88 @@ function pushVarint(into: number[], value: number): void {
   into.push(rest)
 }
 
-/** What a field holds: a number, or bytes, which may be a message. */
-export class FieldValue {
-  readonly #value: number | Buffer
-
-  constructor(value: number | Buffer) {
-    this.#value = value
-  }
-
-  /** Exact below 2^53; larger ones are near it, which is enough to tell two apart. */
-  get number(): number {
-    if (typeof this.#value === 'number') return this.#value
-    throw new BadMessage('bytes where a number belongs')
-  }
-
-  get bytes(): Buffer {
-    if (typeof this.#value !== 'number') return this.#value
-    throw new BadMessage('a number where bytes belong')
-  }
-
-  get text(): string {
-    return this.bytes.toString()
-  }
-}
+// ---- reading
 
 /** What arrived is not what etcd says. */
 export class BadMessage extends Error {}
 
-/** Shows each field of a message, in its order. */
-export function readProtobufFields(data: Buffer, show: (field: number, value: FieldValue) => void): void {
-  const reader = new VarintReader(data)
-  while (reader.at < data.length) {
-    const tag = reader.next()
-    const field = Math.floor(tag / 8)
-    switch (tag % 8) {
-      case varintType:
-        show(field, new FieldValue(reader.next()))
-        break
-      case lengthType: {
-        const length = reader.next()
-        const end = reader.at + length
-        if (length < 0 || end > data.length) throw new BadMessage('a message that was cut off')
-        show(field, new FieldValue(data.subarray(reader.at, end)))
-        reader.at = end
-        break
-      }
-      case 1:
-        reader.at += 8
-        break
-      case 5:
-        reader.at += 4
-        break
-      default:
-        throw new BadMessage('a field of no known type')
+type WireValue = number | Buffer
+
+/** One field of a message: where it stands, how it is read, and what it is if it is missing. */
+interface Field<Value> {
+  readonly number: number
+  readonly missing: Value
+  readonly isRepeated?: true
+  readonly read: (value: WireValue) => unknown
+}
+
+/** The kinds of fields. Messages are given as functions: they may contain themselves. */
+export const field = {
+  /** Exact below 2^53; larger ones are near it, which is enough to tell two apart. */
+  number: (number: number): Field<number> => ({ number, missing: 0, read: numberIn }),
+  flag: (number: number): Field<boolean> => ({ number, missing: false, read: (value) => numberIn(value) !== 0 }),
+  bytes: (number: number): Field<Buffer> => ({ number, missing: nothing, read: bytesIn }),
+  text: (number: number): Field<string> => ({ number, missing: '', read: (value) => bytesIn(value).toString() }),
+  /** A missing one is read as an empty one. */
+  message: <Message>(number: number, type: MessageType<Message>): Field<Message> => ({
+    number,
+    missing: type.read(nothing),
+    read: (value) => type.read(bytesIn(value)),
+  }),
+  optional: <Message>(number: number, type: () => MessageType<Message>): Field<Message | undefined> => ({
+    number,
+    missing: undefined,
+    read: (value) => type().read(bytesIn(value)),
+  }),
+  repeated: <Message>(number: number, type: () => MessageType<Message>): Field<readonly Message[]> => ({
+    number,
+    missing: [],
+    isRepeated: true,
+    read: (value) => type().read(bytesIn(value)),
+  }),
+}
+
+function numberIn(value: WireValue): number {
+  if (typeof value === 'number') return value
+  throw new BadMessage('bytes where a number belongs')
+}
+
+function bytesIn(value: WireValue): Buffer {
+  if (typeof value !== 'number') return value
+  throw new BadMessage('a number where bytes belong')
+}
+
+/** A message as a table of its fields. Fields that the table does not name are skipped. */
+export class MessageType<Message> {
+  readonly #byNumber: ({ readonly name: string; readonly field: Field<unknown> } | undefined)[] = []
+  readonly #empty: Readonly<Record<string, unknown>>
+  readonly #lists: readonly string[]
+
+  constructor(fields: { readonly [Name in keyof Message]-?: Field<Message[Name]> }) {
+    const entries = Object.entries<Field<unknown>>(fields)
+    for (const [name, entry] of entries) this.#byNumber[entry.number] = { name, field: entry }
+    this.#empty = Object.fromEntries(entries.map(([name, { missing }]) => [name, missing]))
+    this.#lists = entries.filter(([, { isRepeated }]) => isRepeated === true).map(([name]) => name)
+  }
+
+  read(data: Buffer): Message {
+    const message: Record<string, unknown> = { ...this.#empty }
+    for (const name of this.#lists) message[name] = []
+    const reader = new WireReader(data)
+    while (reader.at < data.length) {
+      const tag = reader.varint()
+      const value = reader.value(tag % 8)
+      const entry = this.#byNumber[Math.floor(tag / 8)]
+      if (entry === undefined || value === undefined) continue
+      const read = entry.field.read(value)
+      if (entry.field.isRepeated === true) (message[entry.name] as unknown[]).push(read)
+      else message[entry.name] = read
     }
+    return message as Message
   }
 }
 
-class VarintReader {
+class WireReader {
   at = 0
   readonly #data: Buffer
 
@@ -102,7 +128,31 @@ class VarintReader {
     this.#data = data
   }
 
-  next(): number {
+  /** The value of a field of this wire type; undefined: one of a type that etcd's messages do not use. */
+  value(type: number): WireValue | undefined {
+    switch (type) {
+      case varintType:
+        return this.varint()
+      case lengthType: {
+        const length = this.varint()
+        const end = this.at + length
+        if (length < 0 || end > this.#data.length) throw new BadMessage('a message that was cut off')
+        const value = this.#data.subarray(this.at, end)
+        this.at = end
+        return value
+      }
+      case 1:
+        this.at += 8
+        return undefined
+      case 5:
+        this.at += 4
+        return undefined
+      default:
+        throw new BadMessage('a field of no known type')
+    }
+  }
+
+  varint(): number {
     let value = 0
     let scale = 1
     for (let place = 0; place < 10; place += 1) {
