@@ -2,8 +2,8 @@
  * Locks in any store that can compare-and-swap one document a key: for stores that Leasehold has no driver for.
  *
  * Each key of a batch is read, put through the rule of `admission.ts` and written back if nobody else wrote meanwhile
- * (`document-swaps.ts`); whoever lost the race reads again. The store brings the clock: a reading made before
- * the document was read makes leases end later than they could, never earlier than their holders were told.
+ * (`document-swaps.ts`); a key that lost the race is read again. The clock is the store's: if it was read before the document,
+ * leases end later than they could, never earlier than their holders were told.
  */
 import type { ClaimRecord } from '../../core/rule/claim-record.ts'
 import { sendBySwapping, type DocumentSwapper } from './document-swaps.ts'
@@ -28,7 +28,7 @@ export type { KeyDocument } from './key-document.ts'
 export { mayForget } from '../../core/rule/fence.ts'
 export { fullSupport } from '../../core/contract/supports.ts'
 
-/** What a store must do to be a driver. */
+/** A store that {@link documentDriver} makes a driver of. */
 export interface DocumentStore<Revision> extends DocumentSwapper<Revision> {
   readonly name: string
   readonly supports: Supports

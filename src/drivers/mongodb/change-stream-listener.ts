@@ -7,9 +7,9 @@ import { decodeStatus, type StoredKey, type StoredNotification } from './documen
 import { noAnswerInTime } from './errors.ts'
 import type { MongoStore } from './store.ts'
 
-/** How long the server keeps a question open before it says that there is nothing. */
+/** How long the server waits for a change before it answers that there is none. */
 const awaitMs = 2000
-/** Silent for longer, the stream counts as deaf. */
+/** A stream without an answer for longer than this is not live. */
 const silentMaxMs = 2 * awaitMs + 1000
 const reopening: Backoff = { attempts: Infinity, minMs: 200, maxMs: 10_000, factor: 2, jitter: 0 }
 /** A stream that ends sooner than this counts as one more failure. */
@@ -28,11 +28,11 @@ export interface ChangeStreamListenerSetup {
   readonly store: MongoStore
   readonly channel: string
   readonly onNotification: (key: string, id: string, status: ClaimStatus) => void
-  /** Listening begins, or begins again: what happened before was not heard. */
+  /** Listening begins, or begins again: notifications before that were missed. */
   readonly onStart: () => void
 }
 
-/** Hears from documents what others did to our claims, by a change stream that lets only our news through. */
+/** Receives the notifications that other drivers store in documents, by a change stream that passes only those to our channel. */
 export class ChangeStreamListener {
   readonly #setup: ChangeStreamListenerSetup
   #stream: MongoChangeStream | undefined
@@ -106,8 +106,8 @@ export class ChangeStreamListener {
     const { channel, onNotification } = this.#setup
     const { _id: key = '' } = documentKey ?? {}
     for (const { to, id, status } of fullDocument?.notifications ?? []) {
-      const told = to === channel ? decodeStatus(status) : undefined
-      if (told !== undefined) onNotification(key, id, told)
+      const decoded = to === channel ? decodeStatus(status) : undefined
+      if (decoded !== undefined) onNotification(key, id, decoded)
     }
   }
 }

@@ -1,16 +1,18 @@
-/** What this driver uses of the `mongodb` package, by shape: nothing of it is imported until a URL asks for it. */
+/** The parts of the `mongodb` package that this driver uses, by shape: the package is imported only if a URL is given. */
 
 /** Options of one operation. */
 export type OperationOptions = Readonly<Record<string, unknown>>
+/** A stage of an aggregation. */
 export type PipelineStage = Readonly<Record<string, unknown>>
 /** A document as it is sent. */
 export type BsonFields = Readonly<Record<string, unknown>>
 
-/** A cursor over what an aggregation gives. */
+/** A cursor over the result of an aggregation. */
 export interface MongoCursor {
   toArray(): Promise<object[]>
 }
 
+/** A change stream, read by polling. */
 export interface MongoChangeStream {
   /** The next change; null if there was none for a while. */
   tryNext(): Promise<object | null>
@@ -18,6 +20,7 @@ export interface MongoChangeStream {
   readonly closed: boolean
 }
 
+/** A `Collection` of the mongodb package. */
 export interface MongoCollection {
   findOneAndUpdate(
     filter: BsonFields,

@@ -4,18 +4,18 @@ import { isDuplicate } from './errors.ts'
 import type { Expression } from './fast-path.ts'
 import type { MongoStore } from './store.ts'
 
-/** No name of a lock, which is text: the document says since when the collection has been kept. */
+/** The id of the document that says since when the collection has been kept. Not a text, so no lock has it. */
 const birthId = { kept: 'since' } as const
 
 interface Birth {
   readonly since?: Date | undefined
-  /** The collection it was written into, by its UUID: what is restored from a dump goes into another. */
+  /** The UUID of the collection that it was written into: a dump is restored into another. */
   readonly collection?: string | undefined
 }
 
 /**
- * For how long the server has kept what it answered, by its own clock: since the collection was made, and since the process of
- * the primary started, which may have been for an older copy of its files.
+ * For how long the server has kept its data, by its own clock: since the collection was made, and since the process of
+ * the primary started, which may have been on an older copy of its files.
  */
 export async function dataAgeMs(store: MongoStore, clock: Expression, timeoutMs: number): Promise<number> {
   const [{ birth, now }, collection, startedAt] = await Promise.all([
@@ -43,7 +43,7 @@ async function readBirth(
   return { birth: page?.births[0], now: Number(page?.now) }
 }
 
-/** Writes that the data is young, unless somebody else has just done so. */
+/** Writes that the data begins now, unless another client has just done so. */
 async function begin(
   store: MongoStore,
   clock: Expression,

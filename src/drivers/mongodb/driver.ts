@@ -3,7 +3,7 @@
  *
  * One document a key. A claim on a key nobody wants, and the renewal and release of its holder, are one `findOneAndUpdate`
  * each, by the server's clock; all else is compare-and-swap around the rule of `admission.ts`. Every write is with a
- * majority before it is answered. News reaches other processes by a change stream, or else by looking.
+ * majority before it is answered. Other processes are notified by a change stream, or else poll.
  */
 import { randomBytes } from 'node:crypto'
 import { sendOnDocuments, type DocumentSender } from '../document/document-send.ts'
@@ -66,7 +66,7 @@ export interface MongodbOptions {
    */
   readonly heartbeat?: Duration | undefined
   /**
-   * The least pause between two looks at a key that is waited for, where changes cannot be watched.
+   * The least pause between two polls of a key that is waited for, where changes cannot be watched.
    *
    * @default '10ms'
    */
@@ -84,7 +84,7 @@ export interface MongodbOptions {
    */
   readonly adaptive?: boolean | undefined
   /**
-   * False: look instead of watching changes, and spare the connection.
+   * False: poll instead of watching changes, and spare the connection.
    *
    * @default true
    */
@@ -151,7 +151,7 @@ class MongodbDriver implements LockDriver {
   readonly #options: MongodbOptions
   readonly #pace: PollPace
   readonly #timeoutMs: number
-  /** Our name on every claim we look after. */
+  /** Names this driver on every claim that it keeps. */
   readonly #channel = randomBytes(9).toString('base64url')
   readonly #claims = new ClaimRegister()
   readonly #listeners = new Listeners()
@@ -268,7 +268,7 @@ class MongodbDriver implements LockDriver {
     return clockForTests === undefined ? '$$NOW' : { $literal: new Date(clockForTests()) }
   }
 
-  /** Our own time, for how long ago something was. */
+  /** The clock of this process, for how long ago something was. */
   #ownTime(): number {
     return this.#options.clockForTests?.() ?? performance.now()
   }

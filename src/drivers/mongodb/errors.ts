@@ -17,7 +17,7 @@ export function isDuplicate(error: unknown): boolean {
   return (error as MongoFault | undefined)?.code === 11_000
 }
 
-/** Whether the server itself refused the command before it changed anything. */
+/** Whether the server refused the command before it changed anything. */
 export function isMongodbRefusal(error: unknown): boolean {
   const { name, code } = (error ?? {}) as MongoFault
   return name === 'MongoServerError' && typeof code === 'number' && !uncertain.has(code)
@@ -38,7 +38,7 @@ export function mongodbError(error: unknown): LeaseholdError {
   return explained('MongoDB', error, explain)
 }
 
-/** Interrupted, stepped down, shut down, out of time, or not yet with a majority: it may have been done all the same. */
+/** Codes of commands that were interrupted, timed out or not yet with a majority: they may have been carried out all the same. */
 const uncertain = new Set([
   6, 7, 24, 43, 50, 64, 79, 89, 91, 100, 175, 189, 202, 262, 290, 9001, 10_058, 10_107, 11_600, 11_601, 11_602, 13_435,
   13_436,

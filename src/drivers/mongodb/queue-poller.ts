@@ -2,27 +2,27 @@ import { pauseMs } from '../../core/time/backoff.ts'
 import type { ClaimRegister } from './claim-register.ts'
 import type { MongoStore } from './store.ts'
 
-/** How long to wait between two looks at a key, where changes cannot be watched. */
+/** How long to wait between two polls of a key, where changes cannot be watched. */
 export interface PollPace {
   readonly minMs: number
   readonly maxMs: number
-  /** True: from the least on, half as long again each time in vain. False: anything between the two, by chance. */
+  /** True: from the least, half as long again after each poll without a change. False: at random between the two. */
   readonly adaptive: boolean
 }
 
-/** A key that is looked at. */
+/** A key that is polled. */
 interface Watched {
-  /** Looks in a row at which nobody had moved. */
+  /** Polls in a row that found no change. */
   unchanged: number
-  /** Where the first of ours stands: 0 holds, and the next in line is 1 where one holds. */
+  /** The place of our first waiter; the next in line is at 1. */
   place: number
   dueAt: number
 }
 
-/** One claim of ours as it is stored: its id, channel, state, whether it was told to leave, and its place. */
+/** A claim of ours as it is stored: id, channel, state, whether it was told to leave, and place in the queue. */
 type StoredPlace = readonly [id: string, channel: string, state: string, leaving: boolean, place: number]
 
-/** Keys looked at in one read. */
+/** Keys polled in one read. */
 const keysPerPollMax = 500
 const pollTimeoutMs = 5000
 
@@ -31,14 +31,14 @@ export interface QueuePollerSetup {
   readonly channel: string
   readonly claims: ClaimRegister
   readonly pace: PollPace
-  /** Whether news does not come by itself. */
+  /** Whether no notification would arrive by itself. */
   readonly mustPoll: () => boolean
   readonly poll: (key: string, id: string) => void
 }
 
 /**
- * Looks at keys in place of whoever waits for them, one read for all of a process, and tells owners to ask when there is
- * something to hear. The further back in the queue, the more seldom: the next in line looks at the full pace.
+ * Polls keys in place of the claims that wait for them, with one read for all, and tells an owner to poll when its claim has
+ * changed. The further back in the queue, the more seldom: only the next in line polls at the full pace.
  */
 export class QueuePoller {
   readonly #setup: QueuePollerSetup
@@ -52,7 +52,7 @@ export class QueuePoller {
     this.#setup = setup
   }
 
-  /** Looks at these keys from now on, for as long as claims of ours are there. */
+  /** Polls these keys from now on, for as long as they have claims of ours. */
   watch(keys: Iterable<string>): void {
     for (const key of keys) {
       const watched: Watched = { unchanged: 0, place: 1, dueAt: 0 }
@@ -62,7 +62,7 @@ export class QueuePoller {
     }
   }
 
-  /** Looks at every key now: news may have been missed. */
+  /** Polls every key now: notifications may have been missed. */
   pollAll(): void {
     for (const watched of this.#keys.values()) watched.dueAt = 0
     this.#setTimer()
@@ -87,7 +87,7 @@ export class QueuePoller {
     if (this.#closed || this.#polling !== undefined || dueAt >= this.#timerAt) return
     clearTimeout(this.#timer)
     this.#timerAt = dueAt
-    // Unreferenced: whoever waits keeps the process alive by other means.
+    // Unreferenced: a waiter keeps the process alive by other means.
     this.#timer = setTimeout(() => void this.#pollDue(), Math.max(0, dueAt - performance.now())).unref()
   }
 
@@ -102,7 +102,7 @@ export class QueuePoller {
     this.#setTimer()
   }
 
-  /** The keys to look at now. Those without claims of ours are forgotten, and while news comes nobody need look. */
+  /** The keys to poll now. Keys without claims of ours are forgotten; while notifications arrive, none is polled. */
   #due(): string[] {
     const now = performance.now()
     const due: string[] = []
@@ -147,14 +147,14 @@ export class QueuePoller {
 
   #pauseMs(key: string, { unchanged, place }: Watched): number {
     const { pace, claims } = this.#setup
-    // Holders only hear that they are wanted away: that can wait.
+    // A holder can only learn that it shall leave: that can wait.
     return claims.waitsFor(key) ? pollPauseMs(pace, unchanged, place, Math.random()) : pace.maxMs
   }
 }
 
 /**
- * How long to wait before the next look, after `unchanged` looks at which nobody had moved, for one that stands at `place`;
- * the next in line is at 1. `random` is from 0 to 1.
+ * How long to wait before the next poll, after `unchanged` polls without a change, for a claim at `place`; the next in line is
+ * at 1. `random` is from 0 to 1.
  */
 export function pollPauseMs(pace: PollPace, unchanged: number, place: number, random: number): number {
   const { minMs, maxMs, adaptive } = pace
@@ -163,7 +163,7 @@ export function pollPauseMs(pace: PollPace, unchanged: number, place: number, ra
   return pauseMs({ attempts: Infinity, minMs: leastMs, maxMs, factor: 1.5, jitter: 0.2 }, unchanged + 1, random)
 }
 
-/** What is missing would move the others: each claim says something. */
+/** `$zip` pairs by position: each claim must give a value, also where the field is missing. */
 const states = { $map: { input: '$claims', in: { $ifNull: ['$$this.state', 'held'] } } }
 const leaving = { $map: { input: '$claims', in: { $ne: [{ $type: '$$this.leaving' }, 'missing'] } } }
 const places = { $range: [0, { $size: '$claims' }] }

@@ -1,4 +1,4 @@
-/** The way to the collection: out of a URL, a client or a database, with what the server can do. */
+/** The collection of the locks, out of a URL, a client or a database, and what its server can do. */
 import { LeaseholdError } from '../../core/errors.ts'
 import { loadFirst } from '../../core/machine/optional-package.ts'
 import type { MongoClientLike, MongoCollection, MongoDatabase, MongoSource, PipelineStage } from './client.ts'
@@ -12,7 +12,7 @@ export interface MongoStoreOptions {
   readonly readConcern?: ReadConcern | undefined
 }
 
-/** Numbers come as numbers and what is undefined is left out, whatever the client was told otherwise. */
+/** Numbers come as numbers and undefined fields are left out, whatever options the client has. */
 const collectionOptions = {
   promoteValues: true,
   promoteLongs: true,
@@ -33,7 +33,7 @@ const wireVersionMin = 9
 export class MongoStore {
   readonly collection: MongoCollection
   readonly database: MongoDatabase
-  /** Whether changes can be watched: the server is one of a set, or stands for a cluster. */
+  /** Whether changes can be watched: the server is of a replica set, or routes to a cluster. */
   readonly watchable: boolean
   /** Commands go through a router, which stamps them with its own clock. */
   readonly isRouted: boolean
@@ -62,14 +62,14 @@ export class MongoStore {
     this.#readConcern = setup.watchable ? (options.readConcern ?? 'linearizable') : 'majority'
   }
 
-  /** Connects, and refuses what would not be safe. A client made here is closed again if that fails. */
+  /** Connects, and refuses a database that would not be safe. A client made here is closed again if that fails. */
   static async open(source: MongoSource, options: MongoStoreOptions, timeoutMs: number): Promise<MongoStore> {
     const client = typeof source === 'string' ? await clientFor(source, timeoutMs) : undefined
     try {
       const database = databaseOf(client ?? source, options.database)
       refuseWeakConcerns(database, options.readConcern)
       const answer = database.command({ hello: 1 }, { timeoutMS: timeoutMs, readPreference: 'primary' })
-      // A client that is not connected yet looks for its servers for as long as it likes.
+      // A client that is not connected yet selects a server for as long as its own options say.
       const hello = (await withTimeout(answer, timeoutMs, noAnswerInTime)) as Hello
       if ((hello.maxWireVersion ?? 0) < wireVersionMin) {
         throw new LeaseholdError('UNSUPPORTED', 'This server is older than MongoDB 4.4. Update it.')
@@ -83,14 +83,14 @@ export class MongoStore {
     }
   }
 
-  /** What an aggregation over the collection gives, seen by a majority. */
+  /** The result of an aggregation over the collection, as a majority has it. */
   async read(pipeline: PipelineStage[], timeoutMs: number): Promise<object[]> {
     const options = { timeoutMS: timeoutMs, readPreference: 'primary' }
     try {
       return await this.collection.aggregate(pipeline, { ...options, readConcern: this.#readConcern }).toArray()
     } catch (error) {
       if (!isAlone(error)) throw error
-      // It was one of a set and is no longer.
+      // The server was of a replica set and is no longer.
       this.#readConcern = 'majority'
       return this.collection.aggregate(pipeline, { ...options, readConcern: this.#readConcern }).toArray()
     }
@@ -118,7 +118,7 @@ export class MongoStore {
     return Number.isNaN(second) ? undefined : (second + 1) * 1000
   }
 
-  /** Lets go of the client, if it was made here. One that still wants a word with a silent server is left to itself. */
+  /** Closes the client if it was made here. A client that waits for a silent server is not waited for. */
   async close(): Promise<void> {
     if (this.#client === undefined) return
     await withTimeout(this.#client.close(), closeMs, noAnswerInTime).catch(() => {})
@@ -141,7 +141,7 @@ function databaseOf(source: MongoSource | MongoClientLike, name: string | undefi
   return (source as MongoClientLike).db(name)
 }
 
-/** A client makes a new database at every call: what it is known by is the client. */
+/** A client makes a new `Db` at every call, so the client identifies the source. */
 function clientOf(source: MongoSource): object | string {
   const { client } = source as { readonly client?: object }
   return client ?? source
@@ -152,7 +152,7 @@ async function clientFor(url: string, timeoutMs: number): Promise<MongoClientLik
   const { MongoClient } = module as { MongoClient: new (url: string, options: object) => MongoClientLike }
   try {
     const options = { appName: 'leasehold', serverSelectionTimeoutMS: timeoutMs }
-    // What the URL says counts.
+    // The URL overrides our defaults.
     const unsaid = Object.entries(options).filter(([name]) => !url.toLowerCase().includes(`${name.toLowerCase()}=`))
     return new MongoClient(url, Object.fromEntries(unsaid))
   } catch (error) {
@@ -165,8 +165,8 @@ const byClient = new WeakMap<object, Set<string>>()
 const byUrl = new Map<string, Set<string>>()
 
 /**
- * Has the server collect records that are no longer of use. Once a process and collection; a failure only means that
- * nothing is collected, and whoever opens the collection next tries again.
+ * Makes the TTL index by which the server collects records that are no longer of use, once for each process and collection. A
+ * failure only means that nothing is collected; the next driver that opens the collection tries again.
  */
 export async function ensureTtlIndex(store: MongoStore, timeoutMs: number): Promise<void> {
   const { of, name } = store.identity

@@ -115,8 +115,8 @@ export function isOnLease(key: string, lease: number): TxnCompare {
 }
 
 /** One of several fields of which one must be there, be it zero. */
-function zero(field: number): Buffer {
-  return Buffer.from([field * 8, 0])
+function zero(number: number): Buffer {
+  return Buffer.from([number * 8, 0])
 }
 
 export interface Transaction {

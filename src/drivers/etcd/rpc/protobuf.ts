@@ -104,19 +104,19 @@ export class MessageType<Message> {
   }
 
   read(data: Buffer): Message {
-    const message: Record<string, unknown> = { ...this.#empty }
-    for (const name of this.#lists) message[name] = []
+    const read: Record<string, unknown> = { ...this.#empty }
+    for (const name of this.#lists) read[name] = []
     const reader = new WireReader(data)
     while (reader.at < data.length) {
       const tag = reader.varint()
       const value = reader.value(tag % 8)
       const entry = this.#byNumber[Math.floor(tag / 8)]
       if (entry === undefined || value === undefined) continue
-      const read = entry.field.read(value)
-      if (entry.field.isRepeated === true) (message[entry.name] as unknown[]).push(read)
-      else message[entry.name] = read
+      const fieldValue = entry.field.read(value)
+      if (entry.field.isRepeated === true) (read[entry.name] as unknown[]).push(fieldValue)
+      else read[entry.name] = fieldValue
     }
-    return message as Message
+    return read as Message
   }
 }
 
