@@ -70,7 +70,7 @@ describe('a claim that arrives late', () => {
 })
 
 describe('the watch', () => {
-  /** A claim of a key that another driver holds; resolves to what it hears. */
+  /** A claim of a key that another driver holds; resolves to its notifications. */
   async function waitFor(driver: LockDriver, key: string): Promise<Notification[]> {
     const waiting = claimOf(key)
     const received = onNotification(driver, waiting.id)

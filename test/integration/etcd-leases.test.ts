@@ -37,7 +37,7 @@ function keepRenewing(driver: LockDriver, kept: Claim): void {
   onTestFinished(() => clearInterval(beating))
 }
 
-describe('who stops being heard of', () => {
+describe('a process that stops answering', () => {
   test('a holder that is killed is succeeded when its etcd lease ends', async () => {
     const prefix = freshPrefix()
     const child = new Child('etcd-holder', [`${server.url}/${prefix}`, 'report', '2000'])
@@ -185,7 +185,7 @@ describe('a claim that is to outlive its process', () => {
   })
 })
 
-test('who is asked for a sign of life is told no more before it has renewed, which answers', async () => {
+test('an owner whose claim is probed is told no more before it has renewed, which answers', async () => {
   const prefix = freshPrefix()
   const driver = await open(prefix)
   const held = claimOf('a')
@@ -217,7 +217,7 @@ describe('documents that nobody uses', () => {
     expect(await leaseOf(server, `${prefix}lock/a`)).toBe(0)
   })
 
-  test('and mail that nobody may ever read are forgotten by etcd, however long its reader lives', async () => {
+  test('and notifications that nobody may ever read are forgotten by etcd, however long its reader lives', async () => {
     const prefix = freshPrefix()
     const [driver, other] = [await open(prefix), await open(prefix)]
     const [held, waiting] = [claimOf('a'), claimOf('a')]

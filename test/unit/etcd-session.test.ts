@@ -95,7 +95,7 @@ describe('a call', () => {
   test('under way is answered though the node goes away, and no more are sent', async () => {
     act = (stream) => {
       stream.session?.goaway(constants.NGHTTP2_NO_ERROR, stream.id)
-      void eventually(() => !session.usable, 'the news').then(() => answer(stream, hello))
+      void eventually(() => !session.usable, 'the end of its use').then(() => answer(stream, hello))
     }
     expect((await call()).toString()).toBe('hello')
     await expect(call()).rejects.toMatchObject({ refused: true })

@@ -13,24 +13,24 @@ import {
 } from './rpc/messages.ts'
 import { BadMessage } from './rpc/protobuf.ts'
 
-/** What a reading found, in the order of what was asked, and what the store had come to by then. */
+/** The pairs that each range of a reading found, in order, and the revision of the store by then. */
 export interface Found {
   readonly found: readonly (readonly KeyValue[])[]
   readonly revision: number
 }
 
-/** What came of one transaction: done, or what was found instead, or nothing that is known. */
+/** The outcome of one transaction: carried out; not, and what was found instead; or unknown. */
 export type SwapOutcome =
   | { readonly succeeded: true; readonly revision: number }
   | ({ readonly succeeded: false } & Found)
   | { readonly fault: unknown }
 
-/** What etcd does in one transaction, unless it was told otherwise; those within others count on top of these. */
+/** Operations in one transaction, by etcd's default for --max-txn-ops; those of nested transactions count besides. */
 const operationsMax = 128
-/** Well below the 1.5 MB that etcd takes in one request. */
+/** Well below the 1.5 MB that etcd accepts in one request. */
 const bytesMax = 500_000
 
-/** Many transactions in one request, each for itself: what one finds changed is no matter to the others. */
+/** Many independent transactions in one request: each succeeds or fails by its own conditions. */
 export class BatchedTransactions {
   readonly #client: Pick<EtcdClient, 'call'>
   readonly #leases: Pick<Leases, 'confirm'>
@@ -40,7 +40,7 @@ export class BatchedTransactions {
     this.#leases = leases
   }
 
-  /** What readings find, as of now, each of as many parts as the others. Rejects if one of them was not answered. */
+  /** The results of readings as of now. All have equally many ranges. Rejects if any was not answered. */
   async read(readings: readonly (readonly TxnOperation[])[], timeoutMs: number): Promise<Found[]> {
     const requests: Promise<Found[]>[] = []
     const perRequest = Math.floor(operationsMax / (readings[0]?.length ?? 1))
@@ -88,7 +88,7 @@ export class BatchedTransactions {
   }
 }
 
-/** The reply, if it says something of all that was to be done: what it left out would look like nothing there. */
+/** The reply, if it answers every operation: a missing answer would look like a missing key. */
 function checked(reply: TxnReply | undefined, { compare, success, failure = [] }: Transaction): TxnReply {
   const succeeds = reply?.succeeded === true || compare.length === 0
   if (reply?.replies.length !== (succeeds ? success : failure).length)
@@ -105,7 +105,7 @@ function outcomeOf(reply: TxnReply, revision: number): SwapOutcome {
   return { succeeded: false, found: reply.replies.map(pairsIn), revision }
 }
 
-/** As many in one request as etcd takes. */
+/** The transactions in requests as large as etcd accepts. */
 function batched(transactions: readonly Transaction[]): Transaction[][] {
   const batches: Transaction[][] = []
   let [size, most] = [0, 0]

@@ -2,8 +2,8 @@
  * Locks in etcd, 3.4 or newer: one node, or a cluster.
  *
  * One document a key, changed by a transaction that compares its revision, around the rule of `admission.ts`. etcd has no
- * clock to ask: beside the document each claim has a marker on an etcd lease, and is alive while its marker is there. What
- * is pushed comes by a watch.
+ * clock to ask: beside the document each claim has a marker on an etcd lease, and is alive while its marker is there.
+ * Notifications come by a watch.
  */
 import { randomBytes } from 'node:crypto'
 import { keyOf } from '../../core/contract/requests.ts'
@@ -269,7 +269,7 @@ class EtcdDriver implements LockDriver {
     }
   }
 
-  /** Tells what became of a claim of ours, with no more time than is sure. */
+  /** Passes on what became of a claim of ours, with no more time than is sure. */
   #onNotification(key: string, id: string, status: ClaimStatus): void {
     if (this.#lifecycle.isShut) return
     const own = this.#claims.find(id)
@@ -293,7 +293,7 @@ class EtcdDriver implements LockDriver {
 /** Requests for one key in one transaction: each may put a marker, and etcd does only so much at once. */
 const requestsPerKeyMax = 40
 
-/** Without a clock of the store nothing can be told by how long ago it was. */
+/** Without a clock of the store nothing can depend on how long ago something was. */
 const etcdSupport: Supports = {
   ...fullSupport,
   evict: ['lower-priority', 'same-runner', 'all'],
@@ -352,10 +352,10 @@ const tlsNames: OptionNames<NonNullable<EtcdOptions['tls']>> = {
   servername: true,
 }
 
-/** What holds by default. @internal */
+/** The defaults of {@link EtcdOptions}. @internal */
 export const defaults = { prefix: 'leasehold/', timeout: 5000 } as const
 
-/** Refuses options that are misspelt. @internal */
+/** Refuses misspelt options. @internal */
 export function checkEtcdOptions(options: EtcdOptions): void {
   checkOptions(options, etcdNames, 'etcd')
   checkOptions(options.tls, tlsNames, 'tls')

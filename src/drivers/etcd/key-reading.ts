@@ -9,20 +9,20 @@ import { range, type TxnOperation } from './rpc/messages.ts'
 export interface KeyReading {
   /** When its document was last changed; 0: there is none. */
   readonly revision: number
-  /** What the store had come to when the markers were read. */
+  /** The revision of the store when the markers were read. */
   readonly seenAt: number
   readonly document: KeyDocument | undefined
   /** The lease that the marker of each living claim is on. */
   readonly markers: ReadonlyMap<string, number>
-  /** Claims whose owners have been asked for a sign of life. Absent: none. */
+  /** Claims with a liveness probe. Absent: none. */
   readonly probed?: ReadonlySet<string>
   /** The claims of the document, dead or alive. */
   readonly records: ReadonlyMap<string, ClaimRecord>
-  /** Where those who look after claims hear news. */
+  /** The channel of the driver that keeps each claim. */
   readonly channels: ReadonlyMap<string, string>
 }
 
-/** A key that is not there. */
+/** The reading of a key that has no document. */
 export const absentKey: KeyReading = {
   revision: 0,
   seenAt: 0,
@@ -32,12 +32,12 @@ export const absentKey: KeyReading = {
   channels: new Map(),
 }
 
-/** What must be read to know a key. */
+/** The two ranges that a {@link KeyReading} is made of. */
 export function readingOf(keyspace: EtcdKeyspace, key: string): [TxnOperation, TxnOperation] {
   return [range({ key: keyspace.document(key) }), range({ ...keyspace.markersAndProbes(key), keysOnly: true })]
 }
 
-/** What {@link readingOf} has found. */
+/** The reading out of what {@link readingOf} found. */
 export function foundReading(keyspace: EtcdKeyspace, { found, revision: seenAt }: Found): KeyReading {
   const [documents, names = []] = found
   const probes = names.filter(({ key }) => keyspace.isProbe(key))
@@ -56,23 +56,23 @@ export function foundReading(keyspace: EtcdKeyspace, { found, revision: seenAt }
   }
 }
 
-/** Claims by their ids. What is damaged has none. */
+/** Claims by their ids. Damaged ones are left out. */
 export function recordsOf(claims: KeyDocument['claims']): ReadonlyMap<string, ClaimRecord> {
   return new Map(claims.flatMap((record) => (record?.claim === undefined ? [] : [[record.claim.id, record]])))
 }
 
-/** What tells the times of a key's claims, which are not in its document. */
+/** The times of a key's claims, which are not in its document. */
 export interface ClaimTimes {
   readonly now: number
   /** The lease that the marker of each living claim is on. */
   readonly markers: ReadonlyMap<string, number>
-  /** What a test that moves time has been told. */
+  /** The times that a test gave which moves time. */
   readonly known: (id: string) => KnownTimes | undefined
-  /** A claim that lives, with its times. */
+  /** A living claim, with its times. */
   readonly living: (record: ClaimRecord, lease: number) => ClaimRecord
 }
 
-/** The document with the times of its claims: those without a marker are over. */
+/** The document with the times of its claims: a claim without a marker is over. */
 export function withTimes(document: KeyDocument, { now, markers, known, living }: ClaimTimes): KeyDocument {
   if (!Array.isArray(document.claims)) return document
   const claims = (document.claims as KeyDocument['claims']).map((record) => {
@@ -88,7 +88,7 @@ export function withTimes(document: KeyDocument, { now, markers, known, living }
 
 const keysMax = 5000
 
-/** Keys as we last wrote them: likely to be so still where nobody else comes. */
+/** Keys as this driver last wrote them: unchanged as long as no other driver writes them. */
 export class RecentKeys {
   readonly #readings = new Map<string, KeyReading>()
 
@@ -96,7 +96,7 @@ export class RecentKeys {
     return this.#readings.get(key)
   }
 
-  /** Remembers keys that can be guessed at: idle ones, and those that one claim has alone. */
+  /** Remembers a key that can be guessed: one with at most one claim. */
   put(key: string, reading: KeyReading): void {
     this.#readings.delete(key)
     if (reading.records.size > 1) return
@@ -113,18 +113,18 @@ export class RecentKeys {
   }
 }
 
-/** What is known of a claim's times, on the clock of a test. */
+/** The times of a claim on the clock of a test. */
 export interface KnownTimes {
   readonly expiresAt: number
   readonly lastHeartbeat: number
 }
 
-/** For tests that move time: drivers tell when claims end, and whoever moves the clock removes their markers. */
+/** For tests that move time: drivers tell when claims end, and the test that moves the clock removes their markers. */
 export interface LeasesForTests {
   now(): number
   known(marker: string): KnownTimes | undefined
   learn(marker: string, times: KnownTimes): void
 }
 
-/** How long etcd's own leases are where they are not to end anything, in seconds. @internal */
+/** Seconds of etcd's leases in tests that move time: too long to end anything. @internal */
 export const testLeaseSeconds = 3600

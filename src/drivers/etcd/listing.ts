@@ -18,13 +18,13 @@ export interface ListingSetup {
   readonly timeoutMs: number
 }
 
-/** What etcd says of the time of a lease, in milliseconds. */
+/** The times of a lease by etcd, in milliseconds. */
 interface LeaseTimes {
   readonly leftMs: number
   readonly sinceMs: number
 }
 
-/** Leases that one page asks about: nearly all processes have one for all their claims. */
+/** Leases that one page reads: nearly all processes have one for all their claims. */
 const leasesMax = 100
 
 /** One page of keys with claims, in the order of etcd's keys. */
@@ -51,7 +51,7 @@ interface Found {
   readonly document: KeyDocument
 }
 
-/** Documents with claims, as many as are wanted if there are so many. */
+/** As many documents with claims as wanted, if there are so many. */
 async function readDocuments(setup: ListingSetup, query: ListQuery, wanted: number): Promise<Found[]> {
   const { client, keyspace, timeoutMs } = setup
   const found: Found[] = []
@@ -68,7 +68,7 @@ async function readDocuments(setup: ListingSetup, query: ListQuery, wanted: numb
   }
 }
 
-/** Nothing, for a key without claims. */
+/** The document of a pair; none for a key without claims. */
 function foundIn(keyspace: EtcdKeyspace, { key: name, value }: KeyValue): Found[] {
   const { document } = decodeEtcdDocument(value)
   if (document === undefined) return []
@@ -92,26 +92,26 @@ async function markersOf(
   )
 }
 
-/** What is left of the leases. One that nobody tells of is taken to be whole. */
+/** The times of the leases. A lease beyond the limit counts as whole. */
 async function timesOf(
   { client, timeoutMs }: ListingSetup,
   markers: ReadonlyMap<string, ReadonlyMap<string, number>>,
 ): Promise<Map<number, LeaseTimes>> {
   const leases = new Set(Array.from(markers.values(), (ofKey) => [...ofKey.values()]).flat())
-  const asked = [...leases].slice(0, leasesMax)
+  const read = [...leases].slice(0, leasesMax)
   const replies = await Promise.all(
-    asked.map(async (lease) => {
+    read.map(async (lease) => {
       const { data } = await client.call(calls.timeToLive, leaseRequest(lease), timeoutMs)
       const { seconds, grantedSeconds } = leaseReply.read(data)
-      // What it says was rounded down, so that one that ends within the second has none left.
+      // etcd rounds down: a lease that ends within the second has 0 seconds left.
       const leftSeconds = seconds < 0 ? 0 : seconds + 1
       return { leftMs: leftSeconds * 1000, sinceMs: Math.max(0, grantedSeconds - leftSeconds) * 1000 }
     }),
   )
-  return new Map(asked.map((lease, index) => [lease, replies[index] as LeaseTimes]))
+  return new Map(read.map((lease, index) => [lease, replies[index] as LeaseTimes]))
 }
 
-/** The lease of a claim says when its process was last heard of. */
+/** A living claim: its lease says when its process last renewed. */
 function living(record: ClaimRecord, { leftMs, sinceMs }: LeaseTimes, now: number): ClaimRecord {
   const lastHeartbeat = Math.max(record.lastHeartbeat, now - sinceMs)
   return {

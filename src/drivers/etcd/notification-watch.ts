@@ -1,6 +1,6 @@
 /**
- * Hears of what others do. Mail says what became of a claim; that the marker of a claim is gone tells those who wait behind
- * it to look. One stream has it all, and whatever it misses costs time only.
+ * Watches what other drivers do. A notification says what became of a claim; a marker that goes away makes the first waiter
+ * behind it poll. One stream carries all watches, and whatever it misses costs only time.
  */
 import type { ClaimStatus } from '../../core/contract/driver.ts'
 import type { Backoff } from '../../core/time/backoff.ts'
@@ -27,7 +27,7 @@ export interface NotificationWatchSetup {
 /** A key that claims of ours wait for. */
 interface Followed {
   readonly watch: number
-  /** The first change that has not been heard of. */
+  /** The first revision that has not been received. */
   from: number
   timer: NodeJS.Timeout | undefined
 }
@@ -36,11 +36,11 @@ const reconnecting: Backoff = { attempts: Infinity, minMs: 50, maxMs: 5000, fact
 /** Well above the 5 s of `--grpc-keepalive-min-time`: etcd ends a connection, with all its calls, for less. */
 const pingEveryMs = 10_000
 const pingAnswerMs = 4500
-/** Who was let in hears that by mail: the one behind waits a little before it looks whether somebody died. */
+/** A claim that is let in is notified. So a waiter delays its poll a little after a marker went: it need not have expired. */
 const pollAfterMs = 5
 const pollPerAheadMs = 25
 const pollDelayMaxMs = 1000
-/** The watch that has our mail. */
+/** The number of the watch for notifications. */
 const notificationWatch = 1
 
 export class NotificationWatch {
@@ -48,7 +48,7 @@ export class NotificationWatch {
   readonly #keys = new Map<string, Followed>()
   readonly #keyOf = new Map<number, string>()
   readonly #reconnector = new Reconnector({ backoff: reconnecting, attempt: () => this.#open() })
-  /** Keys of which mail lies around that was read. */
+  /** Keys with notifications that were received and not yet removed. */
   readonly #notificationKeys = new Set<string>()
   #notificationsFrom = 0
   #watches = notificationWatch
@@ -62,7 +62,7 @@ export class NotificationWatch {
     this.#setup = setup
   }
 
-  /** Begins to listen, if it has not, for whatever comes after this revision of the store. */
+  /** Begins to listen, if it has not, for notifications after this revision of the store. */
   start(revision: number): void {
     if (this.#started || this.#closed) return
     this.#started = true
@@ -70,7 +70,7 @@ export class NotificationWatch {
     this.#open()
   }
 
-  /** Listens for the end of those before our claims, from after this revision on. */
+  /** Listens for markers of this key that go away after this revision. */
   follow(key: string, revision: number): void {
     if (this.#closed || this.#keys.has(key)) return
     const followed: Followed = { watch: (this.#watches += 1), from: revision + 1, timer: undefined }
@@ -79,7 +79,7 @@ export class NotificationWatch {
     this.#poll(key, followed)
   }
 
-  /** Nobody of ours waits there any more. */
+  /** No claim of ours waits for the key any more. */
   unfollow(key: string): void {
     const followed = this.#keys.get(key)
     if (followed === undefined) return
@@ -89,7 +89,7 @@ export class NotificationWatch {
     this.#stream?.send(unwatchRequest(followed.watch))
   }
 
-  /** Whether mail for a key lies around that has been read. Whoever asks removes it. */
+  /** Whether notifications for a key were received that the caller must now remove. */
   takeNotification(key: string): boolean {
     return this.#notificationKeys.delete(key)
   }
@@ -153,7 +153,7 @@ export class NotificationWatch {
     this.#stream?.send(watchRequest({ watch, ...keyspace.markers(key), from, removalsOnly: true }))
   }
 
-  // ---- what it says
+  // ---- replies
 
   #take(data: Buffer): void {
     let reply: WatchReply
@@ -170,11 +170,11 @@ export class NotificationWatch {
 
   /** A watch has ended, or was refused: all begin anew, since etcd does not take the number of one that has ended. */
   #restart({ watch, compactRevision }: WatchReply): void {
-    // We have ended it ourselves. One that was refused has no number.
+    // We canceled this watch ourselves. A watch that was refused has no number.
     if (watch > notificationWatch && !this.#keyOf.has(watch)) return
     this.#stream?.close()
     if (compactRevision === 0) return
-    // etcd has forgotten what came before: whoever may have missed something asks.
+    // etcd has forgotten what came before: any claim may have missed something.
     this.#notificationsFrom = Math.max(this.#notificationsFrom, compactRevision)
     for (const followed of this.#keys.values()) followed.from = Math.max(followed.from, compactRevision)
     for (const { key, id, state } of this.#setup.claims) if (state !== 'waiting') this.#setup.poll(key, id)
@@ -207,20 +207,20 @@ export class NotificationWatch {
     followed.from = Math.max(followed.from, revisionAfter(events))
     for (const { isRemoval, pair } of events) {
       const { id } = this.#setup.keyspace.claimOfMarker(pair.key)
-      // One of ours: its owner may not know.
+      // The marker of a claim of ours: its owner may not know.
       if (isRemoval && this.#setup.claims.find(id) !== undefined) this.#setup.poll(key, id)
     }
     const first = this.#firstOf(key)
     if (first === undefined) return this.unfollow(key)
     first.ahead = Math.max(0, first.ahead - events.length)
     followed.timer ??= setTimeout(
-      () => this.#look(key, followed),
+      () => this.#pollFirst(key, followed),
       Math.min(pollDelayMaxMs, pollAfterMs + pollPerAheadMs * first.ahead),
     ).unref()
   }
 
-  /** Asks for the first of ours: that moves the whole queue. */
-  #look(key: string, followed: Followed): void {
+  /** Polls our first waiter: that moves the whole queue. */
+  #pollFirst(key: string, followed: Followed): void {
     followed.timer = undefined
     const first = this.#firstOf(key)
     if (first !== undefined) this.#setup.poll(key, first.id)
@@ -235,7 +235,7 @@ export class NotificationWatch {
   }
 }
 
-/** The first revision that has not been heard of. The one in the head of a reply may be ahead of what it brings. */
+/** The first revision that has not been received. The one in a reply's header may be ahead of its events. */
 function revisionAfter(events: readonly WatchEvent[]): number {
   return (events.at(-1)?.pair.modRevision ?? -1) + 1
 }
@@ -245,7 +245,7 @@ interface NotificationEntry {
   readonly status: ClaimStatus
 }
 
-/** What mail says. What makes no sense says nothing: news is a hint. */
+/** The notifications in a value. What cannot be read is left out: they are hints. */
 function notificationsIn(value: Buffer): readonly NotificationEntry[] {
   try {
     const entries = JSON.parse(value.toString()) as readonly Partial<NotificationEntry>[]

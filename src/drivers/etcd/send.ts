@@ -22,13 +22,13 @@ import {
 } from './key-reading.ts'
 import { KeyWriter, type KeyWriterSetup, type KeyWrite } from './key-writer.ts'
 
-/** What is the same for every send of a driver. */
+/** The part that all sends of a driver share. */
 export interface EtcdSendSetup extends KeyWriterSetup {
   readonly transactions: BatchedTransactions
-  /** The connection there is, or a new one. A revision that was read over another may be of a store since restored. */
+  /** The current connection, or a new one. A revision read over another connection may be of a store since restored. */
   readonly session: () => Promise<unknown>
   readonly recent: RecentKeys
-  /** The time for people: etcd has none to ask for. */
+  /** The wall clock of this process: etcd has none to ask for. */
   readonly wall: () => number
   /** The clock of this process, by which leases are trusted. */
   readonly ownTime: () => number
@@ -48,11 +48,11 @@ export class EtcdSend implements DocumentSend<KeyReading> {
   readonly #writer: KeyWriter
   /** The request for a key; undefined: there are several. */
   readonly #only = new Map<string, Request | undefined>()
-  /** On the clock of this process: nothing is waited for any longer. */
+  /** When this send gives up, on the clock of this process. */
   readonly #deadline: number
   /** Keys as they were when they were last read, or are guessed to be. */
   readonly #readings = new Map<string, KeyReading>()
-  /** What the last round has brought, not yet looked at. */
+  /** Readings that the last round brought, not yet judged. */
   readonly #fresh = new Map<string, KeyReading>()
   readonly #notifications: (NotifiedClaim & { readonly key: string })[] = []
   readonly #guessed = new Set<string>()
@@ -78,7 +78,7 @@ export class EtcdSend implements DocumentSend<KeyReading> {
     await this.#setup.claims.begin(this.#requests)
     const ttls = new Set<number>()
     for (const request of this.#requests) {
-      // Who is to outlive its process gets a lease of its own, once it is written down.
+      // A claim that outlives its process gets a lease of its own when it is written.
       if (request.op === 'claim' && request.claim.detached !== true) ttls.add(request.claim.ttlMs)
       else if (request.op === 'renew' && request.detached !== true) ttls.add(request.ttlMs)
     }
@@ -93,10 +93,10 @@ export class EtcdSend implements DocumentSend<KeyReading> {
   bounded(request: Request, status: ClaimStatus): ClaimStatus {
     if (status.state !== 'held' || this.#setup.forTests !== undefined) return status
     const isProbed = this.#readings.get(keyOf(request))?.probed?.has(claimIdOf(request) ?? '') === true
-    // Whoever may be taken for dead must renew before it is told more.
+    // While a probe is open, the owner must renew before it may trust more time.
     if (isProbed) return { ...status, ttlMs: 1 }
     const lease = this.leaseOf(request)
-    // On a lease of somebody else: how long that lasts nobody here can say.
+    // The lease may be another driver's: how long it lasts is not known here.
     const leftMs = this.#setup.leases.leftMs(lease) ?? 0
     return { ...status, ttlMs: Math.max(1, Math.floor(Math.min(status.ttlMs, leftMs))) }
   }
@@ -111,12 +111,12 @@ export class EtcdSend implements DocumentSend<KeyReading> {
     return this.#readings.get(key)
   }
 
-  /** What the store had come to when it was seen who lives at a key. */
+  /** The revision of the store when the markers of a key were read. */
   seenAt(key: string): number {
     return this.#readings.get(key)?.seenAt ?? 0
   }
 
-  /** What has become of claims besides those that were asked about. */
+  /** What became of claims besides those of the requests. */
   get notifications(): readonly (NotifiedClaim & { readonly key: string })[] {
     return this.#notifications
   }
@@ -133,7 +133,7 @@ export class EtcdSend implements DocumentSend<KeyReading> {
       const session = await this.#setup.session()
       if (session !== this.#session) this.#fresh.clear()
       this.#session = session
-      // After the connection is there: a new one makes the driver forget what it could guess by.
+      // Only now: a new connection makes the driver forget the keys that it could guess.
       const unread = keys.filter((key) => !this.#fresh.has(key) && !this.#guess(key))
       this.#mayGuess = false
       await this.#read(unread)
@@ -152,7 +152,7 @@ export class EtcdSend implements DocumentSend<KeyReading> {
     return { now, wall, loaded }
   }
 
-  /** A claim on a key that nobody has, and the release of one that only we have, can do without reading first. */
+  /** A claim on an idle key, and the release of its only holder, can be written without reading first. */
   #guess(key: string): boolean {
     const { recent, claims } = this.#setup
     if (!this.#mayGuess) return false
@@ -160,13 +160,13 @@ export class EtcdSend implements DocumentSend<KeyReading> {
     if (request === undefined) return false
     const known = recent.get(key)
     if (request.op === 'claim') {
-      // One that takes another's place has nothing to take from nobody.
+      // A claim that replaces another must read that one.
       if (request.claim.replaces !== undefined || (known !== undefined && known.records.size > 0)) return false
       return this.#guessThat(key, known ?? absentKey)
     }
     if (request.op !== 'release' || known?.records.get(request.id)?.state !== 'held' || known.records.size > 1)
       return false
-    // Only while it is sure to hold: how it ended otherwise is for the rule to say.
+    // Only while the claim surely holds: otherwise the rule says how it ended.
     const endAt = claims.find(request.id)?.endAt ?? -Infinity
     const leftMs = this.#setup.leases.leftMs(known.markers.get(request.id) ?? 0) ?? 0
     if (leftMs <= 0 || endAt <= this.#setup.ownTime() || this.#setup.forTests !== undefined) return false
@@ -196,7 +196,7 @@ export class EtcdSend implements DocumentSend<KeyReading> {
       living: (record, lease) => {
         const own = leases.leftMs(lease) === undefined ? undefined : claims.find(record.claim.id)
         const leftMs = own === undefined ? record.ttlMs : Math.floor(own.endAt - ownTime())
-        // Only a marker that is gone says that a claim is over: a renewal of it may be under way, and writes nothing.
+        // Only a missing marker means that a claim is over: its renewal may be under way and writes nothing.
         return { ...record, expiresAt: now + Math.min(record.ttlMs, Math.max(1, leftMs)) }
       },
     })
@@ -204,7 +204,7 @@ export class EtcdSend implements DocumentSend<KeyReading> {
 
   // ---- writing
 
-  /** A renewal that says nothing new is carried by the lease. */
+  /** A renewal that changes nothing but the end is carried by the lease. */
   absorbs(key: string, { before, after }: Change): boolean {
     if (before === undefined || after === undefined) return false
     const { id } = before.claim
@@ -225,7 +225,7 @@ export class EtcdSend implements DocumentSend<KeyReading> {
   ): Promise<readonly ('swapped' | 'conflict' | { readonly unknown: unknown })[]> {
     const { transactions, keyspace } = this.#setup
     const written = await Promise.all(swaps.map((swap) => this.#writer.transaction(swap)))
-    // Where there is no connection, the write says so.
+    // Without a connection the write fails and says so.
     const session = await this.#setup.session().catch(() => this.#session)
     // A store that was restored meanwhile may have given the revision to another document.
     if (session !== this.#session) return swaps.map(() => 'conflict')
@@ -274,7 +274,7 @@ export class EtcdSend implements DocumentSend<KeyReading> {
     }
   }
 
-  /** For our own, once they know what was answered; others hear it by mail. */
+  /** Kept for claims of this driver, until the answers are known; other drivers are notified by the transaction. */
   notify(notifications: readonly (NotifiedClaim & { readonly key: string })[]): void {
     this.#notifications.push(...notifications)
   }

@@ -17,11 +17,11 @@ export interface SweepSetup {
 }
 
 const keysPerRead = 100
-/** One driver looks at this many documents. Others look, too. */
+/** Reads of one sweep. Other drivers sweep, too. */
 const readsMax = 50
 
 /**
- * Settles keys whose claims have all died, and puts documents that nobody uses where etcd forgets them. A failure only
+ * Settles keys whose claims are all dead, and puts idle documents on a lease with which etcd forgets them. A failure only
  * means that they stay: never rejects.
  */
 export async function sweep(setup: SweepSetup): Promise<void> {
@@ -38,11 +38,11 @@ export async function sweep(setup: SweepSetup): Promise<void> {
       after = keyspace.keyOfDocument(last.key)
     }
   } catch {
-    // Whoever opens the store next tries again.
+    // The next driver that opens the store tries again.
   }
 }
 
-/** Any request moves a key on: one for a claim that never was changes nothing else. */
+/** Any request makes the rule settle a key; the release of a claim that never was changes nothing else. */
 async function settleDead(
   { transactions, keyspace, send, timeoutMs }: SweepSetup,
   pairs: readonly KeyValue[],

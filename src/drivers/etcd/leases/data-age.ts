@@ -13,7 +13,7 @@ import {
   unchangedSince,
 } from '../rpc/messages.ts'
 
-/** Ten years: nobody keeps the lease alive, and etcd counts how much of it is over. */
+/** Ten years: the lease is never kept alive, and etcd counts how much of it has passed. */
 const leaseSeconds = 315_360_000
 
 export interface DataAgeSetup {
@@ -23,8 +23,8 @@ export interface DataAgeSetup {
 }
 
 /**
- * For how long etcd has kept what is under the prefix. A key under the prefix is on a long etcd lease that nobody renews: what
- * is over of that lease is the age of the data, by etcd's own clock. If the prefix was removed, so was the key, and a new one
+ * For how long etcd has kept the data under the prefix. A key under the prefix is on a long etcd lease that is never renewed: the
+ * part of that lease that has passed is the age of the data, by etcd's own clock. If the prefix was removed, so was the key, and a new one
  * begins. A lease begins anew with every leader: after a snapshot was restored, and after a server or its leader restarted, the
  * data counts as young, too.
  */
@@ -55,17 +55,17 @@ export class DataAge {
     return rangeReply.read(data).pairs[0]?.lease ?? 0
   }
 
-  /** What is over of a lease, in milliseconds: 0 if it is no more. */
+  /** How much of a lease has passed, in milliseconds; 0: the lease is gone. */
   async #ageOf(lease: number): Promise<number> {
     if (lease === 0) return 0
     const { client, timeoutMs } = this.#setup
     const { data } = await client.call(calls.timeToLive, leaseRequest(lease), timeoutMs)
     const { seconds, grantedSeconds } = leaseReply.read(data)
-    // What is left was rounded down.
+    // etcd rounds down what is left.
     return seconds <= 0 ? 0 : Math.max(0, grantedSeconds - seconds - 1) * 1000
   }
 
-  /** Makes the key, unless somebody else was quicker. */
+  /** Makes the key, unless another driver was quicker. */
   async #begin(): Promise<void> {
     const { client, keyspace, timeoutMs } = this.#setup
     const lease = randomBytes(6).readUIntBE(0, 6) + 1

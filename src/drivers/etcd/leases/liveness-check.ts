@@ -1,12 +1,11 @@
 /**
- * Sees to it that a dead process is not waited for longer because etcd changes its leader.
+ * Keeps a change of etcd's leader from making waiters wait longer for a dead process.
  *
- * Every new leader gives every lease its whole time again, also those of processes that died long ago. So whoever waits
- * behind a claim that outlived a change of leader asks for a sign of life: it puts a question beside the marker of the claim. A
- * renewal reads the question with the marker, since it reads both at once, and nobody is told that the claim is held before
- * the marker was put anew. What the owner was told before the question was put it trusts for one ttl at most. So a question
- * that nobody has answered for a whole ttl, on the clock of whoever waits, is about a claim that nobody trusts any more, and its
- * marker is removed: decision 080.
+ * Every new leader gives every lease its whole time again, also the leases of processes that died long ago. So a driver whose
+ * claim waits behind a claim that outlived a change of leader puts a liveness probe beside that claim's marker. A renewal reads
+ * the probe together with the marker, and no owner is told that it holds before the marker was put again. Before the probe was
+ * put, an owner was told to trust one ttl at most. So if a probe was not answered for a whole ttl, on the clock of the driver
+ * that waits, no owner trusts the claim any more, and its marker is removed: decision 080.
  */
 import type { ClaimRecord } from '../../../core/rule/claim-record.ts'
 import type { Environment, Timer } from '../../../core/time/environment.ts'
@@ -30,28 +29,28 @@ export interface LivenessCheckSetup {
   readonly timeoutMs: number
 }
 
-/** A claim that one of ours waits for. */
+/** A claim that a claim of ours waits for. */
 interface Blocker {
   readonly id: string
   readonly ttlMs: number
-  /** The term in which it was first seen, or last known to live. */
+  /** The term in which the claim was first seen, or last known to live. */
   term: number
   isProbed: boolean
   timer: Timer | undefined
 }
 
-/** A question as it was put, and the marker it is about. */
+/** The revisions of a probe as it was put, and of the marker beside it. */
 interface Probe {
   readonly revision: number
   readonly markerRevision: number
 }
 
-/** Claims of one key that are asked at once: mostly one holds, or one is next in line. */
+/** Claims of one key that are probed at once: mostly there is one holder, or one claim ahead. */
 const blockersMax = 10
-/** How much longer than a ttl an answer is waited for: clocks run differently, and a holder stops a little early anyway. */
+/** An answer may take a ttl and a little more: clocks run differently, and a holder stops a little early anyway. */
 const ttlFactor = 1.1
 const marginMs = 100
-/** When to try again what etcd did not answer. */
+/** After what time an unanswered call is tried again. */
 const againMs = 1000
 
 export class LivenessCheck {
@@ -63,7 +62,7 @@ export class LivenessCheck {
     this.#setup = setup
   }
 
-  /** Looks at those whom claims of ours wait for, as they were just read. */
+  /** Probes the claims that claims of ours wait for, as just read, if the term has changed since. */
   check(key: string, reading: KeyReading | undefined, waiting: readonly KeptClaim[]): void {
     if (this.#closed || reading?.document === undefined) return
     const term = this.#setup.term()
@@ -79,7 +78,7 @@ export class LivenessCheck {
     this.#keys.set(key, after)
   }
 
-  /** Nobody of ours waits there any more. */
+  /** No claim of ours waits for the key any more. */
   forget(key: string): void {
     for (const { timer } of this.#keys.get(key)?.values() ?? []) timer?.cancel()
     this.#keys.delete(key)
@@ -90,7 +89,7 @@ export class LivenessCheck {
     for (const key of this.#keys.keys()) this.forget(key)
   }
 
-  /** The one before the first of ours; those that hold, where ours is the first in line. Not our own, which we know of. */
+  /** The claim ahead of our first waiter; the holders, if our waiter is next in line. Claims of this driver are left out. */
   #blockers({ document, markers }: KeyReading, waiting: readonly KeptClaim[]): readonly ClaimRecord[] {
     const { leases } = this.#setup
     const claims = document?.claims ?? []
@@ -106,11 +105,11 @@ export class LivenessCheck {
   async #probe(key: string, blocker: Blocker): Promise<void> {
     blocker.isProbed = true
     const { term } = this.#setup
-    const asked = term()
+    const termBefore = term()
     const probe = await this.#put(key, blocker.id).catch(() => undefined)
     if (probe === 'none') {
       blocker.isProbed = false
-      blocker.term = asked
+      blocker.term = termBefore
       return
     }
     if (probe === undefined) {
@@ -123,15 +122,15 @@ export class LivenessCheck {
   }
 
   /**
-   * Puts the question, or finds that of somebody else. `none`: it was answered, or the claim is over, or its driver would not
-   * answer. Undefined: it could not be put.
+   * Puts the probe, or finds one that another driver put. `none`: it was answered, the claim is over, or its driver is too old
+   * to answer. Undefined: it could not be put.
    */
   async #put(key: string, id: string): Promise<Probe | 'none' | undefined> {
     const { transactions, keyspace, garbage, timeoutMs } = this.#setup
     const [marker, name] = [keyspace.marker(key, id), keyspace.probe(key, id)]
     const lease = await garbage.leaseFor(0, timeoutMs)
     if (lease === 0) return undefined
-    // A driver of an earlier version does not know of questions.
+    // A driver of an earlier version does not answer probes.
     const found = await this.#read([marker, name])
     if (found[0]?.value.toString() !== answersProbes) return 'none'
     if (found[1] === undefined) {
@@ -153,11 +152,11 @@ export class LivenessCheck {
     return replies.map((reply) => reply.range?.pairs[0])
   }
 
-  /** Removes the marker of a claim that nobody has answered for. Those who wait hear that it is gone. */
+  /** Removes the marker of a claim whose probe was not answered. Its watchers see the marker go. */
   async #end(key: string, blocker: Blocker, { revision, markerRevision }: Probe): Promise<void> {
     const { transactions, keyspace, term, timeoutMs } = this.#setup
     const [marker, name] = [keyspace.marker(key, blocker.id), keyspace.probe(key, blocker.id)]
-    const asked = term()
+    const termBefore = term()
     const compare = [unchangedSince(name, revision), unchangedSince(marker, markerRevision)]
     const success = [remove(marker), remove(name)]
     const outcome = await transactions.execute({ compare, success }, timeoutMs).catch(() => undefined)
@@ -167,7 +166,7 @@ export class LivenessCheck {
     }
     // It was answered, or is over.
     blocker.isProbed = false
-    blocker.term = asked
+    blocker.term = termBefore
   }
 
   #later(key: string, blocker: Blocker, delayMs: number, action: () => Promise<void>): void {

@@ -15,15 +15,15 @@ export interface UnrenewedSetup {
 }
 
 /**
- * Removes the markers of claims of ours that nobody has renewed: the lease they are on may live on for others. A marker
- * that is on another's lease by now is in other hands, and one that was put anew meanwhile has been renewed after all.
- * `unknown`: it may yet be done. Never rejects.
+ * Removes the markers of claims of ours that nobody renewed: their lease may live on for other claims. Left alone are markers
+ * that are by now on another driver's lease, which keeps the claim, and markers put again meanwhile, which were renewed after
+ * all. `unknown`: the removal may yet happen. Never rejects.
  */
 export async function endUnrenewed(
   setup: UnrenewedSetup,
   claims: readonly KeptClaim[],
 ): Promise<'removed' | 'unknown'> {
-  // First: what is made before that has a marker by then, and nothing is made after it.
+  // First: a claim made before this has a marker by then, and none is made after it.
   const isOver = await forbid(
     setup,
     claims.filter(({ state }) => state === 'asked'),
@@ -32,7 +32,7 @@ export async function endUnrenewed(
   return isOver ? outcome : 'unknown'
 }
 
-/** Sees to it that claims which may be on their way are not made any more. False: that is not known. */
+/** Forbids claims that may be on their way. False: they may still be made. */
 async function forbid(
   { transactions, keyspace, garbage, timeoutMs }: UnrenewedSetup,
   claims: readonly KeptClaim[],

@@ -1,7 +1,7 @@
 import { LeaseholdError } from '../../../core/errors.ts'
 import { decodedPart, hostList, type HostAndPort } from '../../kit/url.ts'
 
-/** Where the nodes of an etcd are, and how to sign in. */
+/** The nodes of an etcd, and the login. */
 export interface EtcdAddress {
   readonly endpoints: readonly HostAndPort[]
   readonly tls: boolean

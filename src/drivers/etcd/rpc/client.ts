@@ -1,4 +1,4 @@
-/** The way to an etcd: one node at a time, and the next one after a failure. */
+/** A client of an etcd: one node at a time, and the next node after a failure. */
 import type { ConnectionOptions } from 'node:tls'
 import { Lifecycle } from '../../kit/lifecycle.ts'
 import type { EtcdAddress } from './address.ts'
@@ -6,18 +6,18 @@ import { beforeSending, isNodesFault, isStaleToken, unreachable } from './errors
 import { authenticateRequest, calls, rangeRequest, rangeReply, authenticateReply } from './messages.ts'
 import { Session } from './session.ts'
 
-/** An answer, and from whom: what a node says proves something about what else it said. */
+/** An answer, and the connection it came by: an answer of a node proves earlier answers of the same node. */
 export interface EtcdReply {
   readonly data: Buffer
   readonly session: Session
-  /** Calls are counted as they are sent. */
+  /** The number of the call: calls are counted as they are sent. */
   readonly callNumber: number
 }
 
 export interface EtcdClientSetup {
   readonly address: EtcdAddress
   readonly tls: ConnectionOptions | undefined
-  /** Any key that may be read here: it is read to see whether a node is of use. */
+  /** A key that may be read: reading it shows whether a node is usable. */
   readonly healthKey: string
   readonly timeoutMs: number
   readonly now: () => number
@@ -35,11 +35,11 @@ export class EtcdClient {
     () => this.#open(),
     (session) => session.close(),
   )
-  /** All that have not ended, also those that take no more calls. */
+  /** All connections that have not ended, also those that take no more calls. */
   #sessions: Session[] = []
-  /** Which node is next. */
+  /** The index of the node to try next. */
   #next = 0
-  /** What the store had come to when a node was last reached. */
+  /** The revision of the store when a node was last reached. */
   revision = 0
   /** How many calls have been sent. */
   callsSent = 0
@@ -50,12 +50,12 @@ export class EtcdClient {
     this.#next = Math.floor(Math.random() * setup.address.endpoints.length)
   }
 
-  /** The term in which the node at hand last answered; 0: none has. */
+  /** The term of the current node's last answer; 0: there is none. */
   get term(): number {
     return this.#lifecycle.current?.term ?? 0
   }
 
-  /** The connection there is, or a new one. Rejects only if nothing was sent. */
+  /** The current connection, or a new one. Rejects only if nothing was sent. */
   async session(): Promise<Session> {
     const session = this.#lifecycle.current
     if (session?.usable === true) return session
@@ -69,10 +69,10 @@ export class EtcdClient {
     const deadline = this.#setup.now() + timeoutMs
     const { token } = session
     try {
-      return await this.#say(session, path, message, timeoutMs).catch(async (error: unknown) => {
+      return await this.#send(session, path, message, timeoutMs).catch(async (error: unknown) => {
         if (!isStaleToken(error)) throw error
         await this.#signInAgain(session, token, deadline)
-        return this.#say(session, path, message, this.#leftMs(deadline))
+        return this.#send(session, path, message, this.#leftMs(deadline))
       })
     } catch (error) {
       if (isNodesFault(error)) this.drop(session)
@@ -96,7 +96,7 @@ export class EtcdClient {
     await new Promise((resolve) => setImmediate(resolve))
   }
 
-  /** Tokens end with time, and with a change of users. The first to notice signs in for all. */
+  /** Tokens expire, and end when users change. The first call to notice signs in for all. */
   async #signInAgain(session: Session, staleToken: string | undefined, deadline: number): Promise<void> {
     if (session.token !== staleToken) return
     session.signingIn ??= this.#signIn(session, deadline).finally(() => (session.signingIn = undefined))
@@ -107,12 +107,12 @@ export class EtcdClient {
     }
   }
 
-  async #say(session: Session, path: string, message: Buffer, timeoutMs: number): Promise<EtcdReply> {
+  async #send(session: Session, path: string, message: Buffer, timeoutMs: number): Promise<EtcdReply> {
     const callNumber = (this.callsSent += 1)
     return { data: await session.call(path, message, timeoutMs), session, callNumber }
   }
 
-  /** Tries each node once, until one is of use. */
+  /** Tries each node once, until one is usable. */
   async #open(): Promise<Session> {
     const { address, timeoutMs, now } = this.#setup
     const { length } = address.endpoints
@@ -128,7 +128,7 @@ export class EtcdClient {
         if (!isNodesFault(error)) break
       }
     }
-    // Whatever was said to find out, none of it was a request of the caller.
+    // Whatever was sent while connecting, it was not the caller's request.
     throw beforeSending(fault)
   }
 
@@ -141,7 +141,7 @@ export class EtcdClient {
     this.#sessions = [...this.#sessions.filter(({ over }) => !over), session]
     try {
       await this.#signIn(session, deadline)
-      // Only a node that the others listen to can answer this: and then its term is known.
+      // Only a node that reaches a majority can answer this read, and the answer has its term.
       const probed = await session.call(calls.range, rangeRequest({ key: healthKey }), this.#leftMs(deadline))
       const { header } = rangeReply.read(probed)
       session.term = header.term

@@ -15,9 +15,9 @@ export const code = {
   unauthenticated: 16,
 } as const
 
-/** A call that brought no answer, or one that says no. */
+/** A call without an answer, or with one that refuses. */
 export class CallFault extends Error {
-  /** What etcd answered; undefined: nothing. */
+  /** The gRPC status; undefined: there was no answer. */
   readonly status: number | undefined
   /** Whether it is known that nothing was carried out. */
   readonly refused: boolean
@@ -34,18 +34,18 @@ export function unreachable(where: string, error: unknown): CallFault {
   return new CallFault(`${where} cannot be reached: ${messageOf(error).replace(/\.$/, '')}`, undefined, true)
 }
 
-/** The same fault, of something said before the request itself. */
+/** The same fault of a call that preceded the request itself. */
 export function beforeSending(error: unknown): CallFault {
   if (error instanceof CallFault) return new CallFault(error.message, error.status, true)
   return new CallFault(messageOf(error), undefined, true)
 }
 
-/** The answer is overdue, or the connection ended before it came. */
+/** The call timed out, or the connection ended before the answer. */
 export function noAnswerFrom(where: string, why: string): CallFault {
   return new CallFault(`${where} ${why}`, undefined, false)
 }
 
-/** Answers of these kinds are given before anything is done. */
+/** Statuses that etcd answers before it carries out anything. */
 const refusals: ReadonlySet<number> = new Set([
   code.invalid,
   code.missing,
@@ -56,22 +56,22 @@ const refusals: ReadonlySet<number> = new Set([
   code.unauthenticated,
 ])
 
-/** etcd itself says no. */
+/** etcd refused the call. */
 export function answeredNo(status: number, text: string): CallFault {
   return new CallFault(text, status, refusals.has(status))
 }
 
-/** The lease that a key was to be put on is no more. Nothing of the transaction was done. */
+/** The lease of a put is gone, so nothing of the transaction was carried out. */
 export function isLeaseGone(error: unknown): boolean {
   return error instanceof CallFault && error.status === code.missing && error.message.includes('lease not found')
 }
 
-/** A lease of this id is there already. */
+/** A lease of this id exists already. */
 export function isLeaseThere(error: unknown): boolean {
   return error instanceof CallFault && error.message.includes('lease already exists')
 }
 
-/** Somebody must sign in again before anything is carried out. */
+/** The token is no longer valid: nothing was carried out. */
 export function isStaleToken(error: unknown): boolean {
   return error instanceof CallFault && /invalid auth token|revision in header is old/.test(error.message)
 }
@@ -81,7 +81,7 @@ export function isEtcdRefusal(error: unknown): boolean {
   return error instanceof LeaseholdError || (error instanceof CallFault && error.refused)
 }
 
-/** Whether another node may do better. */
+/** Whether another node may answer. */
 export function isNodesFault(error: unknown): boolean {
   if (!(error instanceof CallFault)) return error instanceof BadMessage
   const { status } = error
@@ -98,7 +98,7 @@ export function etcdError(error: unknown): LeaseholdError {
   return explained('etcd', error, explain, { message: messageOf(error).replace(/^etcdserver: /, '') })
 }
 
-/** What etcd says, in part, and what that means. */
+/** Parts of etcd's messages, and what they mean. */
 const byText: readonly (readonly [RegExp, Explanation])[] = [
   [/authentication failed|invalid auth token/, explanations.badLogin],
   [

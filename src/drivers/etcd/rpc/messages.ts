@@ -1,4 +1,4 @@
-/** What is said to etcd and what it answers: only the messages and fields that this driver uses. */
+/** The requests and replies of etcd: only the messages and fields that this driver uses. */
 import { bytes, field, message, MessageType, whole } from './protobuf.ts'
 
 /** The calls, by the names etcd has for them. */
@@ -43,11 +43,11 @@ const keyValue = new MessageType<KeyValue>({
 
 export interface RangeQuery {
   readonly key: string
-  /** Absent: the one key. */
+  /** Absent: the key alone. */
   readonly end?: string | Buffer
   readonly limit?: number
   readonly keysOnly?: boolean
-  /** As it was then, not as it is now. */
+  /** Reads at this revision. @default the current one */
   readonly revision?: number
 }
 
@@ -74,9 +74,9 @@ export const rangeReply = new MessageType<RangeReply>({
 
 // ---- transactions
 
-/** One thing to do in a transaction, ready to be sent. */
+/** One operation of a transaction, encoded. */
 export type TxnOperation = Buffer & { readonly isOperation?: true }
-/** One condition of a transaction, ready to be sent. */
+/** One condition of a transaction, encoded. */
 export type TxnCompare = Buffer & { readonly isComparison?: true }
 
 export function range(query: RangeQuery): TxnOperation {
@@ -114,24 +114,24 @@ export function isOnLease(key: string, lease: number): TxnCompare {
   return message(whole(1, equal), whole(2, target.lease), bytes(3, key), whole(8, lease))
 }
 
-/** One of several fields of which one must be there, be it zero. */
+/** A field with zero, written out: of a `oneof`, one field must be there. */
 function zero(number: number): Buffer {
   return Buffer.from([number * 8, 0])
 }
 
 export interface Transaction {
   readonly compare: readonly TxnCompare[]
-  /** What is done if all of them hold. */
+  /** Carried out if all conditions hold. */
   readonly success: readonly TxnOperation[]
-  /** What is done if one does not. */
+  /** Carried out if a condition does not hold. */
   readonly failure?: readonly TxnOperation[]
 }
 
 export function txnRequest({ compare, success, failure = [] }: Transaction): Buffer {
   return message(
-    ...compare.map((one) => bytes(1, one)),
-    ...success.map((one) => bytes(2, one)),
-    ...failure.map((one) => bytes(3, one)),
+    ...compare.map((condition) => bytes(1, condition)),
+    ...success.map((operation) => bytes(2, operation)),
+    ...failure.map((operation) => bytes(3, operation)),
   )
 }
 
@@ -165,15 +165,15 @@ export function grantRequest(lease: number, seconds: number): Buffer {
   return message(whole(1, seconds), whole(2, lease))
 }
 
-/** For keeping alive, for revoking, and for asking how long it has. */
+/** Names a lease, to keep it alive, revoke it or read its ttl. */
 export function leaseRequest(lease: number): Buffer {
   return whole(1, lease)
 }
 
 export interface LeaseReply {
-  /** What is left of it; 0 or less: it is no more. */
+  /** What is left of the lease; 0 or less: it is gone. */
   readonly seconds: number
-  /** What it was granted for, where that was asked. */
+  /** What the lease was granted for; only of `timeToLive`. */
   readonly grantedSeconds: number
 }
 
@@ -185,14 +185,14 @@ export interface WatchQuery {
   readonly watch: number
   readonly key: string
   readonly end: string | Buffer
-  /** The first change that is of interest; 0: from now on. */
+  /** The first revision to watch; 0: from now on. */
   readonly from: number
-  /** True: only of what goes away. */
+  /** True: no event for puts. */
   readonly removalsOnly: boolean
 }
 
 export function watchRequest({ watch, key, end, from, removalsOnly }: WatchQuery): Buffer {
-  // Filter 0 leaves out what is put.
+  // Filter 0 leaves out puts.
   const filter = removalsOnly ? zero(5) : message()
   return bytes(1, message(bytes(1, key), bytes(2, end), whole(3, from), filter, whole(7, watch)))
 }
@@ -248,13 +248,13 @@ const mended: readonly (readonly [major: number, minor: number, patch: number])[
   [3, 5, 13],
 ]
 
-/** What is wrong with leases in a version of etcd; undefined: nothing that is known. */
+/** The known fault of leases in a version of etcd, for users; undefined: none. */
 export function leaseWarning(version: string): string | undefined {
   const [major, minor, patch] = version.split(/[.+-]/).map(Number)
   if (major === undefined || minor === undefined || patch === undefined || Number.isNaN(major + minor + patch)) {
     return undefined
   }
-  const first = mended.find((one) => one[0] === major && one[1] === minor)
+  const first = mended.find((fixed) => fixed[0] === major && fixed[1] === minor)
   const isOlder = major < 3 || (major === 3 && minor < 4)
   if (first === undefined ? !isOlder : patch >= first[2]) return undefined
   return (
