@@ -1,12 +1,12 @@
-import { describeAddress, type Address } from './address.ts'
+import { describeServer, type ServerAddress } from './address.ts'
 import { closed, timedOut, Unsent } from './faults.ts'
 import { CallSemaphore } from '../kit/call-semaphore.ts'
 import { transportTo, type StreamReader, type Transport, type TransportOptions } from './transport.ts'
 import type { Request } from '../../core/contract/driver.ts'
 import { utf8Length } from '../../core/contract/bounds.ts'
 
-/** What came back. */
-export interface Reply {
+/** The reply to one call. */
+export interface ServerReply {
   readonly status: number
   /** The body, if it is JSON. */
   readonly value: unknown
@@ -23,30 +23,30 @@ export interface CallOptions {
 
 const connectionsMax = 64
 
-/** The way to one server: calls, a few at a time, and streams. */
-export class Line {
+/** A client of one server: calls, a few at a time, and streams. */
+export class ServerClient {
   /** For people. */
   readonly where: string
   readonly #authorization: Readonly<Record<string, string>>
   readonly #transport: Transport
-  /** Not left to the transport, which would still open connections for those who wait after it is closed. */
-  readonly #places = new CallSemaphore(connectionsMax)
+  /** Not left to the transport: after it is closed it would still open connections for calls that wait. */
+  readonly #semaphore = new CallSemaphore(connectionsMax)
   #closed = false
 
-  constructor(address: Address, options: TransportOptions) {
+  constructor(address: ServerAddress, options: TransportOptions) {
     const { token } = address
-    this.where = describeAddress(address)
+    this.where = describeServer(address)
     this.#authorization = token === undefined ? {} : { authorization: `Bearer ${token}` }
     this.#transport = transportTo(address, this.where, options)
   }
 
   /** One call. Rejects with {@link Unsent} if nothing can have reached the server, else with why there is no reply. */
-  async call(method: 'GET' | 'POST', path: string, { headers, body, withinMs }: CallOptions): Promise<Reply> {
+  async call(method: 'GET' | 'POST', path: string, { headers, body, withinMs }: CallOptions): Promise<ServerReply> {
     const deadline = performance.now() + withinMs
-    const isTurn = await this.#places.take(withinMs)
+    const isTaken = await this.#semaphore.take(withinMs)
     try {
       if (this.#closed) throw new Unsent(closed(this.where))
-      if (!isTurn) throw new Unsent(timedOut(this.where, withinMs))
+      if (!isTaken) throw new Unsent(timedOut(this.where, withinMs))
       const { text, ...reply } = await this.#transport.call({
         method,
         path,
@@ -61,7 +61,7 @@ export class Line {
       })
       return { ...reply, value: parsed(text) }
     } finally {
-      if (isTurn) this.#places.giveBack()
+      if (isTaken) this.#semaphore.giveBack()
     }
   }
 
@@ -72,7 +72,7 @@ export class Line {
 
   close(): void {
     this.#closed = true
-    this.#places.close()
+    this.#semaphore.close()
     this.#transport.close()
   }
 }
@@ -86,7 +86,7 @@ function parsed(text: string): unknown {
 }
 
 /** The requests of one call, and its body. */
-export interface Body {
+export interface RequestBody {
   readonly requests: readonly Request[]
   readonly text: string
 }
@@ -94,11 +94,11 @@ export interface Body {
 const head = '{"requests":['
 const tail = ']}'
 
-/** As few bodies as the server's limits allow, in order: one, unless very much is asked for at once. */
-export function bodiesOf(requests: readonly Request[], requestsMax: number, bytesMax: number): readonly Body[] {
+/** The requests in as few bodies as the server's limits allow, in order: mostly one. */
+export function bodiesOf(requests: readonly Request[], requestsMax: number, bytesMax: number): readonly RequestBody[] {
   const whole = `${head}${requests.map((request) => JSON.stringify(request)).join()}${tail}`
   if (requests.length <= requestsMax && isWithin(whole, bytesMax)) return [{ requests, text: whole }]
-  const bodies: Body[] = []
+  const bodies: RequestBody[] = []
   let gathered: { requests: Request[]; texts: string[]; bytes: number } | undefined
   for (const request of requests) {
     const text = JSON.stringify(request)
@@ -126,6 +126,6 @@ function bodyOf({
 }: {
   readonly requests: readonly Request[]
   readonly texts: readonly string[]
-}): Body {
+}): RequestBody {
   return { requests, text: `${head}${texts.join()}${tail}` }
 }

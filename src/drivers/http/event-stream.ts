@@ -1,35 +1,35 @@
-import { pauseMs, type Backoff } from '../../core/time/backoff.ts'
+import type { Backoff } from '../../core/time/backoff.ts'
 import type { OnNotification } from '../../core/contract/driver.ts'
 import { unref } from '../../core/time/event-loop.ts'
+import { Reconnector } from '../kit/reconnector.ts'
 import { sessionHeader } from '../../core/wire/wire-protocol.ts'
 import { fromWireStatus } from '../../core/wire/wire-status.ts'
 import { EventReader, type ServerEvent } from './event-reader.ts'
-import type { Line } from './line.ts'
+import type { ServerClient } from './server-client.ts'
 
-export interface NotificationStreamEvents {
+export interface EventStreamListener {
   readonly onNotification: OnNotification
-  /** News may have been missed: the stream has just begun, perhaps once more. */
+  /** Notifications may have been lost: the stream has just begun, perhaps once more, or the server's own store says so. */
   onGap(): void
 }
 
 const reconnecting: Backoff = { attempts: Infinity, minMs: 100, maxMs: 10_000, factor: 2, jitter: 0.2 }
-/** One that is cut sooner is no better than one that does not open. */
+/** A stream that is cut sooner counts as one that did not open. */
 const lastsMs = 500
-/** A server says something every 15 s, if only a comment. */
+/** A server sends something every 15 s, if only a comment. A stream silent for longer is dead. */
 const silentMaxMs = 45_000
 
-/** What a server tells of our claims, for as long as it is not closed, over as many connections as that takes. */
-export class NotificationStream {
-  readonly #line: Line
+/** The notifications of a server about our claims, until closed, over as many connections as that takes. */
+export class EventStream {
+  readonly #client: ServerClient
   readonly #session: string
-  readonly #listener: NotificationStreamEvents
+  readonly #listener: EventStreamListener
   #end: (() => void) | undefined
-  #retry: NodeJS.Timeout | undefined
-  #failures = 0
+  readonly #reconnector = new Reconnector({ backoff: reconnecting, lastsMs, attempt: () => this.#connect(() => {}) })
   #closed = false
 
-  constructor(line: Line, session: string, listener: NotificationStreamEvents) {
-    this.#line = line
+  constructor(client: ServerClient, session: string, listener: EventStreamListener) {
+    this.#client = client
     this.#session = session
     this.#listener = listener
   }
@@ -41,7 +41,7 @@ export class NotificationStream {
 
   close(): void {
     this.#closed = true
-    clearTimeout(this.#retry)
+    this.#reconnector.close()
     this.#end?.()
   }
 
@@ -49,13 +49,12 @@ export class NotificationStream {
     if (this.#closed) return settled()
     const events = new EventReader((event) => this.#onNotification(event))
     let silence: NodeJS.Timeout | undefined
-    let openedAt = Infinity
-    const end = this.#line.stream(
+    const end = this.#client.stream(
       '/v1/notifications',
       { [sessionHeader]: this.#session },
       {
         opened: () => {
-          openedAt = performance.now()
+          this.#reconnector.succeeded()
           silence = unref(setTimeout(end, silentMaxMs))
           this.#listener.onGap()
           settled()
@@ -68,19 +67,11 @@ export class NotificationStream {
         ended: () => {
           clearTimeout(silence)
           settled()
-          if (performance.now() - openedAt >= lastsMs) this.#failures = 0
-          this.#connectLater()
+          this.#reconnector.failed()
         },
       },
     )
     this.#end = end
-  }
-
-  #connectLater(): void {
-    if (this.#closed) return
-    this.#failures += 1
-    const delayMs = pauseMs(reconnecting, this.#failures, Math.random())
-    this.#retry = unref(setTimeout(() => this.#connect(() => {}), delayMs))
   }
 
   /** Drops what makes no sense: notifications are hints. */
