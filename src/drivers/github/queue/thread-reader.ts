@@ -1,11 +1,11 @@
-import type { Environment } from '../../core/time/environment.ts'
-import { claimIn, ttlMaxMs } from './claim-comment.ts'
-import { isText, type Comment } from './comment-text.ts'
-import type { Deadline } from './deadline.ts'
-import type { GithubApi } from './api.ts'
-import { readThread, type ClaimEnd, type Thread } from './thread.ts'
-import type { Look } from './verdict.ts'
-import type { TrustedAuthors } from './trusted-authors.ts'
+import type { Environment } from '../../../core/time/environment.ts'
+import { claimIn, ttlMaxMs } from '../protocol/claim-comment.ts'
+import { isText, type Comment } from '../protocol/comment-text.ts'
+import type { Deadline } from '../api/deadline.ts'
+import type { GithubApi } from '../api/github-api.ts'
+import { readThread, type ClaimEnd, type Thread } from '../protocol/thread.ts'
+import type { IssueReading } from '../protocol/verdict.ts'
+import type { TrustedAuthors } from '../api/trusted-authors.ts'
 
 /** Older comments are not read: twice the longest lease, after which nothing they say can count, and time to spare. */
 const horizonMs = 3 * ttlMaxMs
@@ -36,7 +36,7 @@ export class ThreadReader {
     return Math.floor((earliest - horizonMs) / ttlMaxMs) * ttlMaxMs
   }
 
-  async look(issue: number, key: string, deadline: Deadline): Promise<Look> {
+  async read(issue: number, key: string, deadline: Deadline): Promise<IssueReading> {
     const reading = await this.#api.comments(issue, this.sinceMs, deadline)
     const thread = this.threadOf(await this.counted(reading.items, deadline), key)
     const now = this.#environment.now()

@@ -1,5 +1,5 @@
-import type { Claim, ClaimStatus, Succession } from '../../core/contract/driver.ts'
-import type { ClaimRecord } from './claim-comment.ts'
+import type { Claim, ClaimStatus, Succession } from '../../../core/contract/driver.ts'
+import type { CommentRecord } from '../protocol/claim-comment.ts'
 
 /** What this process knows of a claim it has in its care. */
 export interface LocalClaim {
@@ -10,7 +10,7 @@ export interface LocalClaim {
   author: string
   readonly evict: Claim['evict']
   readonly staleMs: number | undefined
-  record: ClaimRecord
+  record: CommentRecord
   /** GitHub's time of the last edit. */
   updatedAt: number
   /** By our clock: when that edit was sent, and when the comment was there at the latest. */

@@ -1,13 +1,13 @@
 /** The requests to GitHub: each with its deadline, its clock, what it says of the budget, and ETags where it can. */
-import type { Environment } from '../../core/time/environment.ts'
-import { type Comment, recordOf, timeOf, timeText } from './comment-text.ts'
+import type { Environment } from '../../../core/time/environment.ts'
+import { type Comment, objectOf, timeOf, timeText } from '../protocol/comment-text.ts'
 import type { Deadline } from './deadline.ts'
-import { answerIn, faultOf, isGone, limited, limitedForMs, unavailable } from './faults.ts'
+import { answerIn, githubError, isNotFound, limited, limitedForMs, unavailable } from './faults.ts'
 import type { OctokitLike, RequestTerms } from './octokit.ts'
 import type { RateBudget } from './rate-budget.ts'
-import { CallSemaphore } from '../kit/call-semaphore.ts'
+import { CallSemaphore } from '../../kit/call-semaphore.ts'
 
-export interface Reading<Item> {
+export interface DatedItems<Item> {
   readonly items: readonly Item[]
   /** GitHub's clock with the answer. */
   readonly dateMs: number
@@ -70,7 +70,7 @@ export class GithubApi {
 
   /** What the token may do in the repository. */
   async repository(deadline: Deadline): Promise<Readonly<Record<string, unknown>>> {
-    return recordOf((await this.#ask('GET /repos/{owner}/{repo}', {}, deadline)).data) ?? {}
+    return objectOf((await this.#ask('GET /repos/{owner}/{repo}', {}, deadline)).data) ?? {}
   }
 
   /** Whether a user may write to the repository. */
@@ -78,7 +78,7 @@ export class GithubApi {
     try {
       const route = 'GET /repos/{owner}/{repo}/collaborators/{username}/permission'
       const { data } = await this.#askIfChanged(route, { username }, deadline)
-      return ['admin', 'write'].includes(String(recordOf(data)?.['permission']))
+      return ['admin', 'write'].includes(String(objectOf(data)?.['permission']))
     } catch (error) {
       if (answerIn(error)?.status !== 404) throw error
       // Unless nothing is shown to us at all: then nobody is a stranger for that.
@@ -88,12 +88,12 @@ export class GithubApi {
   }
 
   /** The comments of an issue that were made or edited since. */
-  comments(issue: number, sinceMs: number, deadline: Deadline): Promise<Reading<Comment>> {
+  comments(issue: number, sinceMs: number, deadline: Deadline): Promise<DatedItems<Comment>> {
     return this.#pagesOf(comments, { issue_number: issue, since: timeText(sinceMs) }, commentOf, deadline)
   }
 
   /** The comments of all issues that were made or edited since. */
-  everyComment(sinceMs: number, deadline: Deadline): Promise<Reading<Comment>> {
+  everyComment(sinceMs: number, deadline: Deadline): Promise<DatedItems<Comment>> {
     const query = { since: timeText(sinceMs), sort: 'created', direction: 'asc' }
     return this.#pagesOf('GET /repos/{owner}/{repo}/issues/comments', query, commentOf, deadline, false)
   }
@@ -115,7 +115,7 @@ export class GithubApi {
       const { data, dateMs } = await this.#ask(`PATCH ${oneComment}`, { comment_id: id, body }, deadline)
       return { comment: commentOf(data), dateMs }
     } catch (error) {
-      if (isGone(error)) return undefined
+      if (isNotFound(error)) return undefined
       throw error
     }
   }
@@ -125,7 +125,7 @@ export class GithubApi {
   }
 
   /** Every issue with the label, open or closed, in the order of their numbers. */
-  issues(label: string, deadline: Deadline): Promise<Reading<Issue>> {
+  issues(label: string, deadline: Deadline): Promise<DatedItems<Issue>> {
     const query = { labels: label, state: 'all', sort: 'created', direction: 'asc' }
     return this.#pagesOf('GET /repos/{owner}/{repo}/issues', query, issueOf, deadline)
   }
@@ -161,7 +161,7 @@ export class GithubApi {
     read: (value: unknown) => Item,
     deadline: Deadline,
     isToDecide = true,
-  ): Promise<Reading<Item>> {
+  ): Promise<DatedItems<Item>> {
     const begunAt = this.#environment.now()
     const begunDateMs = this.clock.earliest(begunAt)
     const pages: (readonly unknown[])[] = []
@@ -213,7 +213,7 @@ export class GithubApi {
     const silentMs = this.#silentUntil - this.#environment.now()
     if (silentMs > 0) throw limited(silentMs)
     const leasehold: RequestTerms = { leftMs: () => deadline.leftMs }
-    const request = { ...recordOf(parameters['request']), signal: deadline.signal, leasehold }
+    const request = { ...objectOf(parameters['request']), signal: deadline.signal, leasehold }
     try {
       deadline.signal.throwIfAborted()
       const work = this.#octokit.request(route, { ...this.#repository, ...parameters, request })
@@ -221,7 +221,7 @@ export class GithubApi {
       return { data, headers, dateMs: this.#noteHeaders(headers) }
     } catch (error) {
       const answer = answerIn(error)
-      if (answer === undefined) throw faultOf(error)
+      if (answer === undefined) throw githubError(error)
       const dateMs = this.#noteHeaders(answer.headers)
       if (answer.status === 304) return { data: unchanged, headers: answer.headers, dateMs }
       const limitedMs = limitedForMs(error, dateMs)
@@ -252,7 +252,7 @@ export class GithubApi {
 const unchanged = Symbol('unchanged')
 
 function commentOf(value: unknown): Comment {
-  const given = recordOf(value) ?? {}
+  const given = objectOf(value) ?? {}
   const [, issue] = /\/issues\/(\d+)$/.exec(String(given['issue_url'])) ?? []
   const comment = {
     id: Number(given['id']),
@@ -267,7 +267,7 @@ function commentOf(value: unknown): Comment {
 }
 
 function issueOf(value: unknown): Issue {
-  const given = recordOf(value) ?? {}
+  const given = objectOf(value) ?? {}
   const issue = {
     number: Number(given['number']),
     author: authorOf(given),
@@ -280,7 +280,7 @@ function issueOf(value: unknown): Issue {
 
 /** Empty for a user who is no more. */
 function authorOf(given: Readonly<Record<string, unknown>>): string {
-  const login = recordOf(given['user'])?.['login']
+  const login = objectOf(given['user'])?.['login']
   return typeof login === 'string' ? login : ''
 }
 

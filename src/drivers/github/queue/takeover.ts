@@ -1,11 +1,11 @@
 /** Comments that end the claims of others. */
-import type { Deadline } from './deadline.ts'
+import type { Deadline } from '../api/deadline.ts'
 import { timeAt, type GithubContext } from './context.ts'
-import { isInDoubt } from './faults.ts'
+import { isInDoubt } from '../api/faults.ts'
 import type { LocalClaim } from './local-claims.ts'
-import { takeoverText, type TakeoverCause } from './takeover-comment.ts'
-import type { ThreadClaim } from './thread.ts'
-import { isSilent, type Look } from './verdict.ts'
+import { takeoverText, type TakeoverCause } from '../protocol/takeover-comment.ts'
+import type { ThreadClaim } from '../protocol/thread.ts'
+import { isSilent, type IssueReading } from '../protocol/verdict.ts'
 
 /** Where a takeover is to be written, and in whose name. */
 export interface Taker {
@@ -46,25 +46,25 @@ export async function takeOver(
 export async function turnOut(
   context: GithubContext,
   localClaim: LocalClaim,
-  look: Look,
+  read: IssueReading,
   deadline: Deadline,
 ): Promise<boolean> {
   const { comment, evict, staleMs = 0 } = localClaim
-  const open = look.thread.claims.filter((one) => one.comment < comment && one.end === undefined)
+  const open = read.thread.claims.filter((one) => one.comment < comment && one.end === undefined)
   const [head] = open
   if (head === undefined || evict === undefined) return false
   if (evict === 'all') {
     // All who stand before it: a waiter let in later would have a lower fence than this one.
-    await takeOver(context, takerOf(localClaim), open, 'forced', 'forced', deadline)
+    await takeOver(context, takeoverBy(localClaim), open, 'forced', 'forced', deadline)
     return true
   }
   // Who has only come to the front is no silent holder yet.
   const holds = head.record === undefined || head.record.heldSince !== undefined
-  if (!holds || !isSilent(head, look, staleMs, context.settleMs)) return false
-  await takeOver(context, takerOf(localClaim), [head], 'stale', 'stale', deadline)
+  if (!holds || !isSilent(head, read, staleMs, context.settleMs)) return false
+  await takeOver(context, takeoverBy(localClaim), [head], 'stale', 'stale', deadline)
   return true
 }
 
-export function takerOf({ issue, key, record }: LocalClaim): Taker {
+export function takeoverBy({ issue, key, record }: LocalClaim): Taker {
   return { issue, key, worker: record.runner.worker }
 }

@@ -1,4 +1,4 @@
-import { recordOf, textOf } from './comment-text.ts'
+import { objectOf, textOf } from './comment-text.ts'
 
 /** What a claim says about the work it is for. All of it is written into the comment, for everybody to read. */
 export interface TaskInfo {
@@ -18,7 +18,7 @@ export function forTask(taskInfo: TaskInfo): { readonly metadata: { readonly tas
 
 /** The task in a claim's metadata or in a comment: only what a task has, and only if it is of the right type. @internal */
 export function taskInfoIn(value: unknown): TaskInfo | undefined {
-  const given = recordOf(value)
+  const given = objectOf(value)
   if (given === undefined) return undefined
   const { complexity } = given
   const info: Record<string, string | number> = {}

@@ -1,4 +1,4 @@
-import type { ListedClaim } from '../../core/contract/driver.ts'
+import type { ListedClaim } from '../../../core/contract/driver.ts'
 import { claimIn } from './claim-comment.ts'
 import { roundingMs, type Comment } from './comment-text.ts'
 import { runnerOf } from './published-runner.ts'

@@ -4,7 +4,7 @@ import {
   commentText,
   documentIn,
   nameText,
-  recordOf,
+  objectOf,
   textOf,
   timeText,
   wholeNumberOf,
@@ -52,8 +52,8 @@ export function takeoverText(record: TakeoverRecord): string {
 
 export function takeoverIn(body: string): TakeoverRecord | undefined {
   const document = documentIn('takeover', body)
-  const takeover = recordOf(document?.['takeover'])
-  const own = recordOf(document?.['leasehold'])
+  const takeover = objectOf(document?.['takeover'])
+  const own = objectOf(document?.['leasehold'])
   const key = textOf(own?.['key'])
   if (takeover === undefined || key === undefined || own?.['version'] !== version) return undefined
   const { cause, ends } = takeover
@@ -65,7 +65,7 @@ export function takeoverIn(body: string): TakeoverRecord | undefined {
     reason: textOf(takeover['reason']) ?? String(cause),
     at: 0,
     ends: ends.flatMap((entry: unknown) => {
-      const given = recordOf(entry)
+      const given = objectOf(entry)
       const comment = wholeNumberOf(given?.['comment_id'])
       if (comment === undefined) return []
       return [{ comment, worker: textOf(given?.['worker_id']) ?? '?', held: given?.['held'] === true }]

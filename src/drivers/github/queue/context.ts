@@ -1,12 +1,12 @@
-import type { Environment } from '../../core/time/environment.ts'
-import type { GithubApi } from './api.ts'
+import type { Environment } from '../../../core/time/environment.ts'
+import type { GithubApi } from '../api/github-api.ts'
 import type { MirrorKeeper } from './mirror.ts'
-import type { RateBudget } from './rate-budget.ts'
-import type { Published } from './published-runner.ts'
+import type { RateBudget } from '../api/rate-budget.ts'
+import type { Published } from '../protocol/published-runner.ts'
 import type { LocalClaims } from './local-claims.ts'
 import type { IssueMarkers } from './issue-markers.ts'
 import type { ThreadReader } from './thread-reader.ts'
-import type { TrustedAuthors } from './trusted-authors.ts'
+import type { TrustedAuthors } from '../api/trusted-authors.ts'
 
 /** What the parts of one driver share. */
 export interface GithubContext {

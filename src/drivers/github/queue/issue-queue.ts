@@ -4,17 +4,17 @@
  * There is nothing here that GitHub could refuse because somebody else was quicker: comments are only added, each is edited
  * by its owner alone, and what they mean is worked out by `thread.ts` and `verdict.ts`. Why that is safe: decision 060.
  */
-import type { Claim, Request, ClaimStatus } from '../../core/contract/driver.ts'
-import { LeaseholdError } from '../../core/errors.ts'
-import type { Deadline } from './deadline.ts'
+import type { Claim, Request, ClaimStatus } from '../../../core/contract/driver.ts'
+import { LeaseholdError } from '../../../core/errors.ts'
+import type { Deadline } from '../api/deadline.ts'
 import type { GithubContext } from './context.ts'
-import { settleDuplicates, enter, find, isHopeless } from './entering.ts'
+import { settleDuplicates, enqueue, find, isHopeless } from './enqueuing.ts'
 import { heartbeat } from './heartbeat.ts'
-import { complete, endedBy, expire, leave, unknownClaim, vanish } from './leaving.ts'
+import { complete, endedBy, expire, leave, unknownClaim, endMissing } from './leaving.ts'
 import type { LocalClaim } from './local-claims.ts'
 import { heldBy, leftMs, mustShow, stand } from './claim-status.ts'
-import { takeOver } from './taking-over.ts'
-import { headOf, verdictOn } from './verdict.ts'
+import { takeOver } from './takeover.ts'
+import { headOf, verdictOn } from '../protocol/verdict.ts'
 
 type Renewal = Extract<Request, { op: 'renew' }>
 type Release = Extract<Request, { op: 'release' }>
@@ -60,7 +60,7 @@ async function claimOn(context: GithubContext, issue: number, claim: Claim, dead
   if (!claim.wait && (await isHopeless(context, issue, claim, deadline))) {
     return context.localClaims.end(claim.id, { state: 'absent', reason: 'refused' })
   }
-  return stand(context, await enter(context, issue, claim, deadline), claim.wait, deadline)
+  return stand(context, await enqueue(context, issue, claim, deadline), claim.wait, deadline)
 }
 
 async function renewOn(
@@ -111,23 +111,23 @@ async function releaseOn(
   if (doubtMs > 0) await deadline.pause(doubtMs)
   const localClaim = localClaims.find(id) ?? (await find(context, issue, { id, key }, deadline))
   if (localClaim === undefined) return localClaims.end(id, unknownClaim)
-  const look = await context.reader.look(issue, key, deadline)
-  await settleDuplicates(context, localClaim, look, deadline)
-  const verdict = verdictOn(look, localClaim, settleMs)
-  if (verdict.state === 'ended') return leave(context, localClaim, endedBy(verdict.claim.end), look.thread)
-  if (verdict.state === 'expired') return expire(context, localClaim, look.thread, deadline)
+  const read = await context.reader.read(issue, key, deadline)
+  await settleDuplicates(context, localClaim, read, deadline)
+  const verdict = verdictOn(read, localClaim, settleMs)
+  if (verdict.state === 'ended') return leave(context, localClaim, endedBy(verdict.claim.end), read.thread)
+  if (verdict.state === 'expired') return expire(context, localClaim, read.thread, deadline)
   const result = context.results.get(localClaim.comment) ?? (localClaim.held ? 'released' : 'gave up')
   const wasThere = await complete(context, localClaim, result, deadline)
   // A look that does not show it may be too old. Who only waited has nothing to be told but that it is gone, and be it for
   // want of rights.
-  if (verdict.state === 'missing' && mustShow(context, localClaim, look)) {
-    const isGone = !wasThere || context.trustedAuthors.isRefused(localClaim.author)
-    if (isGone)
+  if (verdict.state === 'missing' && mustShow(context, localClaim, read)) {
+    const isNotFound = !wasThere || context.trustedAuthors.isRefused(localClaim.author)
+    if (isNotFound)
       return localClaim.held
-        ? vanish(context, localClaim, look.thread)
-        : leave(context, localClaim, unknownClaim, look.thread)
+        ? endMissing(context, localClaim, read.thread)
+        : leave(context, localClaim, unknownClaim, read.thread)
   }
-  return leave(context, localClaim, { state: 'absent', reason: 'released' }, look.thread)
+  return leave(context, localClaim, { state: 'absent', reason: 'released' }, read.thread)
 }
 
 async function evictOn(
@@ -137,7 +137,7 @@ async function evictOn(
   deadline: Deadline,
 ): Promise<ClaimStatus> {
   for (;;) {
-    const { thread } = await context.reader.look(issue, key, deadline)
+    const { thread } = await context.reader.read(issue, key, deadline)
     const claim = thread.claims.find(({ comment }) => comment === fence)
     if (claim?.end?.how === 'taken over' && claim.end.cause === 'evicted' && claim.end.reason === reason) {
       return { state: 'absent', reason: 'evicted', detail: reason }
@@ -162,11 +162,11 @@ async function takenOver(
   deadline: Deadline,
 ): Promise<ClaimStatus | undefined> {
   for (;;) {
-    const look = await context.reader.look(localClaim.issue, localClaim.key, deadline)
-    const verdict = verdictOn(look, localClaim, context.settleMs)
-    if (verdict.state === 'ended') return leave(context, localClaim, endedBy(verdict.claim.end), look.thread)
-    if (verdict.state !== 'missing' || !mustShow(context, localClaim, look)) return undefined
-    if (context.trustedAuthors.isRefused(localClaim.author)) return vanish(context, localClaim, look.thread)
+    const read = await context.reader.read(localClaim.issue, localClaim.key, deadline)
+    const verdict = verdictOn(read, localClaim, context.settleMs)
+    if (verdict.state === 'ended') return leave(context, localClaim, endedBy(verdict.claim.end), read.thread)
+    if (verdict.state !== 'missing' || !mustShow(context, localClaim, read)) return undefined
+    if (context.trustedAuthors.isRefused(localClaim.author)) return endMissing(context, localClaim, read.thread)
     // Its comment has just been edited: a look that does not show it shows nothing.
     await deadline.pause(context.settleMs)
   }

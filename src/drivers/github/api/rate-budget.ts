@@ -1,4 +1,4 @@
-import { roundingMs } from './comment-text.ts'
+import { roundingMs } from '../protocol/comment-text.ts'
 
 /** GitHub counts requests by the hour. */
 const windowMs = 3_600_000

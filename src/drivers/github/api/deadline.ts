@@ -1,13 +1,13 @@
-import { afterReading } from '../../core/time/bounded.ts'
-import type { Environment, Timer } from '../../core/time/environment.ts'
-import { LeaseholdError } from '../../core/errors.ts'
+import { afterReading } from '../../../core/time/bounded.ts'
+import type { Environment, Timer } from '../../../core/time/environment.ts'
+import { LeaseholdError } from '../../../core/errors.ts'
 
 /** Until when a request is worth answering. Whatever is under way or in a queue then is given up. */
 export class Deadline implements Disposable {
   readonly until: number
   readonly signal: AbortSignal
   /** Rejects when time is up. */
-  readonly late: Promise<never>
+  readonly timedOut: Promise<never>
   readonly #environment: Environment
   readonly #timer: Timer
   readonly #controller = new AbortController()
@@ -18,11 +18,11 @@ export class Deadline implements Disposable {
     this.#environment = environment
     this.until = environment.now() + milliseconds
     this.signal = this.#controller.signal
-    this.late = new Promise<never>((_, reject) => {
+    this.timedOut = new Promise<never>((_, reject) => {
       this.#fail = reject
     })
     // Most requests are in time, and nobody waits for this.
-    this.late.catch(() => {})
+    this.timedOut.catch(() => {})
     const message = `GitHub has not answered for ${Math.round(milliseconds)} ms.`
     this.#timer = environment.timer(milliseconds, () => afterReading(environment, () => this.#timeIsUp(message)))
     this.#timer.keepAlive(true)
@@ -45,7 +45,7 @@ export class Deadline implements Disposable {
 
   /** What `work` gives, unless time is up first. */
   bound<Result>(work: Promise<Result>): Promise<Result> {
-    return Promise.race([work, this.late])
+    return Promise.race([work, this.timedOut])
   }
 
   /** Waits, if there is time for that. */
@@ -88,8 +88,8 @@ export class Deadlines {
     }
   }
 
-  giveUpAll(): void {
-    const error = new LeaseholdError('CLOSED', 'This GitHub store has been closed.')
+  /** Gives up whatever is under way. */
+  giveUpAll(error: LeaseholdError): void {
     for (const deadline of this.#open) deadline.giveUp(error)
   }
 }

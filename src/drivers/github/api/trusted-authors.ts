@@ -1,6 +1,6 @@
-import type { Environment } from '../../core/time/environment.ts'
+import type { Environment } from '../../../core/time/environment.ts'
 import type { Deadline } from './deadline.ts'
-import type { GithubApi } from './api.ts'
+import type { GithubApi } from './github-api.ts'
 
 /** How long an answer about somebody's rights is good for. */
 const keptMs = 600_000

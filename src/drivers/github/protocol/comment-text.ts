@@ -39,13 +39,13 @@ export function documentIn(kind: CommentKind, body: string): Readonly<Record<str
   if (!isText(kind, body)) return undefined
   const [, json] = /```json\r?\n([\s\S]*?)\r?\n```/.exec(body) ?? []
   try {
-    return recordOf(JSON.parse(json ?? ''))
+    return objectOf(JSON.parse(json ?? ''))
   } catch {
     return undefined
   }
 }
 
-export function recordOf(value: unknown): Readonly<Record<string, unknown>> | undefined {
+export function objectOf(value: unknown): Readonly<Record<string, unknown>> | undefined {
   const isRecord = typeof value === 'object' && value !== null && !Array.isArray(value)
   return isRecord ? (value as Record<string, unknown>) : undefined
 }

@@ -1,11 +1,11 @@
 /** How a claim ends, and what its owner is told. */
-import type { ClaimStatus } from '../../core/contract/driver.ts'
-import { claimText } from './claim-comment.ts'
-import type { Deadline } from './deadline.ts'
+import type { ClaimStatus } from '../../../core/contract/driver.ts'
+import { claimCommentText } from '../protocol/claim-comment.ts'
+import type { Deadline } from '../api/deadline.ts'
 import { timeAt, type GithubContext } from './context.ts'
-import { isGone, unavailable } from './faults.ts'
+import { isNotFound, unavailable } from '../api/faults.ts'
 import type { Absent, LocalClaim } from './local-claims.ts'
-import { expiredResult, type ClaimEnd, type Thread } from './thread.ts'
+import { expiredResult, type ClaimEnd, type Thread } from '../protocol/thread.ts'
 
 export const unknownClaim: Absent = { state: 'absent', reason: 'unknown' }
 const deleted: Absent = { state: 'absent', reason: 'evicted', detail: 'its comment was deleted' }
@@ -33,7 +33,7 @@ export async function complete(
   const { heldSince } = localClaim.record
   const durationMs = heldSince === undefined ? 0 : Math.max(0, Math.round(at - heldSince))
   const record = { ...localClaim.record, completion: { result, durationMs, at } }
-  return (await context.api.editComment(localClaim.comment, claimText(record), deadline)) !== undefined
+  return (await context.api.editComment(localClaim.comment, claimCommentText(record), deadline)) !== undefined
 }
 
 /** The owner came too late: it says so itself, which spares the next one the waiting. */
@@ -48,7 +48,7 @@ export async function expire(
 }
 
 /** Its comment is not there, or counts no more. */
-export function vanish(context: GithubContext, localClaim: LocalClaim, thread: Thread): ClaimStatus {
+export function endMissing(context: GithubContext, localClaim: LocalClaim, thread: Thread): ClaimStatus {
   if (!context.trustedAuthors.isRefused(localClaim.author)) return leave(context, localClaim, deleted, thread)
   if (localClaim.held) return leave(context, localClaim, disowned, thread)
   throw unavailable('The token may not write to the repository any more, so its claims do not count.', 'auth')
@@ -62,7 +62,7 @@ export async function refuse(
   deadline: Deadline,
 ): Promise<ClaimStatus> {
   await context.api.deleteComment(localClaim.comment, deadline).catch((error: unknown) => {
-    if (!isGone(error)) throw error
+    if (!isNotFound(error)) throw error
   })
   return leave(context, localClaim, { state: 'absent', reason: 'refused' }, thread)
 }

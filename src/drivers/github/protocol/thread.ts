@@ -1,6 +1,6 @@
 /** The comments of one issue read as the queue of one key. Pure. */
-import type { Succession } from '../../core/contract/driver.ts'
-import { brokenClaimIn, claimIn, type BrokenClaim, type ClaimRecord } from './claim-comment.ts'
+import type { Succession } from '../../../core/contract/driver.ts'
+import { brokenClaimIn, claimIn, type BrokenClaim, type CommentRecord } from './claim-comment.ts'
 import { isText, type Comment } from './comment-text.ts'
 import { runnerOf } from './published-runner.ts'
 import { takeoverIn, type TakeoverCause } from './takeover-comment.ts'
@@ -28,7 +28,7 @@ export interface ThreadClaim {
    * Undefined: somebody broke it. Unless it was completed before, it goes on status in the way until it is taken over like
    * any other.
    */
-  readonly record: ClaimRecord | undefined
+  readonly record: CommentRecord | undefined
   readonly ttlMs: number
   readonly worker: string
   readonly author: string
@@ -119,7 +119,7 @@ function hasBeenHeld({ record, end }: ThreadClaim): boolean {
 
 function placeOf(
   comment: Comment,
-  record: ClaimRecord | undefined,
+  record: CommentRecord | undefined,
   broken: BrokenClaim | undefined,
   brokenTtlMs: number,
 ): Place {

@@ -1,5 +1,5 @@
-import type { Claim, Runner } from '../../core/contract/driver.ts'
-import { recordOf, textOf, wholeNumberOf } from './comment-text.ts'
+import type { Claim, Runner } from '../../../core/contract/driver.ts'
+import { objectOf, textOf, wholeNumberOf } from './comment-text.ts'
 
 /** What may be told of a runner beyond its name. Comments may be public, so nothing is unless asked for. */
 export type Published = 'host' | 'pid' | 'owner' | 'metadata'
@@ -40,13 +40,13 @@ export function publishedRunner(
 export function publishedRunnerIn(lock: Readonly<Record<string, unknown>>, own: unknown): PublishedRunner | undefined {
   const [worker, node] = [textOf(lock['worker_id']), textOf(lock['node_id'])]
   if (worker === undefined || node === undefined) return undefined
-  const more = recordOf(own)
+  const more = objectOf(own)
   return { worker, node, ...(more !== undefined && { more }) }
 }
 
 /** The runner as far as its comment tells. @internal */
 export function runnerOf({ worker, node, more = {} }: PublishedRunner, task: unknown): Runner {
-  const metadata = { ...recordOf(more['metadata']), ...(task !== undefined && { taskInfo: task }) }
+  const metadata = { ...objectOf(more['metadata']), ...(task !== undefined && { taskInfo: task }) }
   const owner = textOf(more['owner'])
   return {
     id: worker,

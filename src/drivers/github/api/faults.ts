@@ -1,5 +1,5 @@
-import { LeaseholdError, messageOf } from '../../core/errors.ts'
-import { recordOf } from './comment-text.ts'
+import { LeaseholdError, messageOf } from '../../../core/errors.ts'
+import { objectOf } from '../protocol/comment-text.ts'
 
 /** The part of octokit's errors that says what GitHub answered. */
 interface Answered {
@@ -9,15 +9,15 @@ interface Answered {
 
 /** What GitHub answered, if it did. octokit gives a failed connection the status 500 and no response. */
 export function answerIn(error: unknown): Answered | undefined {
-  const thrown = recordOf(error) ?? (error instanceof Error ? (error as unknown as Record<string, unknown>) : undefined)
-  const response = recordOf(thrown?.['response'])
+  const thrown = objectOf(error) ?? (error instanceof Error ? (error as unknown as Record<string, unknown>) : undefined)
+  const response = objectOf(thrown?.['response'])
   const status = response?.['status'] ?? thrown?.['status']
   if (response === undefined || typeof status !== 'number') return undefined
-  return { status, headers: recordOf(response['headers']) ?? {} }
+  return { status, headers: objectOf(response['headers']) ?? {} }
 }
 
 /** The thing asked for is not there, or no longer. */
-export function isGone(error: unknown): boolean {
+export function isNotFound(error: unknown): boolean {
   const status = answerIn(error)?.status
   return status === 404 || status === 410
 }
@@ -54,7 +54,7 @@ export function limited(retryAfterMs: number, cause?: unknown): LeaseholdError {
 }
 
 /** The error a user sees for whatever went wrong: what happened, and what to do. */
-export function faultOf(error: unknown): LeaseholdError {
+export function githubError(error: unknown): LeaseholdError {
   if (error instanceof LeaseholdError) return error
   const status = answerIn(error)?.status
   const message = messageOf(error)

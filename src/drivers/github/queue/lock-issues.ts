@@ -1,19 +1,19 @@
 /** The issues that stand for names. */
 import { createHash } from 'node:crypto'
-import { describeScope, splitStoreKey } from '../../core/contract/scope.ts'
-import { within } from '../../core/time/bounded.ts'
-import type { Environment } from '../../core/time/environment.ts'
-import { commentText, documentIn, nameText, recordOf, textOf, roundingMs } from './comment-text.ts'
-import type { Deadline } from './deadline.ts'
-import { answerIn } from './faults.ts'
-import type { GithubApi, Issue, Reading } from './api.ts'
-import type { TrustedAuthors } from './trusted-authors.ts'
+import { describeScope, splitStoreKey } from '../../../core/contract/scope.ts'
+import { within } from '../../../core/time/bounded.ts'
+import type { Environment } from '../../../core/time/environment.ts'
+import { commentText, documentIn, nameText, objectOf, textOf, roundingMs } from '../protocol/comment-text.ts'
+import type { Deadline } from '../api/deadline.ts'
+import { answerIn } from '../api/faults.ts'
+import type { GithubApi, Issue, DatedItems } from '../api/github-api.ts'
+import type { TrustedAuthors } from '../api/trusted-authors.ts'
 
 const version = 1
 /** How long a look waits for issues that are being opened, at least. */
 const openingWithinMs = 100
 
-interface IssuesLook extends Reading<Issue> {
+interface IssuesReading extends DatedItems<Issue> {
   /** The issue that counts, by key. */
   readonly lowest: ReadonlyMap<string, Issue>
 }
@@ -27,8 +27,8 @@ export class LockIssues {
   readonly #settleMs: number
   readonly #found = new Map<string, number>()
   /** A look that has not begun yet, which whoever asks now may share. */
-  #nextLook: Promise<IssuesLook> | undefined
-  #lastLook: Promise<unknown> = Promise.resolve()
+  #nextReading: Promise<IssuesReading> | undefined
+  #lastReading: Promise<unknown> = Promise.resolve()
   /** Issues that are being opened: a look that begins when they are there serves all of them. */
   readonly #opening = new Set<Promise<unknown>>()
 
@@ -52,12 +52,12 @@ export class LockIssues {
     if (number !== undefined) return number
     let openedAt: number | undefined
     for (;;) {
-      const look = await this.#look(deadline)
-      const lowest = look.lowest.get(key)
+      const read = await this.#read(deadline)
+      const lowest = read.lowest.get(key)
       if (lowest !== undefined) {
         // A lower one made before it is listed by now, unless this one is very young.
-        const wasThere = openedAt !== undefined && look.begunAt >= openedAt + this.#settleMs
-        const isOld = look.begunDateMs >= lowest.createdAt + roundingMs + this.#settleMs
+        const wasThere = openedAt !== undefined && read.begunAt >= openedAt + this.#settleMs
+        const isOld = read.begunDateMs >= lowest.createdAt + roundingMs + this.#settleMs
         if (wasThere || isOld) {
           this.#found.set(key, lowest.number)
           return lowest.number
@@ -65,7 +65,7 @@ export class LockIssues {
         openedAt ??= this.#environment.now()
       } else {
         if (!open) return undefined
-        const isLost = openedAt !== undefined && look.begunAt >= openedAt + this.#settleMs
+        const isLost = openedAt !== undefined && read.begunAt >= openedAt + this.#settleMs
         if (openedAt === undefined || isLost) openedAt = await this.#noted(this.#open(key, deadline))
       }
       await deadline.pause(Math.max(1, openedAt + this.#settleMs - this.#environment.now()))
@@ -102,23 +102,23 @@ label and its comments to the workers that share it.`
   }
 
   /** Many who ask at once share one look, which begins after they asked. */
-  #look(deadline: Deadline): Promise<IssuesLook> {
-    if (this.#nextLook !== undefined) return deadline.bound(this.#nextLook)
-    const last = this.#lastLook
-    const look = (async () => {
+  #read(deadline: Deadline): Promise<IssuesReading> {
+    if (this.#nextReading !== undefined) return deadline.bound(this.#nextReading)
+    const last = this.#lastReading
+    const read = (async () => {
       await last
       if (this.#opening.size > 0) {
         const sendTimeoutMs = Math.max(openingWithinMs, this.#settleMs)
         await within(this.#environment, sendTimeoutMs, Promise.allSettled(this.#opening))
       }
-      this.#nextLook = undefined
+      this.#nextReading = undefined
       const reading = await this.#api.issues(this.#label, deadline)
       const locks = await this.#trustedAuthors.ofWriters(reading.items, deadline)
       return { ...reading, lowest: lowestByKey(locks) }
     })()
-    this.#nextLook = look
-    this.#lastLook = look.catch(() => {})
-    return deadline.bound(look)
+    this.#nextReading = read
+    this.#lastReading = read.catch(() => {})
+    return deadline.bound(read)
   }
 }
 
@@ -139,7 +139,7 @@ function lowestByKey(issues: readonly Issue[]): ReadonlyMap<string, Issue> {
 }
 
 function keyIn(body: string): string | undefined {
-  const own = recordOf(documentIn('lock', body)?.['leasehold'])
+  const own = objectOf(documentIn('lock', body)?.['leasehold'])
   return own?.['version'] === version ? textOf(own['key']) : undefined
 }
 

@@ -7,7 +7,7 @@ import { roundingMs } from './comment-text.ts'
 import type { Thread, ThreadClaim } from './thread.ts'
 
 /** One reading of an issue, and what is known of when it was made. */
-export interface Look {
+export interface IssueReading {
   readonly thread: Thread
   /** GitHub's clock when it answered: true time is this or up to a second later. */
   readonly dateMs: number
@@ -18,7 +18,7 @@ export interface Look {
   readonly seenAt: ReadonlyMap<number, number>
 }
 
-export type Verdict =
+export type QueueVerdict =
   /** The reading does not show it. */
   | { readonly state: 'missing' }
   | { readonly state: 'ended'; readonly claim: ThreadClaim }
@@ -32,35 +32,35 @@ export type Verdict =
       readonly againMs: number
       readonly unrenewed: readonly ThreadClaim[]
       /** Nothing is in the way but the time that a takeover takes to be safe. */
-      readonly clearing: boolean
+      readonly cleanup: boolean
     }
   | { readonly state: 'first'; readonly claim: ThreadClaim }
 
 /** What a claim's owner knows of it by GitHub's own answers: its comment, and when that was last edited. */
-export type OwnClaim = Pick<ThreadClaim, 'comment' | 'updatedAt'>
+export type KnownClaim = Pick<ThreadClaim, 'comment' | 'updatedAt'>
 
 /** Where a claim stands. A reading that is too old to show its last edit does not make it any older. */
-export function verdictOn(look: Look, own: OwnClaim, settleMs: number): Verdict {
+export function verdictOn(read: IssueReading, own: KnownClaim, settleMs: number): QueueVerdict {
   const { comment } = own
-  const shown = look.thread.claims.find((one) => one.comment === comment)
+  const shown = read.thread.claims.find((one) => one.comment === comment)
   if (shown === undefined) return { state: 'missing' }
   const claim = { ...shown, updatedAt: Math.max(shown.updatedAt, own.updatedAt) }
   if (claim.end !== undefined) return { state: 'ended', claim }
-  if (isOver(claim, look.dateMs)) return { state: 'expired', claim }
-  const before = look.thread.claims.filter((one) => one.comment < comment)
+  if (hasExpired(claim, read.dateMs)) return { state: 'expired', claim }
+  const before = read.thread.claims.filter((one) => one.comment < comment)
   const open = before.filter(({ end }) => end === undefined)
-  const waits = before.map((one) => blocksForMs(one, look, settleMs)).filter((ms) => ms > 0)
+  const waits = before.map((one) => blocksForMs(one, read, settleMs)).filter((ms) => ms > 0)
   if (open.length === 0 && waits.length === 0) return { state: 'first', claim }
-  const alive = open.filter((one) => !isOver(one, look.dateMs))
+  const alive = open.filter((one) => !hasExpired(one, read.dateMs))
   // Only the first in line takes over: a dozen of them would each write the same comment.
-  const unrenewed = open.every((one) => isUnrenewed(one, look, settleMs)) ? open : []
+  const unrenewed = open.every((one) => isUnrenewed(one, read, settleMs)) ? open : []
   return {
     state: 'behind',
     claim,
     ahead: Math.max(0, alive.length - 1),
     againMs: waits.length === 0 ? 0 : Math.min(...waits),
     unrenewed,
-    clearing: open.length === 0,
+    cleanup: open.length === 0,
   }
 }
 
@@ -70,31 +70,31 @@ export function headOf(thread: Thread): ThreadClaim | undefined {
 }
 
 /** Whether a lease is over for its owner, by GitHub's clock. */
-export function isOver({ updatedAt, ttlMs }: Pick<ThreadClaim, 'updatedAt' | 'ttlMs'>, dateMs: number): boolean {
+export function hasExpired({ updatedAt, ttlMs }: Pick<ThreadClaim, 'updatedAt' | 'ttlMs'>, dateMs: number): boolean {
   return dateMs - updatedAt >= ttlMs + roundingMs
 }
 
 /** Whether a holder has been silent for so long, whatever a stale reading leaves out. */
-export function isSilent(claim: ThreadClaim, look: Look, forMs: number, settleMs: number): boolean {
-  return look.dateMs - claim.updatedAt >= forMs + settleMs + roundingMs
+export function isSilent(claim: ThreadClaim, read: IssueReading, forMs: number, settleMs: number): boolean {
+  return read.dateMs - claim.updatedAt >= forMs + settleMs + roundingMs
 }
 
 /** Until when, as far as this reading tells, a claim keeps those behind it waiting. */
-function blocksForMs(claim: ThreadClaim, look: Look, settleMs: number): number {
+function blocksForMs(claim: ThreadClaim, read: IssueReading, settleMs: number): number {
   const { end, updatedAt, ttlMs } = claim
-  if (end === undefined) return Math.max(1, updatedAt + ttlMs + settleMs + roundingMs - look.dateMs)
+  if (end === undefined) return Math.max(1, updatedAt + ttlMs + settleMs + roundingMs - read.dateMs)
   if (end.how !== 'taken over' || end.cause !== 'expired') return 0
   // An edit that crossed the takeover may have told its owner that it still holds. Such an edit came less than a settle
   // time after the takeover, so a reading two of them after it shows it, and the lease it renewed has to run out.
-  const seenAt = look.seenAt.get(end.comment) ?? Infinity
-  const showsAll = look.begunAt >= seenAt + 2 * settleMs || look.begunDateMs >= end.at + roundingMs + 2 * settleMs
+  const seenAt = read.seenAt.get(end.comment) ?? Infinity
+  const showsAll = read.begunAt >= seenAt + 2 * settleMs || read.begunDateMs >= end.at + roundingMs + 2 * settleMs
   const lastEditMs = Math.min(updatedAt, end.at + settleMs)
-  const leaseMs = Math.max(0, lastEditMs + ttlMs + roundingMs - look.dateMs)
+  const leaseMs = Math.max(0, lastEditMs + ttlMs + roundingMs - read.dateMs)
   return showsAll ? leaseMs : Math.max(leaseMs, 2 * settleMs)
 }
 
-function isUnrenewed(claim: ThreadClaim, look: Look, settleMs: number): boolean {
-  return isSilent(claim, look, claim.ttlMs, settleMs)
+function isUnrenewed(claim: ThreadClaim, read: IssueReading, settleMs: number): boolean {
+  return isSilent(claim, read, claim.ttlMs, settleMs)
 }
 
 /**

@@ -1,20 +1,20 @@
 /** How a claim gets its comment, once as far as anybody will see, and how it is found again. */
-import type { Claim } from '../../core/contract/driver.ts'
-import { claimText, type ClaimRecord } from './claim-comment.ts'
-import { roundingMs } from './comment-text.ts'
-import type { Deadline } from './deadline.ts'
+import type { Claim } from '../../../core/contract/driver.ts'
+import { claimCommentText, type CommentRecord } from '../protocol/claim-comment.ts'
+import { roundingMs } from '../protocol/comment-text.ts'
+import type { Deadline } from '../api/deadline.ts'
 import { timeAt, type GithubContext } from './context.ts'
-import { isInDoubt } from './faults.ts'
-import { publishedRunner } from './published-runner.ts'
+import { isInDoubt } from '../api/faults.ts'
+import { publishedRunner } from '../protocol/published-runner.ts'
 import type { LocalClaim } from './local-claims.ts'
-import { taskInfoIn } from './task-info.ts'
-import { isSilent, type Look } from './verdict.ts'
+import { taskInfoIn } from '../protocol/task-info.ts'
+import { isSilent, type IssueReading } from '../protocol/verdict.ts'
 
 /** How often a comment is sent before its outcome is left open. */
 const sendsMax = 3
 
 /** Puts the claim's comment at the end of the queue. */
-export async function enter(
+export async function enqueue(
   context: GithubContext,
   issue: number,
   claim: Claim,
@@ -22,7 +22,7 @@ export async function enter(
 ): Promise<LocalClaim> {
   const { environment, api, localClaims } = context
   const at = timeAt(context)
-  const record: ClaimRecord = {
+  const record: CommentRecord = {
     id: claim.id,
     key: claim.key,
     ttlMs: claim.ttlMs,
@@ -35,7 +35,7 @@ export async function enter(
   const editedAt = environment.now()
   for (let sends = 1; ; sends += 1) {
     try {
-      const { id, author, updatedAt } = await api.createComment(issue, claimText(record), deadline)
+      const { id, author, updatedAt } = await api.createComment(issue, claimCommentText(record), deadline)
       context.trustedAuthors.own(author)
       return sit(context, claim, { issue, comment: id, author, updatedAt, record, editedAt, held: false })
     } catch (error) {
@@ -57,12 +57,12 @@ export async function find(
   claim: Pick<Claim, 'id' | 'key'> & Partial<Claim>,
   deadline: Deadline,
 ): Promise<LocalClaim | undefined> {
-  const look = await context.reader.look(issue, claim.key, deadline)
-  const place = look.thread.claims.find(({ record }) => record?.id === claim.id)
+  const read = await context.reader.read(issue, claim.key, deadline)
+  const place = read.thread.claims.find(({ record }) => record?.id === claim.id)
   if (place?.record === undefined || place.end?.how === 'completed') return undefined
   const { comment, record, updatedAt, author } = place
   // Nobody here knows when it was sent: as long ago as can be, counted from before the look.
-  const editedAt = look.begunAt - (look.dateMs + roundingMs - updatedAt)
+  const editedAt = read.begunAt - (read.dateMs + roundingMs - updatedAt)
   return sit(context, claim, {
     issue,
     comment,
@@ -82,11 +82,11 @@ export async function isHopeless(
   deadline: Deadline,
 ): Promise<boolean> {
   if (claim.evict === 'all') return false
-  const look = await context.reader.look(issue, claim.key, deadline)
-  const open = look.thread.claims.filter(({ end }) => end === undefined)
-  if (open.every((one) => isSilent(one, look, one.ttlMs, context.settleMs))) return false
+  const read = await context.reader.read(issue, claim.key, deadline)
+  const open = read.thread.claims.filter(({ end }) => end === undefined)
+  if (open.every((one) => isSilent(one, read, one.ttlMs, context.settleMs))) return false
   const [head] = open
-  return claim.evict !== 'stale' || head === undefined || !isSilent(head, look, claim.staleMs ?? 0, context.settleMs)
+  return claim.evict !== 'stale' || head === undefined || !isSilent(head, read, claim.staleMs ?? 0, context.settleMs)
 }
 
 /**
@@ -96,10 +96,10 @@ export async function isHopeless(
 export async function settleDuplicates(
   { api }: GithubContext,
   localClaim: LocalClaim,
-  look: Look,
+  read: IssueReading,
   deadline: Deadline,
 ): Promise<void> {
-  const { claims, duplicates } = look.thread
+  const { claims, duplicates } = read.thread
   const own = claims.find(({ record }) => record?.id === localClaim.id)
   if (own?.record !== undefined && own.comment < localClaim.comment) {
     const { comment, record, updatedAt, author } = own

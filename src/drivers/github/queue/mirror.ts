@@ -1,5 +1,5 @@
-import { claimIn, claimText, type ClaimRecord } from './claim-comment.ts'
-import { documentIn } from './comment-text.ts'
+import { claimIn, claimCommentText, type CommentRecord } from '../protocol/claim-comment.ts'
+import { documentIn } from '../protocol/comment-text.ts'
 
 /**
  * A memory of your own that is kept up to date with what this process holds, so that `status` need not ask GitHub. It
@@ -21,8 +21,8 @@ export class MirrorKeeper {
     this.#mirror = mirror
   }
 
-  put(issue: number, record: ClaimRecord): void {
-    const document = documentIn('claim', claimText(record))
+  put(issue: number, record: CommentRecord): void {
+    const document = documentIn('claim', claimCommentText(record))
     const value = JSON.stringify(document)
     this.#try((mirror) => mirror.set(nameOf(issue), value, { namespace, ttl: record.ttlMs }))
   }
@@ -36,7 +36,7 @@ export class MirrorKeeper {
   }
 
   /** What the mirror says of an issue, if that makes sense. */
-  async read(issue: number): Promise<ClaimRecord | undefined> {
+  async read(issue: number): Promise<CommentRecord | undefined> {
     try {
       const value: unknown = await this.#mirror?.get(nameOf(issue), { namespace })
       if (typeof value !== 'string') return undefined

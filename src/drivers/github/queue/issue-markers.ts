@@ -1,8 +1,8 @@
-import type { Environment } from '../../core/time/environment.ts'
-import { within } from '../../core/time/bounded.ts'
-import type { Deadline, Deadlines } from './deadline.ts'
-import type { GithubApi } from './api.ts'
-import type { RateBudget } from './rate-budget.ts'
+import type { Environment } from '../../../core/time/environment.ts'
+import { within } from '../../../core/time/bounded.ts'
+import type { Deadline, Deadlines } from '../api/deadline.ts'
+import type { GithubApi } from '../api/github-api.ts'
+import type { RateBudget } from '../api/rate-budget.ts'
 
 export interface SignTerms {
   /** Assigns the holder's account to the issue. */

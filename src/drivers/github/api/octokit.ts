@@ -1,6 +1,6 @@
 /** Makes octokit, with its retry and throttling plugins, for whoever does not bring one. */
 import { createHash } from 'node:crypto'
-import { loadAll } from '../../core/machine/optional-package.ts'
+import { loadAll } from '../../../core/machine/optional-package.ts'
 import { execFile } from 'node:child_process'
 import { promisify } from 'node:util'
 import { unavailable } from './faults.ts'

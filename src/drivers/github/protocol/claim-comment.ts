@@ -1,11 +1,11 @@
 /** A claim as a comment: its words for people, its fields for machines. */
-import { formatDuration } from '../../core/time/duration.ts'
+import { formatDuration } from '../../../core/time/duration.ts'
 import {
   clockText,
   commentText,
   documentIn,
   nameText,
-  recordOf,
+  objectOf,
   textOf,
   timeOf,
   timeText,
@@ -23,7 +23,7 @@ export interface Completion {
 }
 
 /** What a claim's comment says. Its times are for people: GitHub's own decide. */
-export interface ClaimRecord {
+export interface CommentRecord {
   readonly id: string
   readonly key: string
   readonly ttlMs: number
@@ -41,7 +41,7 @@ const version = 1
 /** No claim lives longer unrenewed. */
 export const ttlMaxMs = 3_600_000
 
-export function claimText(record: ClaimRecord): string {
+export function claimCommentText(record: CommentRecord): string {
   const { id, key, ttlMs, runner, task, claimedAt, heartbeatAt, renewals, heldSince, completion } = record
   return commentText('claim', sentenceOf(record), {
     lock: {
@@ -71,10 +71,10 @@ export function claimText(record: ClaimRecord): string {
 }
 
 /** What a claim's comment says; undefined if it is not one, or one that somebody broke or a newer version wrote. */
-export function claimIn(body: string): ClaimRecord | undefined {
+export function claimIn(body: string): CommentRecord | undefined {
   const document = documentIn('claim', body)
-  const lock = recordOf(document?.['lock'])
-  const own = recordOf(document?.['leasehold'])
+  const lock = objectOf(document?.['lock'])
+  const own = objectOf(document?.['leasehold'])
   if (lock === undefined || own === undefined || own['version'] !== version) return undefined
   const [id, key] = [textOf(own['claim']), textOf(own['key'])]
   const [ttlMs, renewals] = [wholeNumberOf(own['ttl_ms']), wholeNumberOf(own['renewals'])]
@@ -106,7 +106,7 @@ export interface BrokenClaim {
 }
 
 /**
- * Reads a broken claim line by line. Only whole lines count, indented as `claimText` indents them: what a runner says of itself
+ * Reads a broken claim line by line. Only whole lines count, indented as `claimCommentText` indents them: what a runner says of itself
  * lies deeper, so it cannot pass for one. A claim is completed only if its sentence for people says so too.
  */
 export function brokenClaimIn(body: string): BrokenClaim {
@@ -130,7 +130,7 @@ function lineIn(body: string, indent: number, field: string): unknown {
 }
 
 function completionIn(value: unknown): Completion | undefined {
-  const given = recordOf(value)
+  const given = objectOf(value)
   if (given === undefined) return undefined
   return {
     result: textOf(given['result']) ?? 'released',
@@ -139,7 +139,7 @@ function completionIn(value: unknown): Completion | undefined {
   }
 }
 
-function sentenceOf({ runner, ttlMs, task, claimedAt, heartbeatAt, heldSince, completion }: ClaimRecord): string {
+function sentenceOf({ runner, ttlMs, task, claimedAt, heartbeatAt, heldSince, completion }: CommentRecord): string {
   const name = `**${nameText(runner.worker)}**`
   if (completion !== undefined) {
     const { result, durationMs } = completion
