@@ -9,7 +9,7 @@ import { convert } from '../../src/api/lease/conversion.ts'
 import { handOff } from '../../src/api/lease/hand-off.ts'
 import { resolveOptions } from '../../src/api/options.ts'
 import { monotonicMs, systemEnvironment } from '../../src/core/time/environment.ts'
-import { describeRunner } from '../../src/api/client/runner.ts'
+import { newRunner } from '../../src/api/client/runner.ts'
 import { byteRange, named, type Scope } from '../../src/core/contract/scope.ts'
 import { historyLog } from '../../src/testing/history/log.ts'
 
@@ -23,7 +23,7 @@ console.log('open')
 const client = new Client({
   driver,
   environment,
-  runner: describeRunner(environment, undefined, undefined),
+  runner: newRunner(environment, undefined, undefined),
   namespace: 'history',
   allowForce: false,
   logger: undefined,

@@ -2,7 +2,7 @@ import { keyOf, urgencyOf } from '../contract/requests.ts'
 import type { LockDriver, Request, ClaimStatus } from '../contract/driver.ts'
 import type { Environment, Timer } from '../time/environment.ts'
 import { clientClosed, type LeaseholdError } from '../errors.ts'
-import { errorOf, faultOf, type Fault } from '../contract/limits.ts'
+import { limitError, limitFault, type RequestFault } from '../contract/limits.ts'
 import { checkedAnswer, malformed } from '../contract/status-check.ts'
 
 /** Whoever made a request. `answered` is called once, with the times just before it was sent and when the answer came. */
@@ -11,15 +11,15 @@ export interface Requester {
 }
 
 /** A request that is not sent, because it is out of limits. */
-interface Refused extends Pending {
-  readonly fault: Fault
+interface OutOfLimits extends PendingRequest {
+  readonly fault: RequestFault
 }
 
 /** What one `send` is made of, in order of its keys. */
 interface Batch {
-  readonly pending: readonly Pending[]
+  readonly pending: readonly PendingRequest[]
   /** The same in the order asked. */
-  readonly asked: readonly Pending[]
+  readonly asked: readonly PendingRequest[]
   /** Whether its keys are in `#busy`. */
   listed: boolean
 }
@@ -44,12 +44,12 @@ const heldBackMaxMs = 1000
 export class Batcher {
   readonly #driver: Pick<LockDriver, 'send' | 'supports'>
   readonly #environment: Environment
-  #gathered: Pending[] = []
+  #gathered: PendingRequest[] = []
   /** Out of limits: answered with the next batch. */
-  #refused: Refused[] = []
+  #refused: OutOfLimits[] = []
   #flushing = false
   /** Keys with a request under way, and what waits for them. Listed only when there is more to send meanwhile. */
-  readonly #busy = new Map<string, Pending[] | undefined>()
+  readonly #busy = new Map<string, PendingRequest[] | undefined>()
   #underWay = 0
   /** Batches under way whose keys are not in `#busy` yet. */
   #unlisted: Batch[] = []
@@ -80,7 +80,7 @@ export class Batcher {
       overtakesAt: -1,
       status: undefined,
     }
-    const fault = faultOf(request, this.#driver.supports)
+    const fault = limitFault(request, this.#driver.supports)
     if (fault !== undefined) {
       this.#refused.push({ ...pending, fault })
       return this.#flushSoon()
@@ -146,12 +146,12 @@ export class Batcher {
   #answerRefused(): void {
     const at = this.#environment.now()
     for (const { request, requester, fault } of this.#refused.splice(0)) {
-      requester.answered(request, { state: 'unknown', error: errorOf(fault) }, Math.floor(at), at)
+      requester.answered(request, { state: 'unknown', error: limitError(fault) }, Math.floor(at), at)
     }
     this.#notifyIfIdle()
   }
 
-  #refuse(gathered: readonly Pending[]): void {
+  #refuse(gathered: readonly PendingRequest[]): void {
     const at = this.#environment.now()
     const status: ClaimStatus = { state: 'unknown', error: clientClosed() }
     for (const { request, requester } of gathered) requester.answered(request, status, Math.floor(at), at)
@@ -160,7 +160,7 @@ export class Batcher {
   }
 
   /** Those whose key has nothing under way; the others wait for that. */
-  #freeAmong(gathered: readonly Pending[]): Pending[] {
+  #freeAmong(gathered: readonly PendingRequest[]): PendingRequest[] {
     for (const batch of this.#unlisted) {
       batch.listed = true
       this.#listed.push(batch)
@@ -170,7 +170,7 @@ export class Batcher {
     return gathered.filter((pending) => this.#isFree(pending))
   }
 
-  #isFree(pending: Pending): boolean {
+  #isFree(pending: PendingRequest): boolean {
     const waiting = this.#busy.get(pending.key)
     if (waiting !== undefined) waiting.push(pending)
     else if (this.#busy.has(pending.key)) this.#busy.set(pending.key, [pending])
@@ -203,7 +203,7 @@ export class Batcher {
     const now = this.#environment.now()
     const unanswered = new Set<string>()
     for (const { pending } of this.#listed) for (const { request } of pending) unanswered.add(orderingNameOf(request))
-    const ready: Pending[] = []
+    const ready: PendingRequest[] = []
     let nextAt = Infinity
     for (const [key, waiting] of this.#busy) {
       if (waiting === undefined) continue
@@ -228,13 +228,13 @@ export class Batcher {
 
   /** Whether a request of the key that is not younger than number `last` has no answer yet. */
   #isUnanswered(key: string, last: number): boolean {
-    const isIt = (pending: Pending): boolean => pending.key === key && pending.number <= last
+    const isIt = (pending: PendingRequest): boolean => pending.key === key && pending.number <= last
     if (this.#gathered.some(isIt) || this.#busy.get(key)?.some(isIt) === true) return true
     return [this.#unlisted, this.#listed].some((batches) => batches.some(({ pending }) => pending.some(isIt)))
   }
 
   /** `overtaking`: other batches under way have the same keys. */
-  #send(pending: readonly Pending[], asked: readonly Pending[], overtaking = false): void {
+  #send(pending: readonly PendingRequest[], asked: readonly PendingRequest[], overtaking = false): void {
     const batch: Batch = { pending, asked, listed: overtaking }
     const requests = pending.map(({ request }) => request)
     if (overtaking) {
@@ -268,7 +268,7 @@ export class Batcher {
     takeOut(batch.listed ? this.#listed : this.#unlisted, batch)
     if (batch.listed) for (const key of keysOf(batch)) this.#free(key)
     for (let index = 0; index < pending.length; index += 1) {
-      const each = pending[index] as Pending
+      const each = pending[index] as PendingRequest
       each.status =
         error === undefined
           ? checkedAnswer(statuses[index], each.request, this.#driver.supports)
@@ -335,7 +335,7 @@ function takeOut(batches: Batch[], batch: Batch): void {
 }
 
 /** What is wrong with answers that are not one for each request. */
-function unlessWhole(statuses: readonly ClaimStatus[], batch: readonly Pending[]): LeaseholdError | undefined {
+function unlessWhole(statuses: readonly ClaimStatus[], batch: readonly PendingRequest[]): LeaseholdError | undefined {
   if (!Array.isArray(statuses)) return malformed(typeof statuses)
   if (statuses.length === batch.length) return undefined
   return malformed(`${statuses.length} answers to ${batch.length} requests`)
@@ -352,7 +352,7 @@ export function submitOnce(batcher: Batcher, request: Request): Promise<ClaimSta
 export const requestsPerBatchMax = 500
 
 /** A request on its way, and whoever made it. */
-export interface Pending {
+export interface PendingRequest {
   readonly key: string
   readonly request: Request
   readonly requester: Requester
@@ -365,11 +365,11 @@ export interface Pending {
 }
 
 /** Sorting is stable: requests of one key stay in the order asked. */
-export function byKey(one: Pending, other: Pending): number {
+export function byKey(one: PendingRequest, other: PendingRequest): number {
   return one.key < other.key ? -1 : one.key > other.key ? 1 : 0
 }
 
-export function byNumber(one: Pending, other: Pending): number {
+export function byNumber(one: PendingRequest, other: PendingRequest): number {
   return one.number - other.number
 }
 
@@ -377,22 +377,22 @@ export function byNumber(one: Pending, other: Pending): number {
  * The requests apart by urgency, mostly all in one: how long a batch may take is up to the most urgent of its requests, and one
  * that must hurry must not make others time out. The requests of one key stay together, as urgent as the least of them.
  */
-export function byUrgency(requests: readonly Pending[]): Iterable<readonly Pending[]> {
-  const apart = new Map<number, Pending[]>()
+export function byUrgency(requests: readonly PendingRequest[]): Iterable<readonly PendingRequest[]> {
+  const apart = new Map<number, PendingRequest[]>()
   for (let from = 0, to = 0; from < requests.length; from = to) {
     let urgency = Infinity
     for (; requests[to] !== undefined && requests[to]?.key === requests[from]?.key; to += 1) {
-      urgency = Math.min(urgency, urgencyOf((requests[to] as Pending).request))
+      urgency = Math.min(urgency, urgencyOf((requests[to] as PendingRequest).request))
     }
     const like = apart.get(urgency)
     if (like === undefined) apart.set(urgency, requests.slice(from, to))
-    else for (let index = from; index < to; index += 1) like.push(requests[index] as Pending)
+    else for (let index = from; index < to; index += 1) like.push(requests[index] as PendingRequest)
   }
   return apart.values()
 }
 
 /** Batches of at most `requestsPerBatchMax`, never dividing the requests of one key. */
-export function* split(requests: readonly Pending[]): Iterable<readonly Pending[]> {
+export function* split(requests: readonly PendingRequest[]): Iterable<readonly PendingRequest[]> {
   let from = 0
   for (let to = 1; to <= requests.length; to += 1) {
     const next = requests[to]

@@ -1,12 +1,12 @@
 import { trustedUntil } from '../time/deadline.ts'
 import {
-  copyOf,
-  nothing,
+  copyState,
+  noEffects,
   type ClaimState,
   type ClaimStateDraft,
   type Stepped,
-  type Effect,
-  type Event,
+  type ClaimEffect,
+  type ClaimEvent,
 } from './claim-state.ts'
 import { LeaseholdError } from '../errors.ts'
 import { pauseMs, type Backoff } from '../time/backoff.ts'
@@ -30,11 +30,11 @@ export function boundOf({ doubtMs, elsewhereMs }: Pick<ClaimState, 'doubtMs' | '
 
 /** Another thread has been told to renew for this ttl, as if we asked for it now; or has stopped: then we ask for all. */
 export function askedElsewhere(state: ClaimState, elsewhereMs: number | undefined, at: number): Stepped {
-  const next = copyOf(state)
+  const next = copyState(state)
   next.elsewhereMs = elsewhereMs
   if (state.phase === 'held' && elsewhereMs !== undefined) trustAtMost(next, elsewhereMs, at)
   const wasBound = (state.elsewhereMs ?? Infinity) < Math.min(state.ttlMs, boundOf(next))
-  return wasBound && state.phase === 'held' && state.leaving === undefined ? renewNow(next, at) : [next, nothing]
+  return wasBound && state.phase === 'held' && state.leaving === undefined ? renewNow(next, at) : [next, noEffects]
 }
 
 /** A heartbeat that leaves no room for a failure is quickened: `renew` may have made the ttl shorter since it was chosen. */
@@ -60,16 +60,16 @@ export function nextRenewalAt(everyMs: number, jitter: number, sentAt: number, a
 }
 
 export function withTtl(state: ClaimState, ttlMs: number): ClaimState {
-  const changed = copyOf(state)
+  const changed = copyState(state)
   changed.ttlMs = ttlMs
   return changed
 }
 
 export function renewNow(state: ClaimState, at: number): Stepped {
-  const next = copyOf(state)
+  const next = copyState(state)
   if (state.inFlight) {
     next.askAgain = true
-    return [next, nothing]
+    return [next, noEffects]
   }
   next.inFlight = true
   const { key, id } = state.claim
@@ -112,7 +112,7 @@ export function trustAtMost(state: ClaimStateDraft, ttlMs: number, at: number): 
 
 /** Sends the claim once more, as it was: its id makes that safe. */
 export function claimAgain(state: ClaimState): Stepped {
-  const asking = copyOf(state)
+  const asking = copyState(state)
   asking.inFlight = true
   asking.nextAt = Infinity
   return [asking, [{ type: 'send', request: { op: 'claim', claim: state.claim } }]]
@@ -120,10 +120,10 @@ export function claimAgain(state: ClaimState): Stepped {
 
 /** Changes how often a lease is renewed. */
 export function renewEvery(state: ClaimState, everyMs: number, at: number): Stepped {
-  const changed = copyOf(state)
+  const changed = copyState(state)
   changed.heartbeatMs = everyMs
   if (state.phase === 'held' && state.leaving === undefined) changed.nextAt = holderRenewalAt(changed, state.sentAt, at)
-  return [changed, nothing]
+  return [changed, noEffects]
 }
 
 const releaseRetry: Backoff = { attempts: Infinity, minMs: 50, maxMs: 2000, factor: 2, jitter: 0.2 }
@@ -134,9 +134,12 @@ export function lose(state: ClaimState, reason: string, detail: string | undefin
 }
 
 /** A claim that is to take this one's place is under way, or has come to nothing. */
-export function conversionUnderWay(state: ClaimState, { at, ttlMs }: Extract<Event, { type: 'converting' }>): Stepped {
+export function conversionUnderWay(
+  state: ClaimState,
+  { at, ttlMs }: Extract<ClaimEvent, { type: 'converting' }>,
+): Stepped {
   const underWay = ttlMs !== undefined
-  const next = copyOf(state)
+  const next = copyState(state)
   next.converting = underWay ? 'under way' : 'no'
   // As if the lease itself were to last no longer.
   if (underWay && ttlMs < state.ttlMs) {
@@ -145,12 +148,12 @@ export function conversionUnderWay(state: ClaimState, { at, ttlMs }: Extract<Eve
   }
   // Nobody took its place and the store no longer knows it: it was gone all along.
   const wasGone = !underWay && state.phase === 'held' && state.converting === 'in doubt'
-  return wasGone ? lose(next, 'unknown', undefined) : [next, nothing]
+  return wasGone ? lose(next, 'unknown', undefined) : [next, noEffects]
 }
 
 /** Lives on as another claim, or in another process. */
 export function passOn(state: ClaimState): Stepped {
-  return [state.phase === 'held' ? ended(state, 'over') : state, nothing]
+  return [state.phase === 'held' ? ended(state, 'over') : state, noEffects]
 }
 
 /** Why a lease that is past its deadline was not renewed. */
@@ -175,14 +178,14 @@ export function letGo(state: ClaimState, at: number): Stepped {
       return [state, [releaseRequest(state)]]
     case 'releasing':
     case 'over':
-      return [state, nothing]
+      return [state, noEffects]
   }
 }
 
 /** Takes a conversion back, if that is not too late: then it is granted after all. */
 export function withdraw(state: ClaimState, at: number): Stepped {
-  if (state.phase !== 'asking' && state.phase !== 'waiting') return [state, nothing]
-  const withdrawn = copyOf(state)
+  if (state.phase !== 'asking' && state.phase !== 'waiting') return [state, noEffects]
+  const withdrawn = copyState(state)
   withdrawn.withdrawn = true
   return renewNow(withdrawn, at)
 }
@@ -191,7 +194,7 @@ export function withdraw(state: ClaimState, at: number): Stepped {
  * Leaves nothing behind of a claim whose outcome is not known, or came too late. A conversion that was granted must stay
  * until its time is over: its owner may trust the lease whose place it took.
  */
-export function clearAway(state: ClaimState, at: number, effect: Effect): Stepped {
+export function clearAway(state: ClaimState, at: number, effect: ClaimEffect): Stepped {
   const [releasing, requests] = leave(state, at, state.claim.replaces === undefined ? 'release' : 'withdraw')
   return [releasing, [effect, ...requests]]
 }
@@ -199,7 +202,7 @@ export function clearAway(state: ClaimState, at: number, effect: Effect): Steppe
 /** Tells the store, and goes on trying for as long as that may keep the claim. */
 function leave(state: ClaimState, at: number, how: 'release' | 'withdraw'): Stepped {
   const deadline = Math.ceil(at + state.ttlMs + state.claim.graceMs)
-  const releasing = copyOf(state)
+  const releasing = copyState(state)
   releasing.phase = 'releasing'
   releasing.failures = 0
   releasing.deadline = deadline
@@ -211,7 +214,7 @@ function leave(state: ClaimState, at: number, how: 'release' | 'withdraw'): Step
 
 /** The last release was not answered. */
 export function releaseAgain(state: ClaimState): Stepped {
-  const releasing = copyOf(state)
+  const releasing = copyState(state)
   releasing.inFlight = true
   releasing.nextAt = Infinity
   return [releasing, [releaseRequest(state)]]
@@ -221,25 +224,26 @@ export function releaseAgain(state: ClaimState): Stepped {
 export function releaseUnanswered(state: ClaimState, at: number): Stepped {
   const error = new LeaseholdError('UNAVAILABLE', 'The store has not answered.', { reason: 'no-answer' })
   const isFirst = state.failures === 0
-  return [ended(state, 'over'), isFirst ? [{ type: 'released', status: { state: 'unknown', error }, at }] : nothing]
+  return [ended(state, 'over'), isFirst ? [{ type: 'released', status: { state: 'unknown', error }, at }] : noEffects]
 }
 
-function releaseRequest({ claim, withdrawn }: ClaimState): Effect {
+function releaseRequest({ claim, withdrawn }: ClaimState): ClaimEffect {
   return { type: 'send', request: { op: withdrawn ? 'withdraw' : 'release', key: claim.key, id: claim.id } }
 }
 
 /** The store has, or has not, heard that the claim is released. */
-export function releaseAnswered(state: ClaimState, event: Extract<Event, { type: 'release-answer' }>): Stepped {
+export function releaseAnswered(state: ClaimState, event: Extract<ClaimEvent, { type: 'release-answer' }>): Stepped {
   const { status, at, random } = event
-  if (state.phase !== 'releasing') return [state, state.phase === 'lost' ? [{ type: 'released', status, at }] : nothing]
+  if (state.phase !== 'releasing')
+    return [state, state.phase === 'lost' ? [{ type: 'released', status, at }] : noEffects]
   const isFirst = state.failures === 0
-  const effects: Effect[] = isFirst || status.state !== 'unknown' ? [{ type: 'released', status, at }] : []
+  const effects: ClaimEffect[] = isFirst || status.state !== 'unknown' ? [{ type: 'released', status, at }] : []
   if (status.state !== 'unknown') return [ended(state, 'over'), effects]
   const failures = state.failures + 1
   const nextAt = at + pauseMs(releaseRetry, failures, random)
   // Past its ttl the store has forgotten the claim by itself.
   if (nextAt >= state.deadline) return [ended(state, 'over'), effects]
-  const next = copyOf(state)
+  const next = copyState(state)
   next.inFlight = false
   next.failures = failures
   next.nextAt = nextAt
@@ -247,7 +251,7 @@ export function releaseAnswered(state: ClaimState, event: Extract<Event, { type:
 }
 
 function ended(state: ClaimState, phase: 'lost' | 'over'): ClaimState {
-  const next = copyOf(state)
+  const next = copyState(state)
   next.phase = phase
   next.inFlight = false
   next.nextAt = Infinity

@@ -8,8 +8,8 @@ import {
   heartbeatWithin,
   step,
   wakeAt,
-  type Effect,
-  type Event,
+  type ClaimEffect,
+  type ClaimEvent,
   type ClaimState,
   type RenewalPolicy,
   type Stepped,
@@ -51,7 +51,7 @@ export interface HeartbeatThread {
 
 /** Told of everything but sends. Must not throw. */
 export interface Observer {
-  observe(effect: Exclude<Effect, { type: 'send' }>): void
+  observe(effect: Exclude<ClaimEffect, { type: 'send' }>): void
 }
 
 /** For the moment between a claim's being resumed and its having a lease. */
@@ -225,7 +225,7 @@ export class ClaimRuntime implements TimerTask, Requester {
     this.#dispatch({ type: 'tick', at: now })
   }
 
-  #dispatch(event: Event): void {
+  #dispatch(event: ClaimEvent): void {
     this.#carryOut(step(this.#state, event))
   }
 
@@ -239,7 +239,7 @@ export class ClaimRuntime implements TimerTask, Requester {
     for (const effect of stepped[1]) this.#perform(effect)
   }
 
-  #perform(effect: Effect): void {
+  #perform(effect: ClaimEffect): void {
     if (effect.type === 'send') this.#client.batcher.submit(effect.request, this)
     else this.observer.observe(effect)
   }

@@ -1,18 +1,18 @@
 import type { Backoff } from '../time/backoff.ts'
-import type { Claim, Request, ClaimStatus, Succession, Notification } from '../contract/driver.ts'
+import type { Claim, Request, ClaimStatus, Succession, Notification, AbsentStatus } from '../contract/driver.ts'
 
 /**
  * asking: sent, not answered. waiting: queued. held. lost: ended against its owner's will. releasing: being given back,
  * or cleared away after an outcome that is not known. over: nothing is left to do.
  */
-export type Phase = 'asking' | 'waiting' | 'held' | 'lost' | 'releasing' | 'over'
+export type ClaimPhase = 'asking' | 'waiting' | 'held' | 'lost' | 'releasing' | 'over'
 
 /**
  * Times that are kept are whole milliseconds, rounded to the safe side: a fraction would be an object of its own in every
  * life, and most of what is left to be collected after a renewal.
  */
 export interface ClaimState {
-  readonly phase: Phase
+  readonly phase: ClaimPhase
   readonly claim: Claim
   /** In force: `renew` may have changed it. */
   readonly ttlMs: number
@@ -61,7 +61,7 @@ export interface ClaimState {
 export type ClaimStateDraft = { -readonly [Field in keyof ClaimState]: ClaimState[Field] }
 
 /** A copy to change before it is anybody's life. Written out: Node 20 takes twenty times as long to spread it. */
-export function copyOf(state: ClaimState): ClaimStateDraft {
+export function copyState(state: ClaimState): ClaimStateDraft {
   return {
     phase: state.phase,
     claim: state.claim,
@@ -88,7 +88,7 @@ export function copyOf(state: ClaimState): ClaimStateDraft {
   }
 }
 
-export type Event =
+export type ClaimEvent =
   /** A claim, a renewal or a withdrawal sent at `sentAt` was answered. `random` is a random number from 0 to 1. */
   | {
       readonly type: 'answer'
@@ -118,12 +118,12 @@ export type Event =
   /** Another claim has taken this one's place, or another process follows it: not ours any more, and not ended. */
   | { readonly type: 'pass-on'; readonly at: number }
 
-export type Effect =
+export type ClaimEffect =
   | { readonly type: 'send'; readonly request: Request }
   | { readonly type: 'granted'; readonly fence: number; readonly after: Succession | undefined; readonly at: number }
   | { readonly type: 'queued'; readonly ahead: number }
   /** Not granted, and no claim is left behind. */
-  | { readonly type: 'refused'; readonly status: Extract<ClaimStatus, { state: 'absent' }> }
+  | { readonly type: 'refused'; readonly status: AbsentStatus }
   /** Whether it was granted is not known; it is being released. */
   | { readonly type: 'failed'; readonly error: unknown }
   /** `own`: a request of this thread was answered, and not one of the heartbeat thread. */
@@ -137,7 +137,7 @@ export type Effect =
   /** The store's word on the release; `unknown` if it gave none yet. */
   | { readonly type: 'released'; readonly status: ClaimStatus; readonly at: number }
 
-export type Stepped = readonly [ClaimState, readonly Effect[]]
+export type Stepped = readonly [ClaimState, readonly ClaimEffect[]]
 
 /** Until when a claim may be held at most, and the shortest ttl that the store takes. */
 export interface LongestHold {
@@ -153,4 +153,4 @@ export interface RenewalPolicy {
 }
 
 /** Nothing to do. */
-export const nothing: readonly Effect[] = []
+export const noEffects: readonly ClaimEffect[] = []

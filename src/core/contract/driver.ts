@@ -147,6 +147,13 @@ export type ClaimStatus =
   /** Whether this request was carried out is not known. */
   | { readonly state: 'unknown'; readonly error: unknown }
 
+/** The status of a claim that is held. */
+export type HeldStatus = Extract<ClaimStatus, { state: 'held' }>
+/** The status of a claim that waits. */
+export type WaitingStatus = Extract<ClaimStatus, { state: 'waiting' }>
+/** The status of a claim that the store does not have, or no longer. */
+export type AbsentStatus = Extract<ClaimStatus, { state: 'absent' }>
+
 /** What ends a claim besides its release: see {@link Supports.lifetime}. */
 export type ClaimLifetime = 'lease' | 'connection'
 

@@ -15,7 +15,7 @@ export function ownersOf(owner: string | undefined): readonly string[] {
 }
 
 /** The body or owner that a claim is made in or by. */
-export function innermost(owner: string | undefined): string | undefined {
+export function innermostOwner(owner: string | undefined): string | undefined {
   if (owner === undefined) return undefined
   const end = owner.endsWith('/') ? owner.length - 1 : owner.length
   return owner.slice(owner.lastIndexOf('/', end - 1) + 1, end)

@@ -1,6 +1,6 @@
 import type { Range } from './driver.ts'
 import { LeaseholdError } from '../errors.ts'
-import { errorOf, rangeFault } from './limits.ts'
+import { limitError, rangeFault } from './limits.ts'
 import { requestBounds, textFault, utf8Length } from './bounds.ts'
 
 /** What is locked. Each scope has one canonical key; a plain string means {@link named}. */
@@ -80,7 +80,7 @@ function checkScope(scope: Scope): Scope {
   const keyFault = textFault(scope.key, scopeKeyBytesMax)
   if (keyFault !== undefined) throw new LeaseholdError('INVALID', `The key of a scope ${keyFault}.`)
   const fault = scope.range === undefined ? undefined : rangeFault(scope.range)
-  if (fault !== undefined) throw errorOf(fault)
+  if (fault !== undefined) throw limitError(fault)
   return scope
 }
 

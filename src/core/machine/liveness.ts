@@ -97,7 +97,7 @@ export function ownProcess(): ProcessIdentity {
     // A /proc of another pid namespace (a chroot, say) knows us by another number: believe nothing it says.
     if (stat !== undefined && Number.parseInt(text, 10) === pid) {
       const namespace = /\d+/.exec(readlinkSync('/proc/self/ns/pid'))?.[0] ?? ''
-      return { namespace: namespaceOf(namespace, clockOffset('boottime')), pid, started: stat.started }
+      return { namespace: pidNamespaceOf(namespace, clockOffset('boottime')), pid, started: stat.started }
     }
   } catch {
     // No /proc: macOS, Windows.
@@ -107,7 +107,7 @@ export function ownProcess(): ProcessIdentity {
 }
 
 /** Start times are counted from the boot as the reader's time namespace has it: another one reads other numbers. */
-export function namespaceOf(pidNamespace: string, boottimeOffset: string): string {
+export function pidNamespaceOf(pidNamespace: string, boottimeOffset: string): string {
   return pidNamespace === '' || boottimeOffset === '' ? pidNamespace : `${pidNamespace}+${boottimeOffset}`
 }
 
@@ -115,7 +115,11 @@ export function namespaceOf(pidNamespace: string, boottimeOffset: string): strin
  * Whether the process behind a stamp has surely ended, seen from `observer`. A stamp of another boot or another pid
  * namespace proves nothing, and neither does a process table that will not answer.
  */
-export function isGone(stamp: LivenessStamp, observer: LivenessStamp, probe: ProcessProbe = systemProbe): boolean {
+export function hasProcessEnded(
+  stamp: LivenessStamp,
+  observer: LivenessStamp,
+  probe: ProcessProbe = systemProbe,
+): boolean {
   if (stamp.boot !== observer.boot || stamp.namespace !== observer.namespace || stamp.namespace === '') return false
   if (stamp.pid === observer.pid && stamp.started === observer.started) return false
   const text = stamp.started > 0 ? probe.stat(stamp.pid) : undefined
@@ -133,16 +137,16 @@ const trustedMs = 20
 const rememberedMax = 1000
 
 /**
- * Like {@link isGone}, for those who ask at every turn: reading /proc takes as long as a whole transaction. A process seen
+ * Like {@link hasProcessEnded}, for those who ask at every turn: reading /proc takes as long as a whole transaction. A process seen
  * alive just now cannot have passed its number on; at worst one that nobody has buried yet is found dead a moment later.
  */
-export function isGoneByGlance(probe: ProcessProbe = systemProbe): typeof isGone {
+export function isGoneByGlance(probe: ProcessProbe = systemProbe): typeof hasProcessEnded {
   const seenAliveAt = new Map<string, number>()
   return (stamp, observer) => {
     const name = `${stamp.boot} ${stamp.namespace} ${stamp.pid} ${stamp.started}`
     const now = performance.now()
     if (now - (seenAliveAt.get(name) ?? -Infinity) < trustedMs && probe.exists(stamp.pid)) return false
-    const gone = isGone(stamp, observer, probe)
+    const gone = hasProcessEnded(stamp, observer, probe)
     if (seenAliveAt.size >= rememberedMax) seenAliveAt.clear()
     if (gone) seenAliveAt.delete(name)
     else seenAliveAt.set(name, now)
@@ -165,7 +169,7 @@ export function processWatch(
       // Last renewed before this machine was started: that process ended with the boot before.
       if (stamp.boot !== self.boot) return unrenewedMs > uptimeMs() ? 'gone' : 'unknown'
       if (stamp.namespace !== self.namespace || stamp.namespace === '') return 'unknown'
-      return isGone(stamp, self) ? 'gone' : 'running'
+      return hasProcessEnded(stamp, self) ? 'gone' : 'running'
     },
   }
 }

@@ -17,7 +17,7 @@ import { LeaseholdError } from '../errors.ts'
 import { makeDirectory } from './directories.ts'
 
 /** What can be said of a process from here. `unknown`: it is in another container, say. */
-export type Verdict = 'running' | 'gone' | 'unknown'
+export type Liveness = 'running' | 'gone' | 'unknown'
 
 /** How processes recognise each other. */
 export interface ProcessWatch {
@@ -28,7 +28,7 @@ export interface ProcessWatch {
   /** The machine this is, in letters that fit into a file name. */
   readonly machine: string
   /** Whether the process described by such a text, which last renewed its name so long ago, still runs. */
-  judge(process: string, unrenewedMs: number): Verdict
+  judge(process: string, unrenewedMs: number): Liveness
 }
 
 /** A runner name that is ours until `release`, or until this process ends. */
@@ -94,9 +94,9 @@ export async function takeRunnerName(
     const last = files.highest()
     const entry = last === 0 ? undefined : files.read(last)
     if (entry !== undefined && entry.process !== '') {
-      const verdict = watch.judge(entry.process, files.nowMs() - entry.renewedAtMs)
+      const liveness = watch.judge(entry.process, files.nowMs() - entry.renewedAtMs)
       // Only the doubtful case waits: in the others nobody comes between looking and acting but by the file itself.
-      const isFree = verdict === 'unknown' ? await goesUnrenewed(files, last, entry, timing) : verdict === 'gone'
+      const isFree = liveness === 'unknown' ? await goesUnrenewed(files, last, entry, timing) : liveness === 'gone'
       if (!isFree) throw inUse(name, entry)
     }
     const mine: Entry = { id: entry?.id ?? newId(), process: watch.self, label: watch.label }

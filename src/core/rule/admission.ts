@@ -11,23 +11,23 @@
  */
 import {
   absentReason,
-  copyOf,
+  copyRecord,
   type ClaimRecord,
   capByMaxHold,
   howEnded,
   type KeyView,
-  type Verdict,
+  type Decision,
 } from './claim-record.ts'
 import { overlaps, roomFor } from './conflict.ts'
 import type { Claim, Request, ClaimStatus } from '../contract/driver.ts'
-import { Draft } from './draft.ts'
-import { applyEvictRule, evict, grant, promote } from './promotion.ts'
+import { KeyDraft } from './draft.ts'
+import { applyEvictRule, evictHolder, grant, promote } from './promotion.ts'
 
-export type { Change, KeyView, NotifiedClaim, Verdict } from './claim-record.ts'
+export type { RecordChange, KeyView, NotifiedClaim, Decision } from './claim-record.ts'
 
 /** Carries out one request on a key at the store's time `now`, in whole milliseconds. */
-export function admit(view: KeyView, request: Request, now: number): Verdict {
-  const draft = new Draft(view, now)
+export function admit(view: KeyView, request: Request, now: number): Decision {
+  const draft = new KeyDraft(view, now)
   draft.settleHolders(request.op === 'renew' ? request.id : undefined)
   const status = carryOut(draft, request)
   return {
@@ -39,7 +39,7 @@ export function admit(view: KeyView, request: Request, now: number): Verdict {
   }
 }
 
-function carryOut(draft: Draft, request: Request): ClaimStatus {
+function carryOut(draft: KeyDraft, request: Request): ClaimStatus {
   switch (request.op) {
     case 'claim':
       return claimPlace(draft, request.claim)
@@ -56,7 +56,7 @@ function carryOut(draft: Draft, request: Request): ClaimStatus {
 
 // ---- claim
 
-function claimPlace(draft: Draft, claim: Claim): ClaimStatus {
+function claimPlace(draft: KeyDraft, claim: Claim): ClaimStatus {
   const known = draft.find(claim.id)
   if (known !== undefined) return askAgain(draft, known)
   // A late copy of a claim that has ended does not begin it anew.
@@ -97,7 +97,7 @@ function waiterFor(claim: Claim, order: number, now: number): ClaimRecord {
 }
 
 /** A claim sent twice: answer as it stands by now. */
-function askAgain(draft: Draft, known: ClaimRecord): ClaimStatus {
+function askAgain(draft: KeyDraft, known: ClaimRecord): ClaimStatus {
   if (known.state === 'held') {
     const over = draft.now >= known.expiresAt
     return unlessReplaced(draft, known.claim.id, over ? overForOwner(known) : draft.claimStatusOf(known))
@@ -109,7 +109,7 @@ function askAgain(draft: Draft, known: ClaimRecord): ClaimStatus {
 }
 
 /** A conversion needs a lease to convert, and must not wait for another conversion that waits for it. */
-function refuseConversion(draft: Draft, claim: Claim): ClaimStatus | undefined {
+function refuseConversion(draft: KeyDraft, claim: Claim): ClaimStatus | undefined {
   if (claim.replaces === undefined) return undefined
   if (!draft.holds(claim.replaces)) return { state: 'absent', reason: 'unknown' }
   for (const waiter of draft.view.waiters()) {
@@ -127,7 +127,7 @@ function refuseConversion(draft: Draft, claim: Claim): ClaimStatus | undefined {
 
 // ---- renew
 
-function renew(draft: Draft, request: Extract<Request, { op: 'renew' }>): ClaimStatus {
+function renew(draft: KeyDraft, request: Extract<Request, { op: 'renew' }>): ClaimStatus {
   const record = draft.find(request.id)
   if (record === undefined) return answerAbsent(draft, request.id)
   if (record.state === 'held') return unlessReplaced(draft, request.id, renewHolder(draft, record, request))
@@ -142,13 +142,13 @@ function renew(draft: Draft, request: Extract<Request, { op: 'renew' }>): ClaimS
   return draft.settleSubject()
 }
 
-function renewHolder(draft: Draft, record: ClaimRecord, request: Extract<Request, { op: 'renew' }>): ClaimStatus {
+function renewHolder(draft: KeyDraft, record: ClaimRecord, request: Extract<Request, { op: 'renew' }>): ClaimStatus {
   const { now } = draft
   if (now >= record.expiresAt) return overForOwner(record)
   const fence = Math.max(record.fence, request.fenceFloor ?? 0)
   draft.lastFence = Math.max(draft.lastFence, fence)
   // Who was asked to leave keeps what it was promised and gets no more.
-  const renewed = record.leaving === undefined ? renewedRecord(record, request, now) : copyOf(record)
+  const renewed = record.leaving === undefined ? renewedRecord(record, request, now) : copyRecord(record)
   renewed.fence = fence
   draft.replaceHolder(record, renewed)
   draft.change(record, renewed)
@@ -160,8 +160,8 @@ function renewedRecord(
   record: ClaimRecord,
   request: Extract<Request, { op: 'renew' }>,
   now: number,
-): ReturnType<typeof copyOf> {
-  const renewed = copyOf(record)
+): ReturnType<typeof copyRecord> {
+  const renewed = copyRecord(record)
   const { maxHoldMs } = record.claim
   renewed.ttlMs = request.ttlMs
   renewed.detached = request.detached ?? record.detached
@@ -174,28 +174,28 @@ function renewedRecord(
 
 // ---- release, withdraw and evict
 
-function release(draft: Draft, id: string): ClaimStatus {
+function release(draft: KeyDraft, id: string): ClaimStatus {
   const record = draft.find(id)
   return record === undefined ? answerAbsent(draft, id) : letGo(draft, record)
 }
 
 /** Leaves the queue, unless it was too late for that. */
-function withdraw(draft: Draft, id: string): ClaimStatus {
+function withdraw(draft: KeyDraft, id: string): ClaimStatus {
   const record = draft.find(id)
   if (record === undefined) return answerAbsent(draft, id)
   return record.state === 'held' ? askAgain(draft, record) : letGo(draft, record)
 }
 
-function letGo(draft: Draft, record: ClaimRecord): ClaimStatus {
+function letGo(draft: KeyDraft, record: ClaimRecord): ClaimStatus {
   if (record.state === 'held') draft.removeHolder(record)
   else draft.removeWaiter(record)
   promote(draft)
   return draft.now >= record.expiresAt ? overForOwner(record) : { state: 'absent', reason: 'released' }
 }
 
-function evictFence(draft: Draft, fence: number, reason: string): ClaimStatus {
+function evictFence(draft: KeyDraft, fence: number, reason: string): ClaimStatus {
   const record = draft.holders.find((holder) => holder.fence === fence)
-  if (record !== undefined) evict(draft, record, reason)
+  if (record !== undefined) evictHolder(draft, record, reason)
   promote(draft)
   return record === undefined
     ? { state: 'absent', reason: 'unknown' }
@@ -210,13 +210,13 @@ function overForOwner(record: ClaimRecord): ClaimStatus {
 }
 
 /** Lets the queue move on. That may put a holder's own conversion in its place: then it no longer holds. */
-function unlessReplaced(draft: Draft, id: string, status: ClaimStatus): ClaimStatus {
+function unlessReplaced(draft: KeyDraft, id: string, status: ClaimStatus): ClaimStatus {
   promote(draft)
   return status.state === 'held' && !draft.holds(id) ? { state: 'absent', reason: 'unknown' } : status
 }
 
 /** For a claim that is not there. The queue moves on all the same. */
-function answerAbsent(draft: Draft, id: string): ClaimStatus {
+function answerAbsent(draft: KeyDraft, id: string): ClaimStatus {
   const status = draft.absent(id)
   promote(draft)
   return status

@@ -27,7 +27,7 @@ export interface ClaimRecord {
 }
 
 /** A copy to change before anybody sees it. Written out: Node 20 takes many times as long to spread a record. @internal */
-export function copyOf(record: ClaimRecord): { -readonly [Field in keyof ClaimRecord]: ClaimRecord[Field] } {
+export function copyRecord(record: ClaimRecord): { -readonly [Field in keyof ClaimRecord]: ClaimRecord[Field] } {
   return {
     claim: record.claim,
     state: record.state,
@@ -148,7 +148,7 @@ export interface KeyView {
 }
 
 /** One step to carry out in the store. A record without `before` is new; without `after` it is removed. */
-export interface Change {
+export interface RecordChange {
   readonly before: ClaimRecord | undefined
   readonly after: ClaimRecord | undefined
 }
@@ -160,9 +160,9 @@ export interface NotifiedClaim {
 }
 
 /** What one request comes to. @internal */
-export interface Verdict {
+export interface Decision {
   readonly status: ClaimStatus
-  readonly changes: readonly Change[]
+  readonly changes: readonly RecordChange[]
   readonly notifications: readonly NotifiedClaim[]
   /** Store these with the key. */
   readonly lastFence: number

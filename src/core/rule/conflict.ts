@@ -1,20 +1,20 @@
 import type { Mode, Range } from '../contract/driver.ts'
 
 /** The part of a claim that decides whom it can share a key with. */
-export interface Wanted {
+export interface ClaimShape {
   readonly mode: Mode
   readonly limit?: number | undefined
   readonly range?: Range | undefined
 }
 
 /** Whether two claims touch the same bytes. A claim without a range touches all of them. */
-export function overlaps(one: Pick<Wanted, 'range'>, other: Pick<Wanted, 'range'>): boolean {
+export function overlaps(one: Pick<ClaimShape, 'range'>, other: Pick<ClaimShape, 'range'>): boolean {
   if (one.range === undefined || other.range === undefined) return true
   return one.range.start < other.range.end && other.range.start < one.range.end
 }
 
 /** Whether two claims can never be held together. Limits are counted elsewhere: they concern more than two. */
-export function excludes(one: Wanted, other: Wanted): boolean {
+export function excludes(one: ClaimShape, other: ClaimShape): boolean {
   return (one.mode === 'exclusive' || other.mode === 'exclusive') && overlaps(one, other)
 }
 
@@ -22,7 +22,7 @@ export function excludes(one: Wanted, other: Wanted): boolean {
  * Whether a claim that must go on waiting holds up one behind it. Beyond exclusion, a limited claim holds up those that
  * would take from the same limit: nobody overtakes.
  */
-export function standsInTheWay(blocked: Wanted, behind: Wanted): boolean {
+export function standsInTheWay(blocked: ClaimShape, behind: ClaimShape): boolean {
   if (!overlaps(blocked, behind)) return false
   return (
     blocked.mode === 'exclusive' ||
@@ -33,7 +33,7 @@ export function standsInTheWay(blocked: Wanted, behind: Wanted): boolean {
 }
 
 /** Whether no claim at all can overtake this one while it waits. */
-export function holdsUpEverybody(claim: Wanted): boolean {
+export function holdsUpEverybody(claim: ClaimShape): boolean {
   return claim.range === undefined && (claim.mode === 'exclusive' || claim.limit !== undefined)
 }
 
@@ -41,8 +41,8 @@ export function holdsUpEverybody(claim: Wanted): boolean {
  * Whether a claim can join those who hold; the one it replaces does not count. Mismatch: they share by another limit.
  */
 export function roomFor(
-  claim: Wanted & { readonly replaces?: string | undefined },
-  holders: Iterable<{ readonly claim: Wanted & { readonly id: string } }>,
+  claim: ClaimShape & { readonly replaces?: string | undefined },
+  holders: Iterable<{ readonly claim: ClaimShape & { readonly id: string } }>,
 ): 'room' | 'none' | 'mismatch' {
   let sharing = 0
   let mismatch = false

@@ -5,7 +5,7 @@ import {
   type Ended,
   howEnded,
   judge,
-  type Change,
+  type RecordChange,
   type KeyView,
   type NotifiedClaim,
 } from './claim-record.ts'
@@ -13,10 +13,10 @@ import { overlaps } from './conflict.ts'
 import type { AbsentReason, ClaimStatus, Succession } from '../contract/driver.ts'
 
 /** The work of one request: the view of the key, plus what has been decided so far. */
-export class Draft {
+export class KeyDraft {
   readonly view: KeyView
   readonly now: number
-  changes: Change[] = none
+  changes: RecordChange[] = none
   notifications: NotifiedClaim[] = none
   lastFence: number
   ended: Ended | undefined

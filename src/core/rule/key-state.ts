@@ -1,5 +1,5 @@
 import { compareRank, type ClaimRecord, type Ended } from './claim-record.ts'
-import type { KeyView, Verdict } from './admission.ts'
+import type { KeyView, Decision } from './admission.ts'
 
 /** The list of nobody. Never changed: the first to come gets a list of its own. */
 const none: never[] = []
@@ -60,10 +60,10 @@ export class KeyState implements KeyView {
   }
 
   /** Carries out what `admit` decided. */
-  apply(verdict: Verdict): void {
-    this.#fences.last = verdict.lastFence
-    this.ended = verdict.ended
-    for (const { before, after } of verdict.changes) {
+  apply(decision: Decision): void {
+    this.#fences.last = decision.lastFence
+    this.ended = decision.ended
+    for (const { before, after } of decision.changes) {
       if (before !== undefined && before.state !== after?.state) this.#remove(before)
       if (after !== undefined) this.put(after)
     }

@@ -1,23 +1,23 @@
-import { compareRank, copyOf, type ClaimRecord, capByMaxHold, judge } from './claim-record.ts'
+import { compareRank, copyRecord, type ClaimRecord, capByMaxHold, judge } from './claim-record.ts'
 import { holdsUpEverybody, roomFor, standsInTheWay, overlaps } from './conflict.ts'
 import type { AbsentReason, Succession, Claim } from '../contract/driver.ts'
 import { nextFence } from './fence.ts'
-import { added, none, type Draft } from './draft.ts'
+import { added, none, type KeyDraft } from './draft.ts'
 
 /** Walks the queue, the asking claim in its place, and grants what conflicts with no holder and nobody ahead. */
-export function promote(draft: Draft): void {
+export function promote(draft: KeyDraft): void {
   // A conversion that is granted leaves a place that somebody the walk has passed may have waited for.
   while (new Walk(draft).run() === 'once more');
 }
 
 /** Makes a waiter, or a newcomer, a holder. */
-export function grant(draft: Draft, waiter: ClaimRecord): void {
+export function grant(draft: KeyDraft, waiter: ClaimRecord): void {
   const { now } = draft
   const { replaces, maxHoldMs } = waiter.claim
   const replaced = replaces === undefined ? undefined : draft.holders.find((holder) => holder.claim.id === replaces)
   if (replaced !== undefined) draft.removeHolder(replaced)
   draft.lastFence = nextFence(draft.lastFence, draft.view.fenceFloor)
-  const granted = copyOf(waiter)
+  const granted = copyRecord(waiter)
   granted.state = 'held'
   granted.fence = draft.lastFence
   granted.acquiredAt = now
@@ -40,7 +40,7 @@ export function grant(draft: Draft, waiter: ClaimRecord): void {
 }
 
 /** Who was here before, told to the first that comes after. */
-function successionFor(draft: Draft, waiter: ClaimRecord): Succession | undefined {
+function successionFor(draft: KeyDraft, waiter: ClaimRecord): Succession | undefined {
   const { ended } = draft
   if (ended === undefined || ended.told || ended.id === waiter.claim.replaces) return undefined
   draft.ended = { ...ended, told: true }
@@ -49,12 +49,12 @@ function successionFor(draft: Draft, waiter: ClaimRecord): Succession | undefine
 
 /** One walk along the queue. */
 class Walk {
-  readonly #draft: Draft
+  readonly #draft: KeyDraft
   /** Waiters passed so far that must go on waiting. */
   #blocked: ClaimRecord[] = none
   #onceMore = false
 
-  constructor(draft: Draft) {
+  constructor(draft: KeyDraft) {
     this.#draft = draft
   }
 
@@ -87,14 +87,14 @@ class Walk {
   #offer(stored: ClaimRecord): 'stop' | 'go on' {
     const draft = this.#draft
     const waiter = stored === draft.subject ? stored : judge(stored, draft.now)
-    const verdict = this.#judge(waiter)
-    if (verdict === 'grant') {
+    const decision = this.#judge(waiter)
+    if (decision === 'grant') {
       grant(draft, waiter)
       this.#onceMore ||= waiter.claim.replaces !== undefined && this.#blocked.length > 0
       return heldAlone(draft) ? 'stop' : 'go on'
     }
-    if (verdict !== 'wait') {
-      draft.dropWaiter(stored, verdict)
+    if (decision !== 'wait') {
+      draft.dropWaiter(stored, decision)
       return 'go on'
     }
     if (!waiter.claim.wait) {
@@ -120,13 +120,13 @@ class Walk {
 }
 
 /** Beside an exclusive holder of the whole key there is no other, so the first tells. */
-function heldAlone(draft: Draft): boolean {
+function heldAlone(draft: KeyDraft): boolean {
   const first = draft.holders[0]?.claim
   return first !== undefined && first.mode === 'exclusive' && first.range === undefined
 }
 
 /** Applies a claim's own rule to those in its way. `taken`: it now has their place, whoever waits. */
-export function applyEvictRule(draft: Draft, claim: Claim): 'taken' | 'queue' {
+export function applyEvictRule(draft: KeyDraft, claim: Claim): 'taken' | 'queue' {
   switch (claim.evict) {
     case undefined:
       return 'queue'
@@ -159,18 +159,18 @@ export function applyEvictRule(draft: Draft, claim: Claim): 'taken' | 'queue' {
 }
 
 /** Ends a holder at once, against its will. */
-export function evict(draft: Draft, holder: ClaimRecord, detail: string): void {
+export function evictHolder(draft: KeyDraft, holder: ClaimRecord, detail: string): void {
   draft.removeHolder(holder)
   draft.noteEnd(holder, 'evicted', detail)
   draft.notify(holder, { state: 'absent', reason: 'evicted', detail })
 }
 
-function evictAll(draft: Draft, holders: readonly ClaimRecord[], detail: string): void {
-  for (const holder of holders) evict(draft, holder, detail)
+function evictAll(draft: KeyDraft, holders: readonly ClaimRecord[], detail: string): void {
+  for (const holder of holders) evictHolder(draft, holder, detail)
 }
 
 /** Stops a holder's renewals. One whose lease is over already needs no asking. */
-function askToLeave(draft: Draft, holder: ClaimRecord): void {
+function askToLeave(draft: KeyDraft, holder: ClaimRecord): void {
   if (holder.leaving !== undefined || draft.now >= holder.expiresAt) return
   const leaving: ClaimRecord = { ...holder, leaving: 'preempted' }
   draft.replaceHolder(holder, leaving)
@@ -182,7 +182,7 @@ function askToLeave(draft: Draft, holder: ClaimRecord): void {
  * The fewest eligible holders without whom the claim would fit, lowest priority and oldest first. None if it fits
  * already, or would not fit even without all of them: nobody is turned out for nothing.
  */
-function makeRoom(draft: Draft, claim: Claim, eligible: (holder: ClaimRecord) => boolean): readonly ClaimRecord[] {
+function makeRoom(draft: KeyDraft, claim: Claim, eligible: (holder: ClaimRecord) => boolean): readonly ClaimRecord[] {
   const candidates = draft.holders
     .filter((holder) => holder.claim.id !== claim.replaces && overlaps(holder.claim, claim) && eligible(holder))
     .toSorted((one, other) => one.claim.priority - other.claim.priority || one.fence - other.fence)

@@ -32,7 +32,7 @@ export interface Deadlock {
 }
 
 /** What stands in both of two readings stood all the time between them: a listing page by page is no single moment. */
-export function statusInBoth(first: readonly ListedKey[], second: readonly ListedKey[]): readonly ListedKey[] {
+export function claimsInBoth(first: readonly ListedKey[], second: readonly ListedKey[]): readonly ListedKey[] {
   const before = new Set(first.flatMap(({ key, claims }) => claims.map((claim) => signature(key, claim))))
   return second.map(({ key, claims }) => ({
     key,
@@ -130,7 +130,7 @@ class Stuck {
   }
 
   /** The stuck claims, and owners that stand still, without which this one could get on. */
-  waitsFor({ behind, holdingOwners, permits }: WaitingClaim): readonly Awaited[] {
+  waitsFor({ behind, holdingOwners, permits }: WaitingClaim): readonly WaitEdge[] {
     const status = holdingOwners.filter((owner) => this.#standsStill(owner))
     const users = permits?.holdingOwners.filter((owner) => this.#standsStill(owner)) ?? []
     if (permits !== undefined && users.length >= permits.limit) status.push(...users)
@@ -186,21 +186,21 @@ class Stuck {
 }
 
 /** A claim, or an owner by its claims that are stuck: so many may wait for so many that pairs of them are not counted. */
-export type Awaited = WaitingClaim | ReadonlySet<WaitingClaim>
+export type WaitEdge = WaitingClaim | ReadonlySet<WaitingClaim>
 
-type Next = (claim: WaitingClaim) => readonly Awaited[]
+type Next = (claim: WaitingClaim) => readonly WaitEdge[]
 
 /** The strongly connected components among claims that are stuck. Those that only wait behind a component are in none. */
 export function cycles(stuck: readonly WaitingClaim[], next: Next): readonly Deadlock[] {
-  const memo = new Map<WaitingClaim, readonly Awaited[]>()
+  const memo = new Map<WaitingClaim, readonly WaitEdge[]>()
   const waysFrom: Next = (claim) => {
     let ways = memo.get(claim)
     if (ways === undefined) memo.set(claim, (ways = next(claim)))
     return ways
   }
-  const componentOf = stronglyConnected<Awaited>(stuck, (node) => (isOwner(node) ? node : waysFrom(node)))
+  const componentOf = stronglyConnected<WaitEdge>(stuck, (node) => (isOwner(node) ? node : waysFrom(node)))
   const deadlocks: Deadlock[] = []
-  const seen = new Set<readonly Awaited[]>()
+  const seen = new Set<readonly WaitEdge[]>()
   for (const claim of stuck) {
     const component = componentOf.get(claim) ?? []
     if (component.length < 2 || seen.has(component)) continue
@@ -214,13 +214,13 @@ export function cycles(stuck: readonly WaitingClaim[], next: Next): readonly Dea
   return deadlocks
 }
 
-function isOwner(node: Awaited): node is ReadonlySet<WaitingClaim> {
+function isOwner(node: WaitEdge): node is ReadonlySet<WaitingClaim> {
   return node instanceof Set
 }
 
 function shortestCycle(from: WaitingClaim, next: Next): readonly WaitingClaim[] {
   const cameFrom = new Map<WaitingClaim, WaitingClaim>()
-  const owners = new Set<Awaited>()
+  const owners = new Set<WaitEdge>()
   const ahead = [from]
   // The list grows as it is gone through.
   for (const claim of ahead) {

@@ -34,7 +34,7 @@ export function afterReading(environment: Environment, action: () => void): void
 }
 
 /** What `work` resolves with, or undefined if that takes longer than `milliseconds`. Rejects as `work` does. */
-export async function within<Result>(
+export async function settledWithin<Result>(
   environment: Environment,
   milliseconds: number,
   work: Promise<Result>,
