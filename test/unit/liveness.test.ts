@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import {
   hasProcessEnded,
-  isGoneByGlance,
+  cachedProcessCheck,
   ownProcess,
   parseStat,
   type ProcessProbe,
@@ -84,7 +84,7 @@ test('an owner is read back from its name, and nothing else is taken for one', (
 test('a process that was seen alive just now is only asked whether it exists', () => {
   let looks = 0
   let exists = true
-  const isGoneNow = isGoneByGlance({
+  const isGoneNow = cachedProcessCheck({
     stat() {
       looks += 1
       return exists ? stat('S', 900) : undefined

@@ -1,7 +1,7 @@
 import { execFileSync } from 'node:child_process'
 import { readFileSync, readlinkSync } from 'node:fs'
 import { uptime, hostname } from 'node:os'
-import { monotonicMs } from '../time/environment.ts'
+import { monotonicMs } from './machine-clock.ts'
 import { createHash } from 'node:crypto'
 
 /** What may stand in a boot identity: it becomes part of a file name. */

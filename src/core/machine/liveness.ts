@@ -140,7 +140,7 @@ const rememberedMax = 1000
  * Like {@link hasProcessEnded}, for those who ask at every turn: reading /proc takes as long as a whole transaction. A process seen
  * alive just now cannot have passed its number on; at worst one that nobody has buried yet is found dead a moment later.
  */
-export function isGoneByGlance(probe: ProcessProbe = systemProbe): typeof hasProcessEnded {
+export function cachedProcessCheck(probe: ProcessProbe = systemProbe): typeof hasProcessEnded {
   const seenAliveAt = new Map<string, number>()
   return (stamp, observer) => {
     const name = `${stamp.boot} ${stamp.namespace} ${stamp.pid} ${stamp.started}`

@@ -1,5 +1,8 @@
 import { builtin, permitted, runtimeProcess, runtime } from './runtime.ts'
 
+/** Kept: the runtime looks the global up anew each time that it is named. */
+const { performance } = globalThis
+
 /** The clocks of this machine, in milliseconds. */
 export interface MachineClock {
   /** Never goes back; stops while the machine sleeps. */
@@ -88,4 +91,40 @@ function openInDeno(library: string): ClockGettime | undefined {
   if (deno.permissions.querySync({ name: 'ffi', path: library }).state !== 'granted') return undefined
   const symbols = { clock_gettime: { parameters: ['i32', 'buffer'], result: 'i32' } }
   return deno.dlopen(library, symbols).symbols.clock_gettime
+}
+
+const machine = machineClock()
+
+/** Whether {@link monotonicMs} reads the same in every process of this machine and in every thread of this process. */
+export const isClockShared = machine.isShared
+
+/**
+ * `performance.now()` counts from the start of the thread; this moves it to the clock that all threads share. Of several
+ * tries the quickest counts: a pause between the readings would set the clock of this process back against all others.
+ */
+const threadStartMs = (() => {
+  let quickest = Infinity
+  let startMs = 0
+  for (let tries = 0; tries < 16; tries += 1) {
+    const before = performance.now()
+    const monotonic = machine.monotonicMs()
+    const after = performance.now()
+    if (after - before >= quickest) continue
+    quickest = after - before
+    startMs = monotonic - (before + after) / 2
+  }
+  return startMs
+})()
+
+/**
+ * The monotonic clock of this machine: the same for every thread and, on Linux, for every process (but see
+ * {@link isClockShared}). Stops in a sleep. @internal
+ */
+export function monotonicMs(): number {
+  return performance.now() + threadStartMs
+}
+
+/** How long the machine has been up, sleep included. Where that is not known, the wall clock. @internal */
+export function uptimeMs(): number {
+  return machine.uptimeMs()
 }

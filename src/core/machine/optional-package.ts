@@ -6,8 +6,7 @@ import { readFileSync } from 'node:fs'
 import path from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { LeaseholdError, messageOf } from '../errors.ts'
-import { importPackage } from './import-package.ts'
-import { ownLocation } from './own-location.ts'
+import { importPackage, ownLocation } from './module-loading.ts'
 import { installCommand } from './runtime.ts'
 
 export interface OptionalPackage<Name extends string = string> {

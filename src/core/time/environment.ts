@@ -1,10 +1,7 @@
 import { randomIds } from '../machine/random-id.ts'
 import { timerMaxMs } from './duration.ts'
 import { keepAlive, unref, whenRead, deferrer } from './event-loop.ts'
-import { machineClock } from '../machine/machine-clock.ts'
-
-/** The global is looked up anew each time that it is named. */
-const { performance } = globalThis
+import { monotonicMs, uptimeMs } from '../machine/machine-clock.ts'
 
 /** A timer that fires once. */
 export interface Timer {
@@ -35,37 +32,6 @@ export interface Environment {
   random(): number
   /** An unguessable name: 128 random bits. */
   id(): string
-}
-
-const machine = machineClock()
-
-/** Whether `monotonicMs` reads the same in every process of this machine and in every thread of this process. */
-export const isClockShared = machine.isShared
-
-/**
- * `performance.now()` counts from the start of the thread; this moves it to the clock all threads share. Of several tries
- * the quickest counts: whatever comes between the readings would set this process's clock back against all others.
- */
-const threadStartMs = (() => {
-  let quickest = Infinity
-  let startMs = 0
-  for (let tries = 0; tries < 16; tries += 1) {
-    const before = performance.now()
-    const monotonic = machine.monotonicMs()
-    const after = performance.now()
-    if (after - before >= quickest) continue
-    quickest = after - before
-    startMs = monotonic - (before + after) / 2
-  }
-  return startMs
-})()
-
-/**
- * The monotonic clock of this machine: the same for every thread and, on Linux, for every process (but see
- * {@link isClockShared}). Stops in a sleep. @internal
- */
-export function monotonicMs(): number {
-  return performance.now() + threadStartMs
 }
 
 /** Milliseconds awake between two looks for a sleep. */
@@ -127,14 +93,14 @@ const zeroMs = Math.floor(monotonicMs())
 
 /** @internal */
 export function clockStart(): ClockStart {
-  return { zeroMs, leadMs: machine.uptimeMs() - (monotonicMs() - zeroMs) }
+  return { zeroMs, leadMs: uptimeMs() - (monotonicMs() - zeroMs) }
 }
 
 /** The real surroundings. @internal */
 export function systemEnvironment(start = clockStart()): Environment {
   const clocks: Clocks = {
     monotonic: () => monotonicMs() - start.zeroMs,
-    uptime: () => machine.uptimeMs(),
+    uptime: uptimeMs,
     wall: () => Date.now(),
   }
   const now = sleepProofClock(clocks, start.leadMs)

@@ -1,4 +1,10 @@
-/** Takes the place of `import-package.ts` in the CommonJS build. */
+/** Takes the place of `module-loading.ts` in the CommonJS build. */
+import { pathToFileURL } from 'node:url'
+
+/** The URL of this module: from there packages are looked up. */
+export function ownLocation(): string {
+  return pathToFileURL(__filename).href
+}
 
 /**
  * A package that is found at run time. If `import()` does not find it, `require` may: in the folders of NODE_PATH, where
