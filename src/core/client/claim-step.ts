@@ -1,9 +1,9 @@
 /**
- * The life of one claim in the client, as one pure function: `step(state, event) → [state, effects]`.
+ * One claim in the client, as a pure state machine: `step(state, event) → [state, effects]`.
  *
  * There is no clock, timer or promise here. Every event carries the time at which it happened on the client's clock; a
- * thin runtime (`claim-runtime.ts`) turns effects into sends and callbacks and wakes the claim at `wakeAt(state)`. A simulator
- * can drive it millions of times. The parts are in `state/`.
+ * thin runtime (`claim-runtime.ts`) turns effects into sends and callbacks and wakes the claim at `wakeAt(state)`. A
+ * simulator can drive it millions of times. Renewals and endings are in `claim-renewal.ts`.
  */
 import { trustedUntil } from '../time/deadline.ts'
 import type { Claim, AbsentStatus, HeldStatus, WaitingStatus } from '../contract/driver.ts'
@@ -58,7 +58,7 @@ export function begin(claim: Claim, terms: RenewalPolicy, at: number): Stepped {
     jitter: terms.jitter,
     grantSentAt: sentAt,
     sentAt,
-    // No answer by then is worth having: the lease it grants would be over.
+    // A later answer is of no use: the lease it grants would be over.
     deadline: trustedUntil(sentAt, claim.ttlMs),
     doubtMs: undefined,
     elsewhereMs: undefined,
@@ -137,7 +137,7 @@ export function ticked(state: ClaimState, at: number): Stepped {
       return clearAway(state, at, { type: 'failed', error })
     }
     case 'waiting':
-      // Our place in the queue may be gone: clear it away and let the caller queue anew.
+      // The claim may have expired in the queue: release it and let the caller queue anew.
       if (at >= state.deadline) {
         return clearAway(state, at, { type: 'refused', status: { state: 'absent', reason: 'expired' } })
       }
@@ -153,7 +153,7 @@ export function ticked(state: ClaimState, at: number): Stepped {
   }
 }
 
-/** What became of the claim is not known: it is sent again, or taken back. */
+/** The outcome of the claim is not known: send it again, or withdraw it. */
 function askOnceMore(state: ClaimState, at: number): Stepped {
   return state.withdrawn ? renewNow(state, at) : claimAgain(state)
 }
@@ -173,14 +173,14 @@ function tickedWhileHeld(state: ClaimState, at: number): Stepped {
   return [renewing, [jeopardy, ...effects]]
 }
 
-/** Why a lease nears its end. One that is held for as long as it may be is renewed, and not extended. */
+/** Why a lease nears its end. At its longest hold a lease is renewed without being extended. */
 function whyEnding(state: ClaimState): string {
   if (state.lastError !== undefined && state.leaving === undefined) return plainMessageOf(state.lastError)
   const why = whyOver(state)
   return why === 'expired' ? 'not renewed' : why
 }
 
-/** What there is to do after most renewals. */
+/** The effects of most renewals, shared. */
 const renewal: readonly ClaimEffect[] = [{ type: 'renewed', own: true }]
 const renewalElsewhere: readonly ClaimEffect[] = [{ type: 'renewed', own: false }]
 const lateAnswer: readonly ClaimEffect[] = [{ type: 'answered-late' }]
@@ -189,7 +189,7 @@ const lateAnswer: readonly ClaimEffect[] = [{ type: 'answered-late' }]
 export function answered(state: ClaimState, event: Extract<ClaimEvent, { type: 'answer' }>): Stepped {
   const { sentAt } = event
   if (state.phase !== 'asking' && state.phase !== 'waiting' && state.phase !== 'held') return [state, noEffects]
-  // Older news: a later request has been answered already.
+  // A later request has been answered already.
   const isOutdated = sentAt < state.sentAt
   const stepped = isOutdated ? outdated(state, event) : landed(state, event)
   const next = stepped[0]
@@ -200,7 +200,7 @@ export function answered(state: ClaimState, event: Extract<ClaimEvent, { type: '
   return [asked, [...stepped[1], ...more]]
 }
 
-/** What an answer to a claim or a renewal means: it is no longer on its way. */
+/** Applies the answer to the latest request. */
 function landed(state: ClaimState, event: Extract<ClaimEvent, { type: 'answer' }>): Stepped {
   const { status, sentAt, at } = event
   switch (status.state) {
@@ -211,7 +211,7 @@ function landed(state: ClaimState, event: Extract<ClaimEvent, { type: 'answer' }
         inFlight: false,
       })
     case 'waiting':
-      // A grant that was pushed meanwhile is newer than this.
+      // A grant that was pushed meanwhile is newer than this answer.
       return state.phase === 'held' ? [answeredTo(state, event), lateAnswer] : queued(state, status, event)
     case 'absent':
       return ended(state, status)
@@ -221,8 +221,8 @@ function landed(state: ClaimState, event: Extract<ClaimEvent, { type: 'answer' }
 }
 
 /**
- * How long an answer can be trusted for: as long as it says, but no longer than was asked for, nor than an earlier renewal
- * that may still arrive and shorten the lease.
+ * For how long an answer can be trusted: as long as it says, but no longer than the request asked for, nor than an earlier
+ * renewal that may still be carried out and shorten the lease.
  */
 function lastsMs(state: ClaimState, ttlMs: number, { askedMs }: Extract<ClaimEvent, { type: 'answer' }>): number {
   return Math.min(ttlMs, askedMs, boundOf(state))
@@ -237,7 +237,7 @@ function granted(
 ): Stepped {
   const deadline = withinHold(state, lease.deadline)
   if (at >= deadline) {
-    // The answer took as long as the lease: nobody must see this grant.
+    // The answer took as long as the lease: the grant must not reach the owner.
     const error = new LeaseholdError('UNAVAILABLE', `The store took ${Math.round(at - sentAt)} ms to answer.`, {
       reason: 'no-answer',
     })
@@ -264,8 +264,8 @@ function renewed(state: ClaimState, status: HeldStatus, event: Extract<ClaimEven
   const leftMs = lastsMs(state, status.ttlMs, event)
   const leaving = status.leaving ?? state.leaving
   const next = answeredTo(state, event)
-  // One of our own is under way still, for a ttl that is no longer in force, or was when the other thread asked: it may have been
-  // for less, and be carried out after this one.
+  // A renewal of this thread, for a ttl no longer in force, is or was under way when this one was sent: it may be for less,
+  // and be carried out later.
   const overtaken = (next.inFlight && state.askAgain) || (event.elsewhere === true && sentAt <= state.answeredAt)
   const deadline = withinHold(state, Math.min(trustedUntil(sentAt, leftMs), overtaken ? state.deadline : Infinity))
   next.sentAt = sentAt
@@ -277,7 +277,7 @@ function renewed(state: ClaimState, status: HeldStatus, event: Extract<ClaimEven
     next.dangerAt = dangerAt(state, deadline, state.ttlMs)
     next.nextAt = holderRenewalAt(state, sentAt, at)
   } else {
-    // A holder that was asked to leave is promised no more than it has.
+    // A holder that was asked to leave keeps its deadline, and gets no later one.
     next.deadline = Math.min(deadline, state.deadline)
     next.nextAt = Infinity
   }
@@ -310,7 +310,7 @@ function ended(state: ClaimState, status: AbsentStatus): Stepped {
 
 function gone(state: ClaimState, status: AbsentStatus): Stepped {
   if (state.converting === 'no' || status.reason !== 'unknown') return lose(state, status.reason, status.detail)
-  // The claim that was to take its place may have done so: that one will tell. The deadline stands until then.
+  // The conversion may have taken its place: its own answer will say so. The deadline stands until then.
   const doubtful = noLongerInFlight(state)
   doubtful.askAgain = false
   doubtful.nextAt = Infinity
@@ -319,11 +319,11 @@ function gone(state: ClaimState, status: AbsentStatus): Stepped {
 }
 
 function failed(state: ClaimState, error: unknown, event: Extract<ClaimEvent, { type: 'answer' }>): Stepped {
-  // A conversion is not released for being unknown: granted, it is all its owner has. The same claim is sent again.
+  // A conversion with an unknown outcome is not released: if granted, it is the owner's only lease. Send it again.
   const mayAskAgain = state.phase !== 'asking' || state.claim.replaces !== undefined
   if (!mayAskAgain) return clearAway(state, event.at, { type: 'failed', error })
   const failures = state.failures + 1
-  // Try again well inside what is left; the deadline stands whatever happens.
+  // Try again well before the deadline, which stands whatever happens.
   const backoff = { attempts: Infinity, minMs: 20, maxMs: Math.max(20, state.ttlMs / 10), factor: 2, jitter: 0.3 }
   const next = answeredTo(state, event)
   next.doubtMs = Math.min(state.doubtMs ?? Infinity, event.askedMs)
@@ -333,7 +333,7 @@ function failed(state: ClaimState, error: unknown, event: Extract<ClaimEvent, { 
   return [next, [{ type: 'renewal-failed', error, own: event.elsewhere !== true }]]
 }
 
-/** Something was heard without asking. Only ever newer than what is known, or dropped. */
+/** Applies a notification, unless it is older than what is known. */
 export function notified(state: ClaimState, event: Extract<ClaimEvent, { type: 'notified' }>): Stepped {
   const { notification, at } = event
   if (state.phase !== 'asking' && state.phase !== 'waiting' && state.phase !== 'held') return [state, noEffects]
@@ -341,21 +341,21 @@ export function notified(state: ClaimState, event: Extract<ClaimEvent, { type: '
   if (notification.state === 'absent') return ended(state, notification)
   if (notification.state !== 'held') return [state, noEffects]
   if (state.phase === 'held') return notifiedLeaving(state, notification, at)
-  // However late the news: the grant came after our last request, and its lease ends when that request said. What the
-  // news say is left can only make that less: they may have been on their way for any time.
+  // However late the notification: the grant came after our last request and did not restart the lease, which ends when
+  // that request said. The ttl in the notification can only shorten that: it may have been under way for any time.
   const { maxHoldMs } = state.claim
   const longest = maxHoldMs === undefined ? Infinity : trustedUntil(state.sentAt, maxHoldMs)
   const deadline = Math.min(state.deadline, trustedUntil(at, notification.ttlMs), longest)
   if (deadline - at > state.ttlMs / 3)
     return granted(state, notification, state.sentAt, at, { deadline, inFlight: state.inFlight })
-  // Little of it may be left: renew first, and tell the owner when that is answered.
+  // Little of the lease may be left: renew first, and tell the owner of the grant once that is answered.
   if (state.phase !== 'asking') return renewNow(state, at)
   const asking = copyState(state)
   asking.askAgain = true
   return [asking, noEffects]
 }
 
-/** A later request was answered before: the answer changes nothing, but whoever awaits it must be told. */
+/** A later request was answered before: the answer changes nothing, but its effects are still awaited. */
 function outdated(state: ClaimState, event: Extract<ClaimEvent, { type: 'answer' }>): Stepped {
   const { status, askedMs, elsewhere } = event
   const next = answeredTo(state, event)
@@ -367,7 +367,7 @@ function outdated(state: ClaimState, event: Extract<ClaimEvent, { type: 'answer'
     case 'waiting':
       return [next, lateAnswer]
     case 'absent':
-      // The store contradicts itself: its next answer counts.
+      // The store contradicts its later answer: ask again, and believe that.
       next.askAgain = true
       return [next, noEffects]
     case 'unknown':
@@ -375,7 +375,7 @@ function outdated(state: ClaimState, event: Extract<ClaimEvent, { type: 'answer'
   }
 }
 
-/** What was asked here is no longer on its way; what another thread asks is none of our requests. */
+/** Marks the request of this thread as answered; an answer to another thread's request leaves it on its way. */
 function answeredTo(state: ClaimState, { elsewhere, at }: Extract<ClaimEvent, { type: 'answer' }>): ClaimStateDraft {
   if (elsewhere === true) return copyState(state)
   const next = noLongerInFlight(state)

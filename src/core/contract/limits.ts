@@ -1,6 +1,6 @@
 /**
- * The one place that holds every number and text of a request to what the store supports. The client's batcher asks here
- * before it sends, each driver before it carries out, the server before it passes on: what one entry refuses, all refuse.
+ * The one place that checks every number and text of a request against what the store supports. The batcher checks before
+ * it sends, each driver before it carries out, the server before it passes on: what one of them refuses, all refuse.
  *
  * Pure. A request within its limits costs comparisons and no allocation: see docs/decisions/009-limits.md.
  */
@@ -8,7 +8,7 @@ import type { Claim, Range, Request, Runner, ClaimStatus, Supports } from './dri
 import { LeaseholdError } from '../errors.ts'
 import { isWithin, requestBounds, wholeNumber, yearMs, type Bounds, metadataFault, textFault } from './bounds.ts'
 
-/** Why a request is not sent: a field that is out of bounds, or something that the store lacks. */
+/** Why a request is out of limits: a field that is out of bounds, or something that the store lacks. */
 export type RequestFault =
   | { readonly code: 'INVALID'; readonly field: string; readonly what: string }
   | { readonly code: 'UNSUPPORTED'; readonly what: string }
@@ -42,14 +42,14 @@ export function limitFault(request: Request, supports: Supports): RequestFault |
   }
 }
 
-/** What is wrong with a ttl for this store, whether it is claimed, renewed, converted or handed off with. */
+/** What is wrong with a ttl for this store, be it of a claim, a renewal, a conversion or a hand-off. */
 export function ttlFault(ttlMs: number, supports: Supports): RequestFault | undefined {
   const { ttlMinMs } = supports
   if (Number.isSafeInteger(ttlMs) && ttlMs >= ttlMinMs && ttlMs <= ttlMaxOf(supports)) return undefined
   return { code: 'INVALID', field: 'ttlMs', what: `must be from ${ttlMinMs} to ${ttlMaxOf(supports)} for this store` }
 }
 
-/** What is wrong with a ttl of a claim with this grace: some stores bound both together. */
+/** What is wrong with a ttl and a grace together, which some stores bound. */
 export function blockingFault(
   ttlMs: number,
   graceMs: number,
@@ -63,7 +63,7 @@ export function blockingFault(
   }
 }
 
-/** Refuses an eviction where none can be carried out, rather than to answer that nobody held the lock. */
+/** Refuses an eviction where the store can carry out none, rather than answer that no claim held the lock. */
 export function evictionFault({ evict }: Supports): RequestFault | undefined {
   return evict.length === 0 ? { code: 'UNSUPPORTED', what: 'evictions' } : undefined
 }
@@ -90,8 +90,8 @@ export function limitError(fault: RequestFault): LeaseholdError {
 }
 
 /**
- * Sends the requests that are within limits and answers the others itself, each in its place. One line of a driver's
- * `send`: nothing that is out of limits reaches a store, and nobody else's request fails for it.
+ * Sends the requests that are within limits, and answers the others itself, each in its place. One line of a driver's
+ * `send`: no request out of limits reaches a store, or makes other requests fail.
  */
 export function withinLimits(
   supports: Supports,
@@ -159,7 +159,7 @@ export function rangeFault(range: Range): RequestFault | undefined {
   )
 }
 
-/** Found to be in order last: a client makes all its claims with the same runner. */
+/** The last runner found to be within limits: a client makes all its claims with the same one. */
 let lastRunner: Runner | undefined
 
 function runnerFault(runner: Runner): RequestFault | undefined {

@@ -14,9 +14,9 @@ export interface MachineClock {
 }
 
 /**
- * Node reads the machine's own clock. In Bun and Deno `process.hrtime` counts from the start of the process, and the uptime
- * comes in whole seconds: there we ask the C library, on Linux, where we know which clock Node reads. Deno allows that with
- * `--allow-ffi` only.
+ * The clocks of this machine. Node reads the machine's own clock. In Bun and Deno `process.hrtime` counts from the start of
+ * the process, and the uptime is in whole seconds: there we ask the C library, on Linux, where we know which clock Node
+ * reads. Deno allows that with `--allow-ffi` only.
  */
 export function machineClock(): MachineClock {
   const read = runtime === 'Bun' || runtime === 'Deno' ? clockOfLinux() : undefined
@@ -32,7 +32,7 @@ export function machineClock(): MachineClock {
       const [seconds, nanoseconds] = hrtime()
       return seconds * 1000 + nanoseconds / 1e6
     },
-    // The wall clock goes on in a sleep as well; whoever sets it forward ends leases early, which is safe.
+    // The wall clock goes on in a sleep as well. Setting it forward ends leases early, which is safe.
     uptimeMs: isUptimeKnown ? () => uptime() * 1000 : () => Date.now(),
     isShared: runtime === 'Node',
   }
@@ -85,7 +85,7 @@ interface DenoFfi {
   permissions: { querySync(wanted: { name: 'ffi'; path: string }): { state: string } }
 }
 
-/** Undefined where it is not allowed: to try would ask whoever sits at the terminal. */
+/** Undefined where it is not allowed: to try would prompt the user at the terminal. */
 function openInDeno(library: string): ClockGettime | undefined {
   const { Deno: deno } = globalThis as unknown as { Deno: DenoFfi }
   if (deno.permissions.querySync({ name: 'ffi', path: library }).state !== 'granted') return undefined

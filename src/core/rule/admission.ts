@@ -1,13 +1,13 @@
 /**
  * Who may hold a key: the whole rule, as one pure function.
  *
- * `admit` looks at a key's claims, one request and the store's clock, and says what changes, how the asking claim stands
- * now, and whom else that concerns. Embedded stores call it inside a transaction and document stores around a
- * compare-and-swap; copies of it in Lua or SQL are held equal by the model test of `leasehold/testing`.
+ * `admit` takes a key's claims, one request and the store's clock, and decides what changes, the status of the asking
+ * claim, and which other claims are notified. Embedded stores call it inside a transaction and document stores around a
+ * compare-and-swap. The copies of it in Lua (`redis/lua/`) and SQL (`postgres/functions/`) have the same names, part by
+ * part; the model test of `leasehold/testing` holds them equal.
  *
- * Every request goes the same way: holders whose time is over leave, the request is carried out on a draft, and the
- * queue moves on. The parts are in `admission/`: how leases end (`lease-time`), who is let in (`promotion`), and who is
- * turned out (`eviction`).
+ * Every request goes the same way: holders whose time is over leave, the request is carried out on a draft (`draft.ts`),
+ * and waiters are promoted (`promotion.ts`). How leases end is in `claim-record.ts`.
  */
 import {
   absentReason,
@@ -69,7 +69,7 @@ function claimPlace(draft: KeyDraft, claim: Claim): ClaimStatus {
   const newcomer = waiterFor(claim, draft.view.nextOrder(), draft.now)
   draft.subject = newcomer
   const place = applyEvictRule(draft, claim)
-  // A conversion that fits beside the others is granted at once: its owner is in front of every waiter already.
+  // A conversion that fits beside the other holders is granted at once: its owner ranks before every waiter already.
   const converts = claim.replaces !== undefined && roomFor(claim, draft.holders) === 'room'
   if (place === 'taken' || converts) grant(draft, newcomer)
   promote(draft)
@@ -89,14 +89,14 @@ function waiterFor(claim: Claim, order: number, now: number): ClaimRecord {
     lastHeartbeat: now,
     renewalCount: 0,
     expiresAt: now + claim.ttlMs,
-    // Named though absent: a record that gets more fields when it is granted is much slower to copy.
+    // Named though undefined: a record that gets more fields when it is granted is much slower to copy.
     leaving: undefined,
     after: undefined,
     died: undefined,
   }
 }
 
-/** A claim sent twice: answer as it stands by now. */
+/** A claim that is sent twice is answered with its status by now. */
 function askAgain(draft: KeyDraft, known: ClaimRecord): ClaimStatus {
   if (known.state === 'held') {
     const over = draft.now >= known.expiresAt
@@ -108,17 +108,17 @@ function askAgain(draft: KeyDraft, known: ClaimRecord): ClaimStatus {
   return draft.settleSubject()
 }
 
-/** A conversion needs a lease to convert, and must not wait for another conversion that waits for it. */
+/** Refuses a conversion that has no lease to convert, or that would wait for a conversion that waits for it. */
 function refuseConversion(draft: KeyDraft, claim: Claim): ClaimStatus | undefined {
   if (claim.replaces === undefined) return undefined
   if (!draft.holds(claim.replaces)) return { state: 'absent', reason: 'unknown' }
   for (const waiter of draft.view.waiters()) {
-    // Conversions stand first, so the first other claim ends the search.
+    // Conversions rank first: the first other claim ends the search.
     if (waiter.claim.replaces === undefined) break
     if (draft.now >= waiter.expiresAt || waiter.died === true) continue
     const held = draft.holders.find((holder) => holder.claim.id === waiter.claim.replaces)
     if (held === undefined || draft.now >= held.expiresAt) continue
-    // Each would wait for the other to give up what it holds, unless this one fits beside all that is held.
+    // Each would wait for the other's lease, unless this one fits beside all holders.
     const meet = overlaps(waiter.claim, claim) || overlaps(held.claim, claim)
     if (meet && roomFor(claim, draft.holders) !== 'room') return { state: 'absent', reason: 'deadlock' }
   }
@@ -147,7 +147,7 @@ function renewHolder(draft: KeyDraft, record: ClaimRecord, request: Extract<Requ
   if (now >= record.expiresAt) return overForOwner(record)
   const fence = Math.max(record.fence, request.fenceFloor ?? 0)
   draft.lastFence = Math.max(draft.lastFence, fence)
-  // Who was asked to leave keeps what it was promised and gets no more.
+  // A holder that was asked to leave keeps its lease and is not given more.
   const renewed = record.leaving === undefined ? renewedRecord(record, request, now) : copyRecord(record)
   renewed.fence = fence
   draft.replaceHolder(record, renewed)
@@ -155,7 +155,7 @@ function renewHolder(draft: KeyDraft, record: ClaimRecord, request: Extract<Requ
   return draft.claimStatusOf(renewed)
 }
 
-/** With a whole ttl from now on, or what the longest hold leaves of it. */
+/** The record with a whole ttl from now on, or what the longest hold leaves of it. */
 function renewedRecord(
   record: ClaimRecord,
   request: Extract<Request, { op: 'renew' }>,
@@ -179,7 +179,7 @@ function release(draft: KeyDraft, id: string): ClaimStatus {
   return record === undefined ? answerAbsent(draft, id) : letGo(draft, record)
 }
 
-/** Leaves the queue, unless it was too late for that. */
+/** Ends a waiting claim. A claim that is held by now stays, and is answered as such. */
 function withdraw(draft: KeyDraft, id: string): ClaimStatus {
   const record = draft.find(id)
   if (record === undefined) return answerAbsent(draft, id)
@@ -204,18 +204,18 @@ function evictFence(draft: KeyDraft, fence: number, reason: string): ClaimStatus
 
 // ---- answers
 
-/** In its grace a claim is over for its owner and still blocks others. */
+/** In its grace a claim is over for its owner, and still blocks others. */
 function overForOwner(record: ClaimRecord): ClaimStatus {
   return { state: 'absent', reason: absentReason(howEnded(record)) }
 }
 
-/** Lets the queue move on. That may put a holder's own conversion in its place: then it no longer holds. */
+/** Promotes waiters. If that granted the conversion of this very holder, the claim no longer holds. */
 function unlessReplaced(draft: KeyDraft, id: string, status: ClaimStatus): ClaimStatus {
   promote(draft)
   return status.state === 'held' && !draft.holds(id) ? { state: 'absent', reason: 'unknown' } : status
 }
 
-/** For a claim that is not there. The queue moves on all the same. */
+/** The answer for a claim that is not stored. Waiters are promoted all the same. */
 function answerAbsent(draft: KeyDraft, id: string): ClaimStatus {
   const status = draft.absent(id)
   promote(draft)

@@ -4,9 +4,9 @@ import type { AbsentReason, Succession, Claim } from '../contract/driver.ts'
 import { nextFence } from './fence.ts'
 import { added, none, type KeyDraft } from './draft.ts'
 
-/** Walks the queue, the asking claim in its place, and grants what conflicts with no holder and nobody ahead. */
+/** Walks the queue, the asking claim in its place, and grants what conflicts with no holder and no waiter ahead. */
 export function promote(draft: KeyDraft): void {
-  // A conversion that is granted leaves a place that somebody the walk has passed may have waited for.
+  // A granted conversion leaves a place that a waiter already passed may have waited for.
   while (new Walk(draft).run() === 'once more');
 }
 
@@ -21,9 +21,9 @@ export function grant(draft: KeyDraft, waiter: ClaimRecord): void {
   granted.state = 'held'
   granted.fence = draft.lastFence
   granted.acquiredAt = now
-  // Promotion does not restart the lease: a waiter that died must not block for longer than it was told.
+  // Promotion does not restart the lease: a waiter that died must not block for longer than its ttl.
   if (replaced !== undefined && waiter.claim.wait && replaced.expiresAt > waiter.expiresAt) {
-    // Until its owner hears of this, which may be late, it trusts the lease that it had.
+    // Until its owner hears of the grant, it trusts the lease that it had.
     granted.expiresAt = replaced.expiresAt
     granted.ttlMs = replaced.ttlMs
   }
@@ -39,7 +39,7 @@ export function grant(draft: KeyDraft, waiter: ClaimRecord): void {
   draft.notify(granted, draft.claimStatusOf(granted))
 }
 
-/** Who was here before, told to the first that comes after. */
+/** How the last holder ended, told to the first holder after it. */
 function successionFor(draft: KeyDraft, waiter: ClaimRecord): Succession | undefined {
   const { ended } = draft
   if (ended === undefined || ended.told || ended.id === waiter.claim.replaces) return undefined
@@ -68,7 +68,7 @@ class Walk {
     if (heldAlone(draft)) return
     const { subject, left } = draft
     let newcomer = subject?.state === 'waiting' ? subject : undefined
-    // At most the asking claim has left before the first walk begins, and a walk passes nobody twice.
+    // Before the first walk at most the asking claim has left, and a walk passes no waiter twice.
     const gone = left.length > 1 ? new Set(left.map(({ claim }) => claim.id)) : undefined
     const firstGone = left[0]?.claim.id
     for (const stored of draft.view.waiters()) {
@@ -83,11 +83,11 @@ class Walk {
     if (newcomer !== undefined) this.#offer(newcomer)
   }
 
-  /** Looks at the next in line. `stop`: nobody behind can be let in, so do not even read them. */
+  /** Decides about the next waiter. `stop`: no waiter behind it can be granted, so they are not even read. */
   #offer(stored: ClaimRecord): 'stop' | 'go on' {
     const draft = this.#draft
     const waiter = stored === draft.subject ? stored : judge(stored, draft.now)
-    const decision = this.#judge(waiter)
+    const decision = this.#judgeWaiter(waiter)
     if (decision === 'grant') {
       grant(draft, waiter)
       this.#onceMore ||= waiter.claim.replaces !== undefined && this.#blocked.length > 0
@@ -98,20 +98,20 @@ class Walk {
       return 'go on'
     }
     if (!waiter.claim.wait) {
-      // Who would not wait is gone again, and holds up nobody behind.
+      // A claim that does not wait leaves at once, and blocks no waiter behind it.
       draft.dropSubject('refused')
       return 'go on'
     }
     this.#blocked = added(this.#blocked, waiter)
-    // Cut once and for all: cut anew at every look, a dead waiter would live until the clock has caught up.
+    // Store the cut: cut anew at every reading, a dead waiter would live until the clock has caught up.
     if (waiter !== stored) draft.change(stored, waiter)
     return holdsUpEverybody(waiter.claim) ? 'stop' : 'go on'
   }
 
-  #judge(waiter: ClaimRecord): 'grant' | 'wait' | AbsentReason {
+  #judgeWaiter(waiter: ClaimRecord): 'grant' | 'wait' | AbsentReason {
     const draft = this.#draft
     if (draft.now >= waiter.expiresAt) return 'expired'
-    // A conversion ends with the lease it was to take the place of.
+    // A conversion ends with the lease that it was to replace.
     if (waiter.claim.replaces !== undefined && !draft.holds(waiter.claim.replaces)) return 'expired'
     for (const ahead of this.#blocked) if (standsInTheWay(ahead.claim, waiter.claim)) return 'wait'
     const room = roomFor(waiter.claim, draft.holders)
@@ -119,19 +119,19 @@ class Walk {
   }
 }
 
-/** Beside an exclusive holder of the whole key there is no other, so the first tells. */
+/** An exclusive holder of the whole key is the only holder, so looking at the first is enough. */
 function heldAlone(draft: KeyDraft): boolean {
   const first = draft.holders[0]?.claim
   return first !== undefined && first.mode === 'exclusive' && first.range === undefined
 }
 
-/** Applies a claim's own rule to those in its way. `taken`: it now has their place, whoever waits. */
+/** Applies a claim's evict rule to the holders in its way. `taken`: the claim takes their place, ahead of all waiters. */
 export function applyEvictRule(draft: KeyDraft, claim: Claim): 'taken' | 'queue' {
   switch (claim.evict) {
     case undefined:
       return 'queue'
     case 'lower-priority':
-      for (const holder of makeRoom(draft, claim, (one) => one.claim.priority < claim.priority))
+      for (const holder of makeRoom(draft, claim, ({ claim: held }) => held.priority < claim.priority))
         askToLeave(draft, holder)
       return 'queue'
     case 'stale': {
@@ -169,7 +169,7 @@ function evictAll(draft: KeyDraft, holders: readonly ClaimRecord[], detail: stri
   for (const holder of holders) evictHolder(draft, holder, detail)
 }
 
-/** Stops a holder's renewals. One whose lease is over already needs no asking. */
+/** Stops a holder's renewals, unless its lease is over already. */
 function askToLeave(draft: KeyDraft, holder: ClaimRecord): void {
   if (holder.leaving !== undefined || draft.now >= holder.expiresAt) return
   const leaving: ClaimRecord = { ...holder, leaving: 'preempted' }
@@ -179,13 +179,13 @@ function askToLeave(draft: KeyDraft, holder: ClaimRecord): void {
 }
 
 /**
- * The fewest eligible holders without whom the claim would fit, lowest priority and oldest first. None if it fits
- * already, or would not fit even without all of them: nobody is turned out for nothing.
+ * The fewest eligible holders without whom the claim would fit, lowest priority and oldest first. None if the claim fits
+ * already, or would not fit even without all of them.
  */
 function makeRoom(draft: KeyDraft, claim: Claim, eligible: (holder: ClaimRecord) => boolean): readonly ClaimRecord[] {
   const candidates = draft.holders
     .filter((holder) => holder.claim.id !== claim.replaces && overlaps(holder.claim, claim) && eligible(holder))
-    .toSorted((one, other) => one.claim.priority - other.claim.priority || one.fence - other.fence)
+    .toSorted((first, second) => first.claim.priority - second.claim.priority || first.fence - second.fence)
   const staying = new Set(draft.holders)
   const leaving: ClaimRecord[] = []
   for (const candidate of candidates) {
