@@ -3,7 +3,7 @@ import type { Locks } from '../api/locks.ts'
 import { internalsOf } from '../api/client/locks-internals.ts'
 import type { Environment } from '../core/time/environment.ts'
 import type { Statistics } from '../api/operators/statistics.ts'
-import { within } from '../core/time/bounded.ts'
+import { settledWithin } from '../core/time/bounded.ts'
 import { positiveMs, type Duration } from '../core/time/duration.ts'
 
 /** What a client has in hand now. @internal */
@@ -67,7 +67,7 @@ export class StoreReader {
   read(): Promise<Statistics | undefined> {
     // One that hangs is not asked again: whoever comes meanwhile waits for the same answer, as long as it may take.
     this.#underWay ??= this.#list().finally(() => (this.#underWay = undefined))
-    return within(this.#environment, this.#withinMs, this.#underWay)
+    return settledWithin(this.#environment, this.#withinMs, this.#underWay)
   }
 
   async #list(): Promise<Statistics | undefined> {

@@ -8,8 +8,9 @@ import { driverFor } from '../../src/api/stores/connect-driver.ts'
 import { convert } from '../../src/api/lease/conversion.ts'
 import { handOff } from '../../src/api/lease/hand-off.ts'
 import { resolveOptions } from '../../src/api/options.ts'
-import { monotonicMs, systemEnvironment } from '../../src/core/time/environment.ts'
-import { describeRunner } from '../../src/api/client/runner.ts'
+import { monotonicMs } from '../../src/core/machine/machine-clock.ts'
+import { systemEnvironment } from '../../src/core/time/environment.ts'
+import { newRunner } from '../../src/api/client/runner.ts'
 import { byteRange, named, type Scope } from '../../src/core/contract/scope.ts'
 import { historyLog } from '../../src/testing/history/log.ts'
 
@@ -23,7 +24,7 @@ console.log('open')
 const client = new Client({
   driver,
   environment,
-  runner: describeRunner(environment, undefined, undefined),
+  runner: newRunner(environment, undefined, undefined),
   namespace: 'history',
   allowForce: false,
   logger: undefined,

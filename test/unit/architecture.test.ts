@@ -2,6 +2,7 @@ import { existsSync, readFileSync, readdirSync } from 'node:fs'
 import path from 'node:path'
 import { isDeepStrictEqual } from 'node:util'
 import { describe, expect, test } from 'vitest'
+import { stronglyConnected } from '../../src/core/rule/wait-for-graph.ts'
 
 /** Which parts of src a part may import, besides itself. A request flows one way: `api → core ← drivers`. */
 const mayImport: Record<string, readonly string[]> = {
@@ -20,6 +21,16 @@ const mayImport: Record<string, readonly string[]> = {
   edge: ['api', 'core', 'drivers'],
   web: ['api', 'core', 'drivers', 'exports.ts'],
   testing: ['api', 'core', 'drivers', 'web-locks', 'index.ts'],
+}
+
+/** Which rooms of core a room may import, besides itself and the files beside the rooms. See their README.md. */
+const coreRooms: Record<string, readonly string[]> = {
+  machine: [],
+  time: ['machine'],
+  contract: ['machine', 'time'],
+  rule: ['contract'],
+  client: ['contract', 'time'],
+  wire: ['contract'],
 }
 
 /** The one place that turns a connection URL into a driver, and so the only one outside drivers that knows them. */
@@ -48,7 +59,17 @@ function importsOf(file: string): string[] {
   return [...specifiers].map(([, specifier = '']) => path.posix.join(path.posix.dirname(file), specifier))
 }
 
-/** `core` for `src/api/client/waiter.ts`, `index.ts` for `src/index.ts`. */
+/** The imports of {@link importsOf} that are left when types are gone. */
+function runTimeImportsOf(file: string): string[] {
+  const text = readFileSync(file, 'utf8')
+  const statements = text.matchAll(/^(?:import|export)\s(?!type\b)([^'"`;]*?)\bfrom\s+'(\.{1,2}\/[^']+)'/gm)
+  const sideEffects = text.matchAll(/^import()\s+'(\.{1,2}\/[^']+)'/gm)
+  return [...statements, ...sideEffects]
+    .filter(([, names = '']) => !/^\{(?:\s*type\b[^,}]*,?)+\s*\}\s*$/.test(names))
+    .map(([, , specifier = '']) => path.posix.join(path.posix.dirname(file), specifier))
+}
+
+/** `api` for `src/api/client/acquirer.ts`, `index.ts` for `src/index.ts`. */
 function partOf(file: string): string {
   return file.split('/')[1] ?? ''
 }
@@ -68,6 +89,40 @@ describe('imports', () => {
         .map((target) => `${file} imports ${target}`)
     })
     expect(wrong).toEqual([])
+  })
+
+  test('every room of core says who lives there, and imports only the rooms it may', () => {
+    const inCore = sources.filter((file) => partOf(file) === 'core')
+    const roomOf = (file: string): string => file.split('/').slice(2, -1)[0] ?? ''
+    const rooms = [...new Set(inCore.map(roomOf))].filter((room) => room !== '')
+    expect(rooms.filter((room) => !existsSync(`src/core/${room}/README.md`))).toEqual([])
+    const wrong = inCore.flatMap((file) => {
+      const room = roomOf(file)
+      const allowed = ['', room, ...(coreRooms[room] ?? [])]
+      const imports = room === '' ? runTimeImportsOf(file) : importsOf(file)
+      return imports.filter((target) => !allowed.includes(roomOf(target))).map((target) => `${file} imports ${target}`)
+    })
+    expect(wrong).toEqual([])
+  })
+
+  test('no modules import each other in a cycle at run time', () => {
+    const componentOf = stronglyConnected(sources, (file) => runTimeImportsOf(file).filter((each) => existsSync(each)))
+    const cycles = new Set([...componentOf.values()].filter((members) => members.length > 1))
+    expect([...cycles].map((members) => members.toSorted().join(' '))).toEqual([])
+  })
+})
+
+describe('names', () => {
+  test('no name that core exports stands for two things', () => {
+    const modules = new Map<string, string[]>()
+    for (const file of sources.filter((each) => partOf(each) === 'core' && !each.endsWith('-commonjs.ts'))) {
+      const exported = readFileSync(file, 'utf8').matchAll(
+        /^export (?:declare |abstract |async )*(?:class|interface|type|function\*?|const|let|enum) (\w+)/gm,
+      )
+      for (const [, name = ''] of exported) modules.set(name, [...(modules.get(name) ?? []), file])
+    }
+    const doubled = [...modules].filter(([, files]) => files.length > 1)
+    expect(doubled).toEqual([])
   })
 })
 

@@ -6,7 +6,7 @@ import type { LeaseProof } from '../../src/api/lease/proof.ts'
 import { Batcher, submitOnce } from '../../src/core/client/batcher.ts'
 import type { Claim, LockDriver, Request, ClaimStatus, Supports } from '../../src/core/contract/driver.ts'
 import { fullSupport } from '../../src/core/contract/supports.ts'
-import { faultOf } from '../../src/core/contract/limits.ts'
+import { limitFault } from '../../src/core/contract/limits.ts'
 import { metadataFault } from '../../src/core/contract/bounds.ts'
 import { systemEnvironment } from '../../src/core/time/environment.ts'
 import { pageIn, statusesIn, storeIn } from '../../src/drivers/http/replies.ts'
@@ -211,7 +211,7 @@ describe.each(Object.entries(numbers))('%s', (_, [request, least, most]) => {
 
   test.each([...new Set(candidates)])('as %s', async (value) => {
     const asked = request(value)
-    const fault = faultOf(asked, supports)
+    const fault = limitFault(asked, supports)
     expect(fault === undefined).toBe(isValid(value))
     // The batcher, before a driver that would carry out anything.
     const sent: Request[] = []
@@ -256,12 +256,12 @@ test.each(['', 'x'.repeat(5000), 'a\0b', '\ud800', 7, null])('the text %j is ref
     { op: 'evict', key: text, fence: 1, reason: 'stuck' },
   ]
   for (const request of requests)
-    expect(faultOf(request, supports), JSON.stringify(request)).toMatchObject({ code: 'INVALID' })
+    expect(limitFault(request, supports), JSON.stringify(request)).toMatchObject({ code: 'INVALID' })
 })
 
 test('a request that is none is refused like any other', () => {
   for (const request of [null, undefined, 7, {}, { op: 'steal' }]) {
-    expect(faultOf(request as unknown as Request, supports)).toMatchObject({ code: 'INVALID', field: 'op' })
+    expect(limitFault(request as unknown as Request, supports)).toMatchObject({ code: 'INVALID', field: 'op' })
   }
 })
 

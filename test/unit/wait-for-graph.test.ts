@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import type { Request } from '../../src/core/contract/driver.ts'
-import { findDeadlocks, statusInBoth } from '../../src/core/rule/wait-for-graph.ts'
+import { findDeadlocks, claimsInBoth } from '../../src/core/rule/wait-for-graph.ts'
 import { memory } from '../../src/drivers/memory/driver.ts'
 import { lookAt } from '../../src/server/operators/changes.ts'
 import { claimOf } from '../support/claims.ts'
@@ -19,7 +19,7 @@ test(`in ${runs} random runs nobody is told of a deadlock who would have got on,
     const first = crowd.read(9)
     for (let steps = Math.floor(crowd.random() * 3); steps > 0; steps -= 1) crowd.step()
     const second = crowd.read(9)
-    const told = findDeadlocks({ now: crowd.now, keys: statusInBoth(first, second) })
+    const told = findDeadlocks({ now: crowd.now, keys: claimsInBoth(first, second) })
     while (crowd.step());
     for (const { candidates } of told) {
       alarms += 1

@@ -1,6 +1,6 @@
 import { TimerQueue } from '../../core/time/timer-queue.ts'
 import { Batcher } from '../../core/client/batcher.ts'
-import { within } from '../../core/time/bounded.ts'
+import { settledWithin } from '../../core/time/bounded.ts'
 import type { LockDriver, Mode, Runner } from '../../core/contract/driver.ts'
 import type { Environment } from '../../core/time/environment.ts'
 import { clientClosed } from '../../core/errors.ts'
@@ -222,7 +222,7 @@ export class Client {
     })
     // Not for ever: what is left ends by its ttl.
     const settled = Promise.all(released).then(() => this.runtime.batcher.settled())
-    await within(this.environment, closeMs, settled)
+    await settledWithin(this.environment, closeMs, settled)
     this.#listening?.[Symbol.dispose]()
     // What is answered from now on wakes nobody and asks for nothing.
     this.runtime.batcher.close()

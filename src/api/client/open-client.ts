@@ -1,7 +1,7 @@
 import type { LockDriver } from '../../core/contract/driver.ts'
 import { requireLeaseLifetime } from '../../core/contract/supports.ts'
 import type { HeldName } from '../../core/machine/runner-name.ts'
-import { describeRunner } from './runner.ts'
+import { newRunner } from './runner.ts'
 import { checkNamespace } from '../../core/contract/scope.ts'
 import { systemEnvironment, type Environment } from '../../core/time/environment.ts'
 import { Client, type LeaseWays, type StartThread } from './client.ts'
@@ -24,7 +24,7 @@ export interface ClientOptions {
 export async function openClient(options: ClientOptions): Promise<Client> {
   const { driver, environment = systemEnvironment(), runnerName, ways } = options
   const namespace = checkNamespace(options.namespace ?? 'default')
-  const runner = describeRunner(environment, runnerName?.id, options.metadata)
+  const runner = newRunner(environment, runnerName?.id, options.metadata)
   await driver.open()
   // The thread renews over a connection of its own.
   if (options.startThread !== undefined) requireLeaseLifetime(driver, 'heartbeatThread')

@@ -2,9 +2,9 @@ import { listenForAbort, stopListeningForAbort } from './abort-listeners.ts'
 import type { TimerTask, TimerBucket } from '../../core/time/timer-queue.ts'
 import { afterReading } from '../../core/time/bounded.ts'
 import { adaptivePolling, pauseMs, retryPresets, type Backoff } from '../../core/time/backoff.ts'
-import type { AbsentReason, Claim, ClaimStatus } from '../../core/contract/driver.ts'
+import type { AbsentReason, Claim, AbsentStatus } from '../../core/contract/driver.ts'
 import { LeaseholdError, worthRetrying, type DeadlockedOwner } from '../../core/errors.ts'
-import type { Effect, RenewalPolicy } from '../../core/client/claim-step.ts'
+import type { ClaimEffect, RenewalPolicy } from '../../core/client/claim-step.ts'
 import type { SlotMember } from '../../core/client/slot-set.ts'
 import { ClaimRuntime, type ClientRuntime } from '../../core/client/claim-runtime.ts'
 
@@ -22,11 +22,11 @@ export interface WaitPolicy {
 }
 
 /** What a claim became. */
-export type Grant = Extract<Effect, { type: 'granted' }>
+export type Grant = Extract<ClaimEffect, { type: 'granted' }>
 
 /** How an acquisition ended without a lease. Contention is an outcome, not an error. */
 export type Miss =
-  | { readonly type: 'refused'; readonly status: Extract<ClaimStatus, { state: 'absent' }> }
+  | { readonly type: 'refused'; readonly status: AbsentStatus }
   /** `error`: why the store could not be asked, if that is what used up the time. */
   | { readonly type: 'timeout'; readonly ahead: number | undefined; readonly error: unknown }
   | { readonly type: 'aborted' }
@@ -143,7 +143,7 @@ export abstract class Waiter implements TimerTask, SlotMember {
   }
 
   /** Told what becomes of the present attempt. */
-  observe(effect: Exclude<Effect, { type: 'send' }>): void {
+  observe(effect: Exclude<ClaimEffect, { type: 'send' }>): void {
     if (this.#over) return
     switch (effect.type) {
       case 'granted':
@@ -177,7 +177,7 @@ export abstract class Waiter implements TimerTask, SlotMember {
     this.#claimRuntime = ClaimRuntime.begin(this.#client, this.newClaim(), this.terms, this, now)
   }
 
-  #refused(status: Extract<ClaimStatus, { state: 'absent' }>): void {
+  #refused(status: AbsentStatus): void {
     if (this.#withdrawal !== undefined) return this.#miss(this.#withdrawal)
     const { waitMs, retry, polling } = this.#waitPolicy
     const isRefused = status.reason === 'refused'

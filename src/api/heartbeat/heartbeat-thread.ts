@@ -1,7 +1,8 @@
 import { MessageChannel, receiveMessageOnPort, Worker, type MessagePort, type WorkerOptions } from 'node:worker_threads'
 import { LeaseholdError } from '../../core/errors.ts'
 import { runtime } from '../../core/machine/runtime.ts'
-import { clockStart, isClockShared, type ClockStart } from '../../core/time/environment.ts'
+import { isClockShared } from '../../core/machine/machine-clock.ts'
+import { clockStart, type ClockStart } from '../../core/time/environment.ts'
 import type { HeartbeatThread, WatchedClaim } from '../../core/client/claim-runtime.ts'
 import { sift, type Report } from './heartbeats.ts'
 

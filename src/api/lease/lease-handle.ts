@@ -1,7 +1,7 @@
 import type { Claim, Runner, ClaimStatus } from '../../core/contract/driver.ts'
 import { positiveMs, type Duration } from '../../core/time/duration.ts'
 import { LeaseholdError } from '../../core/errors.ts'
-import type { Effect } from '../../core/client/claim-step.ts'
+import type { ClaimEffect } from '../../core/client/claim-step.ts'
 import type { SlotMember } from '../../core/client/slot-set.ts'
 import { scopeOf, type Scope } from '../../core/contract/scope.ts'
 import type { Observer, ClaimRuntime } from '../../core/client/claim-runtime.ts'
@@ -240,7 +240,7 @@ export class LeaseHandle implements Lease, Observer, SlotMember {
       this.claimRuntime.check()
   }
 
-  observe(effect: Exclude<Effect, { type: 'send' }>): void {
+  observe(effect: Exclude<ClaimEffect, { type: 'send' }>): void {
     switch (effect.type) {
       case 'renewed':
         if (effect.own) this.#renewing?.answered()

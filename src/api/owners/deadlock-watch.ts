@@ -2,7 +2,7 @@ import type { TimerTask } from '../../core/time/timer-queue.ts'
 import type { KeyPage, ListedKey } from '../../core/contract/driver.ts'
 import { messageOf, type DeadlockedOwner } from '../../core/errors.ts'
 import { describeScope, splitStoreKey, storeKey } from '../../core/contract/scope.ts'
-import { findDeadlocks, statusInBoth, type Deadlock, type WaitingClaim } from '../../core/rule/wait-for-graph.ts'
+import { findDeadlocks, claimsInBoth, type Deadlock, type WaitingClaim } from '../../core/rule/wait-for-graph.ts'
 import type { Client } from '../client/client.ts'
 
 /** Somebody who waits on behalf of an owner. */
@@ -78,7 +78,7 @@ export class DeadlockWatch implements TimerTask {
         this.#before = seen.keys
         return secondLookMs
       }
-      const keys = statusInBoth(this.#before, seen.keys)
+      const keys = claimsInBoth(this.#before, seen.keys)
       this.#before = undefined
       this.#act(findDeadlocks({ now: seen.now, keys }))
       return restMs

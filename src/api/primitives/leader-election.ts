@@ -1,6 +1,6 @@
 import { listenForAbort, stopListeningForAbort } from '../client/abort-listeners.ts'
 import type { TimerTask } from '../../core/time/timer-queue.ts'
-import { within } from '../../core/time/bounded.ts'
+import { settledWithin } from '../../core/time/bounded.ts'
 import { positiveMs } from '../../core/time/duration.ts'
 import { LeaseholdError, messageOf } from '../../core/errors.ts'
 import { callForeign } from '../client/events.ts'
@@ -101,7 +101,7 @@ export class LeaderElection implements Election, TimerTask, SlotMember {
     if (signal?.aborted === true) giveUp()
     else if (signal !== undefined) listenForAbort(signal, giveUp)
     const ended = Promise.race([aborted, campaigning.catch((error: unknown) => ({ error }))])
-    const outcome = await (waitMs === Infinity ? ended : within(environment, waitMs, ended))
+    const outcome = await (waitMs === Infinity ? ended : settledWithin(environment, waitMs, ended))
     if (signal !== undefined) stopListeningForAbort(signal, giveUp)
     if (outcome === undefined) {
       throw new LeaseholdError('TIMEOUT', `"${describeScope(this.scope)}" was not won within ${waitMs} ms.`)

@@ -23,13 +23,13 @@ const codes: ReadonlySet<string> = new Set<ErrorCode>([
   'CLOSED',
 ])
 
-/** What of an error may leave the process. */
+/** The parts of an error that may leave the process. */
 export function toWireError(error: LeaseholdError): WireError {
   const { code, reason, retryAfterMs } = error
   return { code, message: plainMessageOf(error), reason, retryAfterMs }
 }
 
-/** The error that came over the wire; undefined if it is none. */
+/** The error out of a value from the wire; undefined if it is none. */
 export function fromWireError(value: unknown): LeaseholdError | undefined {
   if (typeof value !== 'object' || value === null) return undefined
   const { code, message, reason, retryAfterMs } = value as Partial<Record<keyof WireError, unknown>>

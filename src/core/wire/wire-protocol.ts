@@ -1,11 +1,11 @@
-/** Names the client that wants to hear of its claims: 128 random bits that it made, and keeps to itself. */
+/** Names the session of a client that wants notifications: 128 random bits that the client made, and keeps secret. */
 export const sessionHeader = 'Leasehold-Session'
 
-/** An id the caller knows, percent-encoded. In a header, as URLs are written to logs and an id is a secret. */
+/** An id the caller knows, percent-encoded. In a header, not the URL: URLs are logged, and an id is a secret. */
 export const knownHeader = 'Leasehold-Known'
 
-/** A digest of what the server says of its store and its limits, with every answer: another one says that they changed. */
+/** A digest of the server's store description and limits, sent with every answer: when it changes, so have they. */
 export const storeHeader = 'Leasehold-Store'
 
-/** What clients and servers must agree on. A change that an older client would misread makes it grow. */
+/** The version that clients and servers must agree on. Raised by a change that an older client would misread. */
 export const protocolVersion = 1

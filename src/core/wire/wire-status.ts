@@ -8,14 +8,14 @@ export type WireStatus =
   | Exclude<ClaimStatus, { state: 'unknown' }>
   | { readonly state: 'unknown'; readonly error: WireError }
 
-/** The status for the wire. `describe` makes an error of ours out of one that is not. */
+/** The status for the wire. `describe` makes a LeaseholdError out of any other error. */
 export function toWireStatus(status: ClaimStatus, describe: (error: unknown) => LeaseholdError): WireStatus {
   if (status.state !== 'unknown') return status
   const { error } = status
   return { state: 'unknown', error: toWireError(error instanceof LeaseholdError ? error : describe(error)) }
 }
 
-/** The status that came over the wire; undefined if it is none. */
+/** The status out of a value from the wire; undefined if it is none. */
 export function fromWireStatus(value: unknown): ClaimStatus | undefined {
   if (typeof value !== 'object' || value === null) return undefined
   const given = value as Readonly<Record<string, unknown>>

@@ -3,7 +3,7 @@
  * written back if nobody else wrote meanwhile.
  */
 import { admit } from '../../core/rule/admission.ts'
-import type { Change, NotifiedClaim } from '../../core/rule/claim-record.ts'
+import type { RecordChange, NotifiedClaim } from '../../core/rule/claim-record.ts'
 import { pauseMs, type Backoff } from '../../core/time/backoff.ts'
 import { keyOf } from '../../core/contract/requests.ts'
 import type { Request, ClaimStatus } from '../../core/contract/driver.ts'
@@ -49,7 +49,7 @@ export interface DocumentSwapper<Revision> {
    * Takes note of a change without its being written, if it can: a renewal, where leases are kept beside the documents.
    * False: it must be written.
    */
-  takesNote?(key: string, change: Change): boolean
+  takesNote?(key: string, change: RecordChange): boolean
   /** Answers in one round trip what it can, such as a claim on an idle key; undefined where the rule must decide. */
   fast?(requests: readonly Request[]): Promise<readonly (ClaimStatus | undefined)[]>
   /** Tells other clients. A hint: may fail, may be lost. */

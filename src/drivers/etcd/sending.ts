@@ -2,7 +2,7 @@
  * One `send`. A key is read with its markers, the rule is run, and what comes of it is written in one transaction, if the
  * document is as it was read; where it is not, the same round trip brings it as it is. Many keys go in one transaction.
  */
-import type { Change, NotifiedClaim } from '../../core/rule/admission.ts'
+import type { RecordChange, NotifiedClaim } from '../../core/rule/admission.ts'
 import { keyOf } from '../../core/contract/requests.ts'
 import type { DocumentSwapper, Loaded, Swap } from '../document/document-swaps.ts'
 import type { Request, ClaimStatus } from '../../core/contract/driver.ts'
@@ -186,7 +186,7 @@ export class Sending implements DocumentSwapper<Reading> {
   // ---- writing
 
   /** A renewal that says nothing new is carried by the lease. */
-  takesNote(key: string, { before, after }: Change): boolean {
+  takesNote(key: string, { before, after }: RecordChange): boolean {
     if (before === undefined || after === undefined) return false
     const { id } = before.claim
     const isSame =

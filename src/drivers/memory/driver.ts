@@ -16,7 +16,7 @@ import type {
   Request,
   ClaimStatus,
 } from '../../core/contract/driver.ts'
-import { monotonicMs } from '../../core/time/environment.ts'
+import { monotonicMs } from '../../core/machine/machine-clock.ts'
 import { LeaseholdError } from '../../core/errors.ts'
 import { fenceFloor } from '../../core/rule/fence.ts'
 import { fullSupport } from '../../core/contract/supports.ts'

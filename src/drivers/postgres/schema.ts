@@ -3,15 +3,15 @@ import type { Connections } from './connections.ts'
 import { alreadyMade, isAlreadyMade, isSchemaMissing } from './faults.ts'
 import { retrying } from './retries.ts'
 import advisorySql from '../postgres-advisory/tables.sql.generated.ts'
-import changesSql from './functions/changes.sql.generated.ts'
-import claimsSql from './functions/claims.sql.generated.ts'
+import admissionSql from './functions/admission.sql.generated.ts'
+import claimRecordSql from './functions/claim-record.sql.generated.ts'
+import conflictSql from './functions/conflict.sql.generated.ts'
+import contendedSql from './functions/contended.sql.generated.ts'
 import copySql from './functions/copy.sql.generated.ts'
-import evictionSql from './functions/eviction.sql.generated.ts'
+import draftSql from './functions/draft.sql.generated.ts'
 import listingSql from './functions/listing.sql.generated.ts'
 import promotionSql from './functions/promotion.sql.generated.ts'
-import requestsSql from './functions/requests.sql.generated.ts'
 import sendSql from './functions/send.sql.generated.ts'
-import turnsSql from './functions/turns.sql.generated.ts'
 import typesSql from './functions/types.sql.generated.ts'
 import tablesSql from './tables.sql.generated.ts'
 
@@ -24,7 +24,7 @@ export interface SchemaOptions {
 
 /** The format of the tables and the revision of the functions that this version makes. */
 const tablesFormat = 1
-const functionsRevision = 6
+const functionsRevision = 7
 /** The revision of what advisory locks need. */
 const advisoryRevision = 2
 
@@ -32,12 +32,12 @@ const advisoryRevision = 2
 const functionsSql = [
   copySql,
   typesSql,
-  claimsSql,
-  changesSql,
+  conflictSql,
+  claimRecordSql,
+  draftSql,
   promotionSql,
-  evictionSql,
-  requestsSql,
-  turnsSql,
+  admissionSql,
+  contendedSql,
   sendSql,
   listingSql,
 ].join('\n')

@@ -9,7 +9,7 @@ import type { KeyPage, ListQuery, LockDriver, Request, ClaimStatus, Supports } f
 import { durationMs, positiveMs, type Duration } from '../../core/time/duration.ts'
 import { systemEnvironment, type Environment } from '../../core/time/environment.ts'
 import { LeaseholdError, plainMessageOf } from '../../core/errors.ts'
-import { blockingFault, errorOf, withinLimits } from '../../core/contract/limits.ts'
+import { blockingFault, limitError, withinLimits } from '../../core/contract/limits.ts'
 import { checkOptions, type OptionNames } from '../../core/contract/option-names.ts'
 import { Quorum } from './quorum.ts'
 import { claimOn } from './claiming.ts'
@@ -178,7 +178,7 @@ class QuorumDriver implements LockDriver {
         // The grace of a claim that another process was granted is not known here: whoever resumed it has its proof.
         const graceMs = nodes.grants.get(request)?.claim.graceMs ?? 0
         const fault = blockingFault(request.ttlMs, graceMs, this.supports)
-        if (fault !== undefined) return Promise.resolve({ state: 'unknown', error: errorOf(fault) })
+        if (fault !== undefined) return Promise.resolve({ state: 'unknown', error: limitError(fault) })
         return renewOn(nodes, request)
       }
       case 'release':

@@ -3,7 +3,7 @@ import { Batcher } from '../../core/client/batcher.ts'
 import type { KeyPage, ListedKey, ListQuery, LockDriver, Request, ClaimStatus } from '../../core/contract/driver.ts'
 import type { Environment, Timer } from '../../core/time/environment.ts'
 import { LeaseholdError, plainMessageOf } from '../../core/errors.ts'
-import { errorOf, faultOf, fenceFloorMaxOf } from '../../core/contract/limits.ts'
+import { limitError, limitFault, fenceFloorMaxOf } from '../../core/contract/limits.ts'
 import { endsWithConnection, requireLeaseLifetime } from '../../core/contract/supports.ts'
 import { Uncounted, Voting } from './voting.ts'
 
@@ -159,8 +159,8 @@ export class Node {
     const { supports } = this.driver
     // Another server, with narrower limits, may have taken the place of the one that was opened.
     if (endsWithConnection(supports)) return this.#unfit('Its locks end with a connection.')
-    const fault = request && faultOf(request, supports)
-    if (fault !== undefined) return this.#unfit(plainMessageOf(errorOf(fault)))
+    const fault = request && limitFault(request, supports)
+    if (fault !== undefined) return this.#unfit(plainMessageOf(limitError(fault)))
     if (!this.#silent || request?.op === 'release') return undefined
     return new LeaseholdError('UNAVAILABLE', `${this.name} does not answer.`, { reason: 'no-answer' })
   }

@@ -1,7 +1,7 @@
 import { keyOf } from '../../core/contract/requests.ts'
 import type { Request } from '../../core/contract/driver.ts'
 import { hashTagOf } from './hash-tags.ts'
-import { monotonicMs } from '../../core/time/environment.ts'
+import { monotonicMs } from '../../core/machine/machine-clock.ts'
 
 /** The most requests of one call: a longer script would keep everybody else waiting. */
 const requestsPerCallMax = 1000

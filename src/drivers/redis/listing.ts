@@ -210,7 +210,7 @@ function byHashTag(names: readonly string[], keyspace: Keyspace): readonly (read
   return [...groups.values()]
 }
 
-/** A claim out of the texts that `list.lua` answers with, in the order of `record.lua`. */
+/** A claim out of the texts that `list.lua` answers with, in the order of `claim-record.lua`. */
 function listedClaim(texts: string | readonly string[]): ListedClaim {
   const [id, , runner, ttlMs, expiresAt, lastHeartbeat, renewalCount, enteredAt, acquiredAt, fence] = texts
   const [priority, , shared, limit, start, end, replaces, , , graceMs, maxHoldMs, detached, leaving] = texts.slice(11)

@@ -2,21 +2,18 @@ import { createHash } from 'node:crypto'
 import admission from './lua/admission.lua.generated.ts'
 import batch from './lua/batch.lua.generated.ts'
 import call from './lua/call.lua.generated.ts'
-import carryOut from './lua/carry-out.lua.generated.ts'
+import claimRecord from './lua/claim-record.lua.generated.ts'
 import conflict from './lua/conflict.lua.generated.ts'
 import contended from './lua/contended.lua.generated.ts'
 import dataAge from './lua/data-age.lua.generated.ts'
 import draft from './lua/draft.lua.generated.ts'
-import eviction from './lua/eviction.lua.generated.ts'
-import fences from './lua/fences.lua.generated.ts'
-import key from './lua/key.lua.generated.ts'
-import leaseTime from './lua/lease-time.lua.generated.ts'
+import fence from './lua/fence.lua.generated.ts'
+import keyState from './lua/key-state.lua.generated.ts'
 import list from './lua/list.lua.generated.ts'
 import notifications from './lua/notifications.lua.generated.ts'
 import plain from './lua/plain.lua.generated.ts'
 import promotion from './lua/promotion.lua.generated.ts'
 import quick from './lua/quick.lua.generated.ts'
-import record from './lua/record.lua.generated.ts'
 import solo from './lua/solo.lua.generated.ts'
 import soloCall from './lua/solo-call.lua.generated.ts'
 import soloRest from './lua/solo-rest.lua.generated.ts'
@@ -37,18 +34,15 @@ const shared = 'local now, tagEnd, channel, spareMs = call.now, call.tagEnd, cal
 
 /** The parts of the rule in the order in which they build on each other; made only when a call needs it, which is expensive. */
 const theRule = [
-  'local function theRule(call, fenceToCome, liftFence, refuseIfHalfMoved)',
+  'local function theRule(call, nextFence, liftFence, refuseIfMigrating)',
   shared,
-  record,
+  claimRecord,
   plain,
   conflict,
-  key,
-  leaseTime,
+  keyState,
   draft,
   promotion,
-  eviction,
   admission,
-  carryOut,
   'end',
 ]
 
@@ -61,9 +55,9 @@ export interface Scripts {
 }
 
 /** Those for a cluster look out for slots that are being moved. */
-const ownScripts = requestScripts('local ON_CLUSTER, NEWS_IN_REPLY = 0, 1')
-const givenScripts = requestScripts('local ON_CLUSTER, NEWS_IN_REPLY = 0, 0')
-const clusterScripts = requestScripts('local ON_CLUSTER, NEWS_IN_REPLY = 1, 0')
+const ownScripts = requestScripts('local ON_CLUSTER, NOTIFICATIONS_IN_REPLY = 0, 1')
+const givenScripts = requestScripts('local ON_CLUSTER, NOTIFICATIONS_IN_REPLY = 0, 0')
+const clusterScripts = requestScripts('local ON_CLUSTER, NOTIFICATIONS_IN_REPLY = 1, 0')
 
 export function scriptsFor({
   cluster,
@@ -74,8 +68,8 @@ export function scriptsFor({
 
 function requestScripts(where: string): Scripts {
   return {
-    batch: script(where, call, fences, notifications, ...theRule, quick, batch),
-    solo: script(where, solo, fences, notifications, soloCall, contended, ...theRule, soloRest),
+    batch: script(where, call, fence, notifications, ...theRule, quick, batch),
+    solo: script(where, solo, fence, notifications, soloCall, contended, ...theRule, soloRest),
   }
 }
 
@@ -83,7 +77,7 @@ function requestScripts(where: string): Scripts {
 export const dataAgeScript = script(dataAge)
 
 /** Reads keys whole. */
-export const listScript = script(call, shared, record, plain, list)
+export const listScript = script(call, shared, claimRecord, plain, list)
 
 function script(...parts: readonly string[]): Script {
   const text = withConstants(parts.join('\n'))

@@ -4,7 +4,7 @@
  */
 import nodeModule from 'node:module'
 import { LeaseholdError } from '../../core/errors.ts'
-import { ownLocation } from '../../core/machine/own-location.ts'
+import { ownLocation } from '../../core/machine/module-loading.ts'
 import { installCommand, runtime, type Runtime } from '../../core/machine/runtime.ts'
 import { collectStatements } from './unfinished-statements.ts'
 

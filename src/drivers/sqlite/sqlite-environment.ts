@@ -2,11 +2,16 @@ import { randomBytes } from 'node:crypto'
 import { statfsSync } from 'node:fs'
 import { uptime } from 'node:os'
 import path from 'node:path'
-import { isClockShared, monotonicMs } from '../../core/time/environment.ts'
+import { isClockShared, monotonicMs } from '../../core/machine/machine-clock.ts'
 import { watchFile, type WatchFile } from './inbox.ts'
 import { bootIdentity } from '../../core/machine/boot.ts'
 import type { Binding } from './database.ts'
-import { isGoneByGlance, ownProcess, type LivenessStamp, type ProcessIdentity } from '../../core/machine/liveness.ts'
+import {
+  cachedProcessCheck,
+  ownProcess,
+  type LivenessStamp,
+  type ProcessIdentity,
+} from '../../core/machine/liveness.ts'
 
 /** The store's time. `now` is shared by all processes of a boot and never goes back; `wall` is milliseconds since 1970. */
 export interface SqliteClock {
@@ -62,7 +67,7 @@ export function systemSqliteEnvironment(): SqliteEnvironment {
     boot: isClockShared ? bootIdentity() : `${bootIdentity()}+${ownClock}`,
     sightClock: isClockShared ? undefined : uptimeClock,
     process: ownProcess(),
-    isGone: isGoneByGlance(),
+    isGone: cachedProcessCheck(),
     fileSystemType: (file) => statfsSync(path.dirname(file)).type,
     watch: watchFile,
   }

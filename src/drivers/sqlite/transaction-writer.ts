@@ -1,4 +1,4 @@
-import { admit, type Change, type Verdict } from '../../core/rule/admission.ts'
+import { admit, type RecordChange, type Decision } from '../../core/rule/admission.ts'
 import { keyOf } from '../../core/contract/requests.ts'
 import type { Ended } from '../../core/rule/claim-record.ts'
 import type { Request, ClaimStatus } from '../../core/contract/driver.ts'
@@ -87,7 +87,7 @@ export class TransactionWriter {
   }
 
   #apply(
-    { before, after }: Change,
+    { before, after }: RecordChange,
     view: SqliteKeyView,
     asking: string | undefined,
     counters: { sequence: number },
@@ -121,7 +121,11 @@ export class TransactionWriter {
     return counters.sequence
   }
 
-  #rowFor(record: NonNullable<Change['after']>, stored: ClaimRow | undefined, asking: string | undefined): ClaimRow {
+  #rowFor(
+    record: NonNullable<RecordChange['after']>,
+    stored: ClaimRow | undefined,
+    asking: string | undefined,
+  ): ClaimRow {
     // Who claims or renews puts its own stamp on the claim; whatever others do to it leaves the stamp alone.
     if (stored === undefined || record.claim.id === asking) return rowOf(record, this.writer.name)
     return this.observer.isForeign(stored) ? foreignRowOf(record, stored) : rowOf(record, stored.stamp)
@@ -134,7 +138,7 @@ export class TransactionWriter {
     return readEnded(row)
   }
 
-  #writeEnded(key: string, { ended }: Verdict, before: Ended | undefined, remembered: boolean): void {
+  #writeEnded(key: string, { ended }: Decision, before: Ended | undefined, remembered: boolean): void {
     if (ended === before && (ended !== undefined || !remembered)) return
     if (ended === undefined) this.#statements.deleteEnded.run(key)
     else {

@@ -3,7 +3,7 @@ import type { ListedClaim, ListedKey, LockDriver } from '../../core/contract/dri
 import type { Environment } from '../../core/time/environment.ts'
 import { ownersOf } from '../../core/contract/owner-name.ts'
 import { describeScope, splitStoreKey } from '../../core/contract/scope.ts'
-import { findDeadlocks, statusInBoth, waitingClaims, type WaitingClaim } from '../../core/rule/wait-for-graph.ts'
+import { findDeadlocks, claimsInBoth, waitingClaims, type WaitingClaim } from '../../core/rule/wait-for-graph.ts'
 import type { CyclesDocument, OwnerDocument, WaitDocument } from '../../dashboard/documents.ts'
 import type { Grant } from '../contract/call.ts'
 import { namespaceOf } from '../auth/rights.ts'
@@ -30,7 +30,7 @@ export async function readCycles(
   if (findDeadlocks(first).length === 0) return describeWaits(first, [])
   await new Promise<void>((resolve) => environment.timer(secondLookMs, resolve).keepAlive(true))
   const second = await look()
-  const status = findDeadlocks({ now: second.now, keys: statusInBoth(first.keys, second.keys) })
+  const status = findDeadlocks({ now: second.now, keys: claimsInBoth(first.keys, second.keys) })
   const cycles = status.map(({ cycle }) => cycle)
   return describeWaits(second, cycles)
 }

@@ -4,7 +4,7 @@ import { protocolVersion, storeHeader } from '../../core/wire/wire-protocol.ts'
 import type { Limits } from '../contract/limits.ts'
 import type { StoreAccess } from './store-facade.ts'
 import { LeaseholdError } from '../../core/errors.ts'
-import { evictionFault, faultOf, type Fault } from '../../core/contract/limits.ts'
+import { evictionFault, limitFault, type RequestFault } from '../../core/contract/limits.ts'
 import { wrong } from '../contract/fields.ts'
 
 interface Described {
@@ -64,7 +64,7 @@ function wireSupports(supports: Supports): object {
  * nothing of that, unless the store takes less than it did; others get to know.
  */
 export function unsupportedIn(request: Request, index: number, supports: Supports): LeaseholdError | undefined {
-  const fault = faultOf(request, supports)
+  const fault = limitFault(request, supports)
   return fault && refusalFor(`requests[${index}]`, fault)
 }
 
@@ -74,7 +74,7 @@ export function checkEvictable(supports: Supports, where: string): void {
   if (fault !== undefined) throw refusalFor(where, fault)
 }
 
-function refusalFor(where: string, fault: Fault): LeaseholdError {
+function refusalFor(where: string, fault: RequestFault): LeaseholdError {
   if (fault.code === 'INVALID') return wrong(`${where}: ${fault.field}`, fault.what)
   return new LeaseholdError('UNSUPPORTED', `${where}: the store behind this server cannot do ${fault.what}.`)
 }

@@ -1,6 +1,6 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import { expect } from '../vitest.ts'
-import { monotonicMs } from '../../core/time/environment.ts'
+import { monotonicMs } from '../../core/machine/machine-clock.ts'
 import { LeaseholdError } from '../../core/errors.ts'
 import { checkHistory } from '../history.ts'
 import type { HistoryEvent } from '../history/event.ts'

@@ -1,5 +1,5 @@
 import type { Environment } from '../../../core/time/environment.ts'
-import { within } from '../../../core/time/bounded.ts'
+import { settledWithin } from '../../../core/time/bounded.ts'
 import type { Deadline, Deadlines } from '../api/deadline.ts'
 import type { GithubApi } from '../api/github-api.ts'
 import type { RateBudget } from '../api/rate-budget.ts'
@@ -63,7 +63,7 @@ export class IssueMarkers {
 
   /** Waits a little for what is under way; the rest is given up. */
   async close(withinMilliseconds: number): Promise<void> {
-    await within(this.#environment, withinMilliseconds, Promise.all(this.#underWay.values()))
+    await settledWithin(this.#environment, withinMilliseconds, Promise.all(this.#underWay.values()))
     this.#closed = true
   }
 

@@ -1,7 +1,7 @@
 /** The issues that stand for names. */
 import { createHash } from 'node:crypto'
 import { describeScope, splitStoreKey } from '../../../core/contract/scope.ts'
-import { within } from '../../../core/time/bounded.ts'
+import { settledWithin } from '../../../core/time/bounded.ts'
 import type { Environment } from '../../../core/time/environment.ts'
 import { commentText, documentIn, nameText, objectOf, textOf, roundingMs } from '../protocol/comment-text.ts'
 import type { Deadline } from '../api/deadline.ts'
@@ -109,7 +109,7 @@ label and its comments to the workers that share it.`
       await last
       if (this.#opening.size > 0) {
         const sendTimeoutMs = Math.max(openingWithinMs, this.#settleMs)
-        await within(this.#environment, sendTimeoutMs, Promise.allSettled(this.#opening))
+        await settledWithin(this.#environment, sendTimeoutMs, Promise.allSettled(this.#opening))
       }
       this.#nextReading = undefined
       const reading = await this.#api.issues(this.#label, deadline)

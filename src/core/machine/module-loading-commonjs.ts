@@ -1,9 +1,15 @@
-/** Takes the place of `import-package.ts` in the CommonJS build. */
+/** Takes the place of `module-loading.ts` in the CommonJS build. */
+import { pathToFileURL } from 'node:url'
+
+/** The URL of this module: packages are looked up from there. */
+export function ownLocation(): string {
+  return pathToFileURL(__filename).href
+}
 
 /**
- * A package that is found at run time. If `import()` does not find it, `require` may: in the folders of NODE_PATH, where
- * layers of function services are, and by Yarn without its loader of ES modules. Jest runs CommonJS where `import()` has no
- * meaning: there it is required, so that Jest's own registry and mocks apply.
+ * Imports a package at run time. If `import()` does not find it, `require` may: in the folders of NODE_PATH, where the layers
+ * of function services are, and by Yarn without its loader of ES modules. Where Jest runs CommonJS, `import()` does not
+ * work: there the package is required, so that Jest's own registry and mocks apply.
  */
 export async function importPackage(name: string): Promise<unknown> {
   try {

@@ -1,26 +1,24 @@
--- One key as stored: reading it, and writing what a request decided.
--- Needs call.lua, fences.lua, notifications.lua, plain.lua and conflict.lua.
+-- One key as stored: reading it (KeyView), and writing what a request decided (KeyState.apply). The copy in Lua of
+-- core/rule/key-state.ts over Redis. Needs call.lua, fence.lua, notifications.lua, claim-record.lua and plain.lua.
 
--- Of the request under way: the key's name and record (head), its holders and last end as decided so far, whether
--- those must be written, and what else is to change: waiters that have left (left, leftIds), those to rewrite, the one
--- that has entered; and the notifications for others. One table rather than variables: functions that share many are expensive to
--- make.
+-- The draft of the request under way. Here: the key's name and record (head), its holders and last end as decided so far,
+-- whether those must be written (headChanged); waiters that have left (left, leftIds), waiters to rewrite, the waiter that
+-- has entered; and notifications. One table rather than variables: a closure over many is expensive to make.
 local draft = {}
 
-local function copy(record)
-  local new = {}
-  for field = 1, AFTER do new[field] = record[field] end
-  return new
-end
+-- How many waiters are read at a time: growing from one, as most walks end at the first.
+local READ_GROWTH, READ_MAX = 4, 64
+-- The most arguments that one command is handed: Lua's `unpack` takes a few thousand.
+local ARGUMENTS_MAX = 1000
 
 -- The hash tag of the key, with the prefix before it.
 local function tag()
   return string.sub(draft.name, 1, tagEnd)
 end
 
--- Lifts all later fences of the key to more than this.
+-- Lifts all later fences of the key above this floor.
 local function raiseFences(floor)
-  fenceToCome(call, tag())
+  nextFence(call, tag())
   liftFence(call, tag(), floor)
 end
 
@@ -31,7 +29,7 @@ local function load(recordName)
   local packed = redis.call('GET', draft.name)
   draft.headChanged = false
   if not packed then
-    draft.head, draft.holders, draft.ended = { 2, 0, 0, false, {} }, {}, false
+    draft.head, draft.holders, draft.ended = { FORMAT_VERSION, 0, 0, false, {} }, {}, false
     return true
   end
   local readable, head = pcall(unpackKey, packed)
@@ -46,18 +44,18 @@ local function nameQueue()
   if draft.queueName then return end
   draft.queueName, draft.waitersName = waiterKeys(draft.name)
   if ON_CLUSTER == 1 and draft.head[WAITERS_UNTIL] > 0 then
-    refuseIfHalfMoved(draft.queueName, draft.waitersName)
+    refuseIfMigrating(draft.queueName, draft.waitersName)
   end
 end
 
--- A waiter out of its record. One that cannot be read counts as gone: it must not stop the queue.
+-- A waiter out of its packed record. An unreadable waiter counts as gone: it must not stop the queue.
 local function unpackWaiter(packed)
   local readable, waiter = pcall(cmsgpack.unpack, packed)
   return readable and isWaiter(waiter) and waiter or nil
 end
 
--- The waiters in the order of their turn, read a few at a time: a release must not decode a thousand.
-local function eachWaiter()
+-- KeyView.waiters: in the order of their rank, read a few at a time, as a release must not decode a thousand.
+local function waiters()
   if draft.head[WAITERS_UNTIL] == 0 then return function() end end
   nameQueue()
   local from, size, at, ids, records = 0, 1, 0, {}, {}
@@ -68,7 +66,7 @@ local function eachWaiter()
         ids = redis.call('ZRANGE', draft.queueName, from, from + size - 1)
         if #ids == 0 then return nil end
         records = redis.call('HMGET', draft.waitersName, unpack(ids))
-        from, size, at = from + #ids, math.min(size * 4, 64), 1
+        from, size, at = from + #ids, math.min(size * READ_GROWTH, READ_MAX), 1
       end
       local waiter = records[at] and unpackWaiter(records[at])
       if waiter then return waiter end
@@ -83,14 +81,14 @@ local function findWaiter(id)
   return packed and unpackWaiter(packed)
 end
 
--- How many waiters rank before this record, which may itself not be stored.
+-- KeyView.ahead: how many waiters rank before this record, which may itself not be stored.
 local function aheadOf(record)
   if draft.head[WAITERS_UNTIL] == 0 then return 0 end
   nameQueue()
-  local place = score(record)
-  local ahead = redis.call('ZCOUNT', draft.queueName, '-inf', string.format('(%.0f', place))
+  local rank = rankOf(record)
+  local ahead = redis.call('ZCOUNT', draft.queueName, '-inf', string.format('(%.0f', rank))
   for _, gone in ipairs(draft.left) do
-    if score(gone) < place then ahead = ahead - 1 end
+    if rankOf(gone) < rank then ahead = ahead - 1 end
   end
   return ahead
 end
@@ -99,7 +97,7 @@ local function millisecondsUntil(horizon)
   return string.format('%.0f', math.max(1, math.ceil(horizon - now)) + spareMs)
 end
 
--- Nothing of a key may stay for longer than one ttl after its last claim has ended.
+-- Redis drops a key one ttl after its last claim has ended.
 local function storeHead()
   local horizon = math.max(draft.head[WAITERS_UNTIL], draft.ended and draft.ended[ENDED_UNTIL] or 0)
   for _, holder in ipairs(draft.holders) do
@@ -111,7 +109,7 @@ local function storeHead()
   redis.call('SET', draft.name, packed, 'PX', millisecondsUntil(horizon))
 end
 
--- Makes the waiters' keys live for one ttl longer than this waiter, at least.
+-- Keeps the waiters' keys for at least one ttl longer than this waiter.
 local function keepWaiters(waiter)
   if waiter[EXPIRES_AT] <= draft.head[WAITERS_UNTIL] then return false end
   draft.head[WAITERS_UNTIL] = waiter[EXPIRES_AT] + waiter[TTL]
@@ -119,14 +117,13 @@ local function keepWaiters(waiter)
   return true
 end
 
--- Lua hands a command a few thousand arguments at most.
 local function inPieces(command, key, list)
-  for from = 1, #list, 1000 do
-    redis.call(command, key, unpack(list, from, math.min(from + 999, #list)))
+  for from = 1, #list, ARGUMENTS_MAX do
+    redis.call(command, key, unpack(list, from, math.min(from + ARGUMENTS_MAX - 1, #list)))
   end
 end
 
--- One by one: a node that a slot moves to would refuse both at once.
+-- One by one: while a slot migrates, Redis would refuse both at once.
 local function deleteWaiters()
   redis.call('DEL', draft.queueName)
   redis.call('DEL', draft.waitersName)
@@ -136,12 +133,12 @@ local function storeWaiters()
   local fields = {}
   local keep = draft.entered ~= false
   if draft.entered then
-    -- What was left behind when the key's record was evicted or deleted by hand is nobody's turn.
+    -- If the key's record was evicted by Redis or deleted by hand, drop the waiters it left behind.
     if draft.head[WAITERS_UNTIL] == 0 then deleteWaiters() end
     draft.head[LAST_ORDER] = draft.entered[ORDER]
     draft.headChanged = true
     draft.rewritten[draft.entered[ID]] = draft.entered
-    redis.call('ZADD', draft.queueName, string.format('%.0f', score(draft.entered)), draft.entered[ID])
+    redis.call('ZADD', draft.queueName, string.format('%.0f', rankOf(draft.entered)), draft.entered[ID])
   end
   for id, waiter in pairs(draft.rewritten) do
     if not draft.leftIds[id] then
@@ -166,8 +163,9 @@ local function removeWaiters()
   inPieces('HDEL', draft.waitersName, ids)
 end
 
--- Carries out what a step decided. What a full server refuses comes first: then nothing of the key has changed.
-local function store()
+-- KeyState.apply: carries out what the request decided. The writes that a full server refuses come first: if one fails,
+-- nothing of the key has changed.
+local function apply()
   if draft.entered or next(draft.rewritten) then
     nameQueue()
     storeWaiters()
