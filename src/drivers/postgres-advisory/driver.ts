@@ -29,10 +29,10 @@ import { advisoryPage, holdersSql } from './listing.ts'
 import { NotedNames, AdvisorySession } from './session.ts'
 import { StepPlan, connectionLost, unknown } from './plan.ts'
 import { connectionsTo, type Connections, type PostgresSource } from '../postgres/connections.ts'
-import { changedNothing, faultOf, isSchemaMissing, refusesContent } from '../postgres/faults.ts'
+import { changedNothing, postgresError, isSchemaMissing, refusesContent } from '../postgres/faults.ts'
 import { retrying } from '../postgres/retries.ts'
 import { inSchema, makeAdvisorySchema } from '../postgres/schema.ts'
-import { urlOptions } from '../postgres/url.ts'
+import { postgresParameters } from '../postgres/url.ts'
 
 export { postgresAdvisorySchema } from '../postgres/schema.ts'
 export type { PostgresSource } from '../postgres/connections.ts'
@@ -100,7 +100,7 @@ class PostgresAdvisoryDriver implements LockDriver {
   #closed = false
 
   constructor(source: PostgresSource, options: PostgresAdvisoryOptions) {
-    const fromUrl = typeof source === 'string' ? urlOptions(source, ['schema', 'ttl']) : undefined
+    const fromUrl = typeof source === 'string' ? postgresParameters(source, ['schema', 'ttl']) : undefined
     this.#source = fromUrl?.url ?? source
     this.#schema = options.schema ?? fromUrl?.options.get('schema') ?? 'leasehold'
     this.#names = new NotedNames(this.#schema)
@@ -150,7 +150,7 @@ class PostgresAdvisoryDriver implements LockDriver {
       const rows = (await this.#connections?.query(sql, values, this.#sendTimeoutMs)) ?? []
       return advisoryPage(rows, query, this.#holdings, processId, this.#ttlMs)
     } catch (error) {
-      throw faultOf(error)
+      throw postgresError(error)
     }
   }
 
@@ -162,7 +162,7 @@ class PostgresAdvisoryDriver implements LockDriver {
       const [row] = (await this.#connections?.query(sql, [], this.#sendTimeoutMs)) ?? []
       return Number(row?.['keptForMs'] ?? 0)
     } catch (error) {
-      throw faultOf(error)
+      throw postgresError(error)
     }
   }
 
@@ -210,7 +210,7 @@ class PostgresAdvisoryDriver implements LockDriver {
       this.#session = session
       return session
     } catch (error) {
-      throw faultOf(error)
+      throw postgresError(error)
     }
   }
 
@@ -243,7 +243,7 @@ class PostgresAdvisoryDriver implements LockDriver {
         await this.#attend(session, requests, statuses)
       }
     } catch (error) {
-      const fault = faultOf(error)
+      const fault = postgresError(error)
       if (!changedNothing(error)) this.#lose()
       return statuses.map((status) => status ?? { state: 'unknown', error: fault })
     } finally {
@@ -279,7 +279,7 @@ class PostgresAdvisoryDriver implements LockDriver {
           await this.#prepareAll(session, [request], own)
         } catch (refusal) {
           if (!refusesContent(refusal)) throw refusal
-          own[0] = { state: 'unknown', error: faultOf(refusal) }
+          own[0] = { state: 'unknown', error: postgresError(refusal) }
         }
         statuses[place] = own[0]
       }

@@ -1,6 +1,6 @@
 import type { KeyPage, ListedClaim, ListQuery, Runner } from '../../core/contract/driver.ts'
 import { pageLimit, pageOf } from '../kit/paging.ts'
-import type { Row } from '../postgres/connections.ts'
+import type { PgRow } from '../postgres/connections.ts'
 import type { Holding, Holdings } from './holdings.ts'
 
 /** Who holds which named lock, by the server's own account: of the first $4 keys, one row a session and key. */
@@ -23,7 +23,7 @@ export const holdersSql = `
 
 /** Rows of other sessions say little: whose they are. What this process holds is told in full. */
 export function advisoryPage(
-  rows: readonly Row[],
+  rows: readonly PgRow[],
   query: ListQuery,
   own: Holdings,
   ownProcessId: number,
@@ -61,7 +61,7 @@ function listedHolding(holding: Holding, now: number): ListedClaim {
   }
 }
 
-function listedRow(row: Row, ttlMs: number): ListedClaim {
+function listedRow(row: PgRow, ttlMs: number): ListedClaim {
   const processId = row['process_id'] as number
   const startedAt = Number(row['started_at'])
   const now = Number(row['now'])

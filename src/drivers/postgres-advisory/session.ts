@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { LeaseholdError } from '../../core/errors.ts'
-import { TimedOut } from '../postgres/bounds.ts'
-import type { Connections, Pinned, Row } from '../postgres/connections.ts'
+import { CallTimedOut } from '../kit/call-timeout.ts'
+import type { Connections, PinnedConnection, PgRow } from '../postgres/connections.ts'
 import { inSchema } from '../postgres/schema.ts'
 import type { Request, ClaimStatus } from '../../core/contract/driver.ts'
 import { advisoryKey } from './key.ts'
@@ -57,12 +57,12 @@ const stepsSql = `
 export class AdvisorySession {
   /** The server's process. */
   readonly processId: number
-  readonly #pinned: Pinned
+  readonly #pinned: PinnedConnection
   readonly #schema: string
   readonly #nonce: string
   readonly #steps: string
 
-  private constructor(pinned: Pinned, processId: number, schema: string, nonce: string) {
+  private constructor(pinned: PinnedConnection, processId: number, schema: string, nonce: string) {
     this.processId = processId
     this.#pinned = pinned
     this.#schema = schema
@@ -145,7 +145,7 @@ export class AdvisorySession {
       returning hash::text as hash, key`
     const noted = JSON.stringify([...names].map(([hash, key]) => ({ hash, key })))
     const rows = await this.#pinned.query(inSchema(sql, this.#schema), [noted], withinMs)
-    const known = (row: Row): [string, string] => [row['hash'] as string, row['key'] as string]
+    const known = (row: PgRow): [string, string] => [row['hash'] as string, row['key'] as string]
     return new Map(rows.map(known).filter(([hash, key]) => names.get(hash) !== key))
   }
 
@@ -160,7 +160,7 @@ export class AdvisorySession {
  * connection gets our session, as of one that gives out the last used first; and while the second keeps a transaction open, either
  * of these.
  */
-async function refusePooler(connections: Connections, pinned: Pinned): Promise<void> {
+async function refusePooler(connections: Connections, pinned: PinnedConnection): Promise<void> {
   const session = await sessionOf(pinned)
   for (let asked = 1; asked < statementsInARow; asked += 1) {
     if ((await sessionOf(pinned)) !== session) throw pooled()
@@ -176,7 +176,7 @@ async function refusePooler(connections: Connections, pinned: Pinned): Promise<v
   }
 }
 
-async function areApart(pinned: Pinned, session: number, other: Pinned): Promise<boolean> {
+async function areApart(pinned: PinnedConnection, session: number, other: PinnedConnection): Promise<boolean> {
   try {
     await other.query('begin', [], poolerProbeMs)
     const others = await sessionOf(other)
@@ -185,12 +185,12 @@ async function areApart(pinned: Pinned, session: number, other: Pinned): Promise
     return session === after && session !== others
   } catch (error) {
     // Not answered while the other has its transaction: the pooler has no second session to give.
-    if (error instanceof TimedOut) return false
+    if (error instanceof CallTimedOut) return false
     throw error
   }
 }
 
-async function sessionOf(pinned: Pinned): Promise<number> {
+async function sessionOf(pinned: PinnedConnection): Promise<number> {
   const [row] = await pinned.query('select pg_backend_pid() as process_id', [], poolerProbeMs)
   return row?.['process_id'] as number
 }

@@ -5,20 +5,20 @@ import { isPostgresJs, PostgresJsConnections, type PostgresJs } from './postgres
 import { openUrl } from './url.ts'
 
 /** What is sent with a statement. @internal */
-export type Value = string | number | boolean | null
+export type PgValue = string | number | boolean | null
 
 /** One row of an answer. */
-export type Row = Readonly<Record<string, unknown>>
+export type PgRow = Readonly<Record<string, unknown>>
 
 /** A connection on which notifications arrive, for as long as it lasts. @internal */
-export interface Ear {
+export interface ListeningConnection {
   close(): Promise<void>
 }
 
 /** A connection of our own: what is done on it belongs to one session of the server. @internal */
-export interface Pinned {
-  ask(text: string, values: readonly Value[], withinMs: number): Promise<string>
-  query(text: string, values: readonly Value[], withinMs: number): Promise<readonly Row[]>
+export interface PinnedConnection {
+  ask(text: string, values: readonly PgValue[], withinMs: number): Promise<string>
+  query(text: string, values: readonly PgValue[], withinMs: number): Promise<readonly PgRow[]>
   close(): Promise<void>
 }
 
@@ -26,17 +26,17 @@ export interface Pinned {
 export interface Connections {
   /**
    * What a statement answers in the only column, a text, of its only row; empty if there is none. It is a transaction of
-   * its own, on any connection. Throws {@link NotSent} if it surely never reached the server, {@link TimedOut} when `withinMs` have passed.
+   * its own, on any connection. Throws {@link NotSent} if it surely never reached the server, {@link CallTimedOut} when `withinMs` have passed.
    */
-  ask(text: string, values: readonly Value[], withinMs: number): Promise<string>
+  ask(text: string, values: readonly PgValue[], withinMs: number): Promise<string>
   /** The same for a statement with any rows. */
-  query(text: string, values: readonly Value[], withinMs: number): Promise<readonly Row[]>
+  query(text: string, values: readonly PgValue[], withinMs: number): Promise<readonly PgRow[]>
   /** Runs several statements without values, all or none of them. */
   script(text: string, withinMs: number): Promise<void>
   /** Listens on a connection that no query waits for. `lost` is called once it has ended by itself. */
-  listen(channel: string, onPayload: (payload: string) => void, lost: () => void): Promise<Ear>
+  listen(channel: string, onPayload: (payload: string) => void, lost: () => void): Promise<ListeningConnection>
   /** A connection of our own. `lost` is called once it has ended by itself. */
-  pin(lost: () => void): Promise<Pinned>
+  pin(lost: () => void): Promise<PinnedConnection>
   /** Closes what was opened here. A pool or client that was handed in stays open. */
   close(): Promise<void>
 }

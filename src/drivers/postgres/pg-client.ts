@@ -1,12 +1,12 @@
-import { within } from './bounds.ts'
-import type { Row } from './connections.ts'
+import { answerWithin } from './faults.ts'
+import type { PgRow } from './connections.ts'
 
 /** How long a server may take to hear a goodbye. */
 const goodbyeMs = 1000
 
 /** What we use of a `Client` of pg. It must be connected. */
 export interface PgClient {
-  query(query: { text: string; values?: unknown[]; name?: string }): Promise<{ rows: Row[] }>
+  query(query: { text: string; values?: unknown[]; name?: string }): Promise<{ rows: PgRow[] }>
   connect(): Promise<unknown>
   end(): Promise<void>
 }
@@ -47,7 +47,7 @@ export function isPgClient(source: object): source is PgClient {
 /** Ends a client's connection, also to a server that has fallen silent. Never rejects. @internal */
 export async function part(client: PgClient): Promise<void> {
   // A client waits for ever for the other side to hang up.
-  await within(client.end(), goodbyeMs).catch(() => hangUp(client))
+  await answerWithin(client.end(), goodbyeMs).catch(() => hangUp(client))
 }
 
 /** Ends a connection without a word. @internal */

@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto'
-import { TimedOut, NotSent, within, InTransaction } from './bounds.ts'
-import type { Connections, Ear, Pinned, Row, Value } from './connections.ts'
+import { CallTimedOut } from '../kit/call-timeout.ts'
+import { InTransaction, NotSent, answerWithin } from './faults.ts'
+import type { Connections, ListeningConnection, PinnedConnection, PgRow, PgValue } from './connections.ts'
 import { eventsOf, hangUp, ignore, isPgPool, part, type PgClient, type PgPool, isInTransaction } from './pg-client.ts'
 import { PooledClients } from './pooled-clients.ts'
 import { ask } from './pg-statement.ts'
@@ -37,14 +38,14 @@ export class PgConnections implements Connections {
     eventsOf(source).on('error', ignore)
   }
 
-  query(text: string, values: readonly Value[], withinMs: number): Promise<readonly Row[]> {
+  query(text: string, values: readonly PgValue[], withinMs: number): Promise<readonly PgRow[]> {
     return this.#clients.use(withinMs, async (client: PgClient) => {
       const name = (await this.#preparesOn(client)) ? nameOf(text) : undefined
       return (await client.query({ text, values: [...values], ...(name !== undefined && { name }) })).rows
     })
   }
 
-  ask(text: string, values: readonly Value[], withinMs: number): Promise<string> {
+  ask(text: string, values: readonly PgValue[], withinMs: number): Promise<string> {
     return this.#clients.use(withinMs, (client: PgClient) =>
       this.#prepares === undefined
         ? this.#preparesOn(client).then((prepares) => ask(client, text, values, prepares ? nameOf(text) : undefined))
@@ -56,7 +57,7 @@ export class PgConnections implements Connections {
     await this.#clients.use(withinMs, (client: PgClient) => client.query({ text }))
   }
 
-  async listen(channel: string, onPayload: (payload: string) => void, lost: () => void): Promise<Ear> {
+  async listen(channel: string, onPayload: (payload: string) => void, lost: () => void): Promise<ListeningConnection> {
     const onNotification = ({ channel: name, payload }: Notification): void => {
       if (name === channel) onPayload(payload ?? '')
     }
@@ -65,7 +66,7 @@ export class PgConnections implements Connections {
       const client = await this.#connectApart(lost)
       eventsOf(client).on('notification', onNotification)
       try {
-        await within(client.query({ text: `listen ${channel}` }), listenMs)
+        await answerWithin(client.query({ text: `listen ${channel}` }), listenMs)
       } catch (error) {
         await part(client)
         throw error
@@ -93,14 +94,14 @@ export class PgConnections implements Connections {
     }
   }
 
-  async pin(lost: () => void): Promise<Pinned> {
+  async pin(lost: () => void): Promise<PinnedConnection> {
     if (!isPgPool(this.#source)) throw new NotSent(new Error('One client cannot be shared with session locks'))
     const client = await this.#connectApart(lost)
     const inTime = async <Result>(work: Promise<Result>, withinMs: number): Promise<Result> => {
       try {
-        return await within(work, withinMs)
+        return await answerWithin(work, withinMs)
       } catch (error) {
-        if (error instanceof TimedOut) hangUp(client)
+        if (error instanceof CallTimedOut) hangUp(client)
         throw error
       }
     }
@@ -132,12 +133,12 @@ export class PgConnections implements Connections {
     events.on('error', ignore)
     events.on('end', lost)
     try {
-      await within(client.connect(), Number(options['connectionTimeoutMillis']) || connectMs)
+      await answerWithin(client.connect(), Number(options['connectionTimeoutMillis']) || connectMs)
     } catch (error) {
       events.removeListener('end', lost)
       hangUp(client)
       // Told as what it is: the network, and not a pool that is used up.
-      throw new NotSent(error instanceof TimedOut ? new Error('No connection was made in time') : error)
+      throw new NotSent(error instanceof CallTimedOut ? new Error('No connection was made in time') : error)
     }
     return client
   }
@@ -191,7 +192,7 @@ export class SerialClient {
     })()
     this.#turn = Promise.allSettled([result])
     try {
-      return await within(result, withinMs)
+      return await answerWithin(result, withinMs)
     } catch (error) {
       if (request.begun) throw error
       request.givenUp = true

@@ -1,4 +1,4 @@
-import type { Value } from './connections.ts'
+import type { PgValue } from './connections.ts'
 import type { PgClient } from './pg-client.ts'
 
 /** The connection inside a `Client` of pg, as it shows itself to packages that bring statements of their own. */
@@ -6,7 +6,7 @@ interface PgConnection {
   readonly stream: { cork?(): void; uncork?(): void }
   readonly parsedStatements: Readonly<Record<string, string | undefined>>
   parse(statement: { readonly name: string; readonly text: string }): void
-  bind(values: { readonly statement: string; readonly values: readonly Value[]; valueMapper: typeof asText }): void
+  bind(values: { readonly statement: string; readonly values: readonly PgValue[]; valueMapper: typeof asText }): void
   execute(portal: { readonly portal: string }): void
   sync(): void
 }
@@ -23,10 +23,10 @@ class PgStatement {
   readonly text: string
   /** Wrapped by pg if the client has a `query_timeout`. */
   callback: Done
-  readonly #values: readonly Value[]
+  readonly #values: readonly PgValue[]
   #answer: string | undefined
 
-  constructor(name: string, text: string, values: readonly Value[], done: Done) {
+  constructor(name: string, text: string, values: readonly PgValue[], done: Done) {
     this.name = name
     this.text = text
     this.callback = done
@@ -67,7 +67,7 @@ class PgStatement {
   handleRowDescription(): void {}
 }
 
-function asText(value: Value): string | null {
+function asText(value: PgValue): string | null {
   return value === null || typeof value === 'string' ? value : String(value)
 }
 
@@ -75,13 +75,13 @@ function asText(value: Value): string | null {
 export function ask(
   client: PgClient,
   text: string,
-  values: readonly Value[],
+  values: readonly PgValue[],
   name: string | undefined,
 ): Promise<string> {
   return takesStatements(client) ? submit(client, text, values, name ?? '') : query(client, text, values, name)
 }
 
-function submit(client: PgClient, text: string, values: readonly Value[], name: string): Promise<string> {
+function submit(client: PgClient, text: string, values: readonly PgValue[], name: string): Promise<string> {
   return new Promise((resolve, reject) => {
     const statement = new PgStatement(name, text, values, (error, answer = '') => {
       if (error === null) resolve(answer)
@@ -94,7 +94,7 @@ function submit(client: PgClient, text: string, values: readonly Value[], name: 
 async function query(
   client: PgClient,
   text: string,
-  values: readonly Value[],
+  values: readonly PgValue[],
   name: string | undefined,
 ): Promise<string> {
   const { rows } = await client.query({ text, values: [...values], ...(name !== undefined && { name }) })

@@ -1,5 +1,5 @@
-import { InTransaction, TimedOut, NotSent, within } from './bounds.ts'
-import { sparesConnection } from './faults.ts'
+import { CallTimedOut } from '../kit/call-timeout.ts'
+import { answerWithin, InTransaction, NotSent, sparesConnection } from './faults.ts'
 import { eventsOf, ignore, isInTransaction, type PgPool, type PgPoolClient } from './pg-client.ts'
 
 /** A pool whose clients may be kept from letting a process end, and that counts who waits for one. */
@@ -36,7 +36,7 @@ export class PooledClients {
     const startedAt = performance.now()
     const client = this.#take() ?? (await this.#borrow(withinMs))
     try {
-      const result = await within(work(client), Math.max(1, withinMs - (performance.now() - startedAt)))
+      const result = await answerWithin(work(client), Math.max(1, withinMs - (performance.now() - startedAt)))
       // Whoever left it open, it ends with the connection, and what was done in it is undone.
       if (isInTransaction(client)) throw new NotSent(new InTransaction())
       this.#putBack(client)
@@ -46,7 +46,7 @@ export class PooledClients {
       if (sparesConnection(error)) this.#putBack(client)
       else this.#giveBack(client, true)
       // Whatever cut that one off may have cut off those that were idle: a renewal has no time to try each.
-      if (error instanceof TimedOut) this.#giveBackKept(true)
+      if (error instanceof CallTimedOut) this.#giveBackKept(true)
       throw error
     }
   }
@@ -72,7 +72,7 @@ export class PooledClients {
   async #borrow(withinMs: number): Promise<PgPoolClient> {
     const borrowing = this.#pool.connect()
     try {
-      const client = await within(borrowing, withinMs)
+      const client = await answerWithin(borrowing, withinMs)
       eventsOf(client).on('error', ignore)
       return client
     } catch (error) {

@@ -1,9 +1,10 @@
 import { loadFirst, type OptionalPackage } from '../../core/machine/optional-package.ts'
-import { TimedOut, NotSent, within } from './bounds.ts'
-import type { Connections, Ear, Pinned, Row, Value } from './connections.ts'
+import { CallTimedOut } from '../kit/call-timeout.ts'
+import { NotSent, answerWithin } from './faults.ts'
+import type { Connections, ListeningConnection, PinnedConnection, PgRow, PgValue } from './connections.ts'
 
 /** A statement that was sent, or waits to be. */
-type Pending = Promise<readonly Row[]> & {
+type Pending = Promise<readonly PgRow[]> & {
   cancel(): void
   /** What `cancel` calls, without a look at the promise that comes back: it is rejected if the server cannot be reached. */
   canceller?: ((statement: Pending) => unknown) | null
@@ -14,7 +15,7 @@ export const postgresJs: OptionalPackage<'postgres'> = { name: 'postgres', fits:
 
 /** What we use of an instance of `postgres`. */
 export interface PostgresJs {
-  unsafe(text: string, values?: never[], options?: { prepare?: boolean }): PromiseLike<readonly Row[]>
+  unsafe(text: string, values?: never[], options?: { prepare?: boolean }): PromiseLike<readonly PgRow[]>
   listen(channel: string, onPayload: (payload: string) => void): Promise<{ readonly unlisten: () => Promise<void> }>
   end(options?: { timeout?: number }): Promise<void>
   readonly options: {
@@ -60,11 +61,11 @@ export class PostgresJsConnections implements Connections {
     this.#owned = owned
   }
 
-  ask(text: string, values: readonly Value[], withinMs: number): Promise<string> {
+  ask(text: string, values: readonly PgValue[], withinMs: number): Promise<string> {
     return this.#use((sql) => answer(sql, text, values, withinMs, sql.options.prepare))
   }
 
-  query(text: string, values: readonly Value[], withinMs: number): Promise<readonly Row[]> {
+  query(text: string, values: readonly PgValue[], withinMs: number): Promise<readonly PgRow[]> {
     return this.#use((sql) => rowsOf(sql, text, values, withinMs, sql.options.prepare))
   }
 
@@ -77,7 +78,7 @@ export class PostgresJsConnections implements Connections {
     try {
       return await work(sql)
     } catch (error) {
-      if (error instanceof TimedOut) await this.#replace(sql)
+      if (error instanceof CallTimedOut) await this.#replace(sql)
       throw error
     }
   }
@@ -91,12 +92,12 @@ export class PostgresJsConnections implements Connections {
     if (this.#owned || silent !== this.#given) silent.end({ timeout: replacedSeconds }).catch(() => {})
   }
 
-  async listen(channel: string, onPayload: (payload: string) => void): Promise<Ear> {
+  async listen(channel: string, onPayload: (payload: string) => void): Promise<ListeningConnection> {
     // It has a connection of its own for all listeners, and makes it anew when it is lost. The probe tells if it fails.
     const listening = this.#sql.listen(channel, onPayload)
     try {
-      const { unlisten } = await within(listening, listenMs)
-      return { close: () => within(unlisten(), goodbyeMs) }
+      const { unlisten } = await answerWithin(listening, listenMs)
+      return { close: () => answerWithin(unlisten(), goodbyeMs) }
     } catch (error) {
       // Should it come after all, nobody wants it any more.
       listening.then(({ unlisten }) => unlisten()).catch(() => {})
@@ -104,7 +105,7 @@ export class PostgresJsConnections implements Connections {
     }
   }
 
-  async pin(lost: () => void): Promise<Pinned> {
+  async pin(lost: () => void): Promise<PinnedConnection> {
     // A reserved connection does not outlive its end in peace; an instance of one connection does, and tells of it.
     const postgres = await loadPostgresJs()
     const options = { ...this.#given.options, max: 1, idle_timeout: null, max_lifetime: null, onclose: lost }
@@ -128,7 +129,7 @@ async function answer(...statement: Parameters<typeof run>): Promise<string> {
 }
 
 /** Rows in which columns are found by the names that we gave them, whatever the instance makes of names. */
-async function rowsOf(...statement: Parameters<typeof run>): Promise<readonly Row[]> {
+async function rowsOf(...statement: Parameters<typeof run>): Promise<readonly PgRow[]> {
   const rows = await run(...statement)
   const from = statement[0].options.transform?.column?.from
   if (from === undefined) return rows
@@ -138,15 +139,15 @@ async function rowsOf(...statement: Parameters<typeof run>): Promise<readonly Ro
 async function run(
   sql: PostgresJs,
   text: string,
-  values: readonly Value[],
+  values: readonly PgValue[],
   withinMs: number,
   prepare: boolean,
-): Promise<readonly Row[]> {
+): Promise<readonly PgRow[]> {
   const pending = sql.unsafe(text, values as never[], { prepare }) as Pending
   try {
-    return await within(pending, withinMs)
+    return await answerWithin(pending, withinMs)
   } catch (error) {
-    if (error instanceof TimedOut) giveUp(pending)
+    if (error instanceof CallTimedOut) giveUp(pending)
     const { code } = error as { code?: unknown }
     throw typeof code === 'string' && neverConnected.has(code) ? new NotSent(error) : error
   }

@@ -36,7 +36,7 @@ const ownParameters = ['schema', 'poolSize', 'unlogged', 'ttl'] as const
 type OwnParameter = (typeof ownParameters)[number]
 
 /** What a URL says to a driver that reads these parameters, and the URL for the client, without them. */
-export function urlOptions(
+export function postgresParameters(
   url: string,
   reads: readonly OwnParameter[],
 ): { readonly url: string; readonly options: ReadonlyMap<OwnParameter, string> } {
