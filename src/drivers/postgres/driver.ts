@@ -110,9 +110,9 @@ class PostgresDriver implements LockDriver {
   readonly #source: PostgresSource
   readonly #options: PostgresOptions
   readonly #sendTimeoutMs: number
-  /** Where this driver listens. Also its name on every claim it makes. */
+  /** The channel on which this driver listens. Stored with every claim that it makes. */
   readonly #channel = `leasehold_${randomBytes(12).toString('hex')}`
-  /** Calls of functions as they read for this schema. */
+  /** Calls of functions, rewritten for this schema. */
   readonly #calls = new Map<string, string>()
   readonly #listeners = new Listeners()
   readonly #lifecycle = new Lifecycle('This PostgreSQL store', () => this.#open())
@@ -245,7 +245,7 @@ class PostgresDriver implements LockDriver {
     }
   }
 
-  // ---- the way to the database
+  // ---- connections
 
   async #open(): Promise<Connections> {
     const poolSize = this.#options.poolSize ?? poolSizeDefault
