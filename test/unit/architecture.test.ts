@@ -48,7 +48,7 @@ function importsOf(file: string): string[] {
   return [...specifiers].map(([, specifier = '']) => path.posix.join(path.posix.dirname(file), specifier))
 }
 
-/** `core` for `src/api/client/waiter.ts`, `index.ts` for `src/index.ts`. */
+/** `api` for `src/api/client/acquisition.ts`, `index.ts` for `src/index.ts`. */
 function partOf(file: string): string {
   return file.split('/')[1] ?? ''
 }
