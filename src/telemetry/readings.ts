@@ -16,7 +16,7 @@ export interface ClientReading {
 }
 
 /** Asks nobody: this can be had also while the store is away. @internal */
-export function readClient({ leases, runtime }: Client): ClientReading {
+export function readClient({ leases, acquisitions }: Client): ClientReading {
   let heartbeats = 0
   let remainingMs = Infinity
   for (const lease of leases) {
@@ -28,7 +28,7 @@ export function readClient({ leases, runtime }: Client): ClientReading {
     // After the look at each: those that turned out to be over have left.
     leasesHeld: leases.size,
     heartbeats,
-    pending: runtime.waiters.size,
+    pending: acquisitions.size,
     remainingSeconds: leases.size === 0 ? undefined : remainingMs / 1000,
   }
 }

@@ -126,6 +126,88 @@ describe('names', () => {
   })
 })
 
+/** The rooms of src/api that a room may import at run time, besides itself; `options.ts` is open to all. Types may be of any room. */
+const apiRooms: Record<string, readonly string[]> = {
+  client: ['lease', 'owners', 'operators'],
+  lease: ['client'],
+  owners: ['lease'],
+  operators: ['client'],
+  primitives: ['client', 'lease', 'owners', 'operators'],
+  heartbeat: ['stores'],
+  stores: [],
+}
+
+describe('rooms of the api', () => {
+  const files = sources.filter((file) => file.startsWith('src/api/'))
+  const imports = new Map(
+    files.map((file) => [file, runTimeImportsOf(file).filter((target) => files.includes(target))]),
+  )
+
+  /** The static imports and re-exports of a file that are left when the types are erased. */
+  function runTimeImportsOf(file: string): string[] {
+    const statements = readFileSync(file, 'utf8').matchAll(
+      /^(?:import|export) (?!type )(?:([^'"]*?) from )?'(\.{1,2}\/[^']+)'/gm,
+    )
+    return [...statements].flatMap(([, names = '', specifier = '']) => {
+      const listed = /^\{([^}]*)\}$/s
+        .exec(names.trim())?.[1]
+        ?.split(',')
+        .map((name) => name.trim())
+      const isErased = listed?.every((name) => name === '' || name.startsWith('type ')) === true
+      return isErased ? [] : [path.posix.join(path.posix.dirname(file), specifier)]
+    })
+  }
+
+  /** `client` for `src/api/client/acquisition.ts`, undefined for what is published beside the rooms. */
+  function roomOf(file: string): string | undefined {
+    return file.split('/').length > 3 ? file.split('/')[2] : undefined
+  }
+
+  test('every room has its rule, and says at its door who lives there', () => {
+    const rooms = [...new Set(files.map(roomOf))].filter((room) => room !== undefined)
+    expect(rooms.toSorted()).toEqual(Object.keys(apiRooms).toSorted())
+    expect(rooms.filter((room) => !existsSync(`src/api/${room}/README.md`))).toEqual([])
+  })
+
+  test('a room imports only the rooms it may', () => {
+    const wrong = [...imports].flatMap(([file, targets]) => {
+      const room = roomOf(file)
+      if (room === undefined) return []
+      const allowed = [room, ...(apiRooms[room] ?? [])]
+      const isAllowed = (target: string): boolean =>
+        target === 'src/api/options.ts' || allowed.includes(roomOf(target) ?? '')
+      return targets.filter((target) => !isAllowed(target)).map((target) => `${file} imports ${target}`)
+    })
+    expect(wrong).toEqual([])
+  })
+
+  test('no file imports itself at run time, by whatever way round', () => {
+    expect(imports.size).toBeGreaterThan(30)
+    const reaches = (from: string, to: string, seen = new Set<string>()): boolean =>
+      (imports.get(from) ?? []).some((target) => {
+        if (target === to) return true
+        if (seen.has(target)) return false
+        seen.add(target)
+        return reaches(target, to, seen)
+      })
+    expect(files.filter((file) => reaches(file, file))).toEqual([])
+  })
+
+  test('no name is exported by two files', () => {
+    const exported = new Map<string, string[]>()
+    for (const file of files) {
+      const names = readFileSync(file, 'utf8').matchAll(
+        /^export (?:async )?(?:class|interface|type|function\*?|const|let) (\w+)/gm,
+      )
+      // Overloads of a function are one name of one file.
+      for (const name of new Set([...names].map(([, found = '']) => found))) {
+        exported.set(name, [...(exported.get(name) ?? []), file])
+      }
+    }
+    expect([...exported].filter(([, places]) => places.length > 1)).toEqual([])
+  })
+})
+
 describe('files', () => {
   test('no file is named after nothing', () => {
     expect(sources.filter((file) => /(?:^|\/)(?:utils?|helpers?|common)\.ts$/.test(file))).toEqual([])

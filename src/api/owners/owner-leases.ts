@@ -2,7 +2,7 @@ import { innermostOwner, ownersOf } from '../../core/contract/owner-name.ts'
 import type { LeaseHandle } from '../lease/lease-handle.ts'
 
 /** Leases that are held for an owner, found by the owner: looking must not cost more the more leases there are. */
-export class OwnerBook {
+export class OwnerLeases {
   readonly #leases = new Map<string, LeaseHandle[]>()
 
   add(lease: LeaseHandle): void {

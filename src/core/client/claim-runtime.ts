@@ -14,23 +14,20 @@ import {
   type RenewalPolicy,
   type Stepped,
 } from './claim-step.ts'
-import type { SlotSet, SlotMember } from './slot-set.ts'
 
-/** What the claims of one client share. */
+/** What the claims of one client share. Implemented by the client of `api/client/`; a test may implement it too. */
 export interface ClientRuntime {
   readonly environment: Environment
   readonly batcher: Batcher
   readonly timers: TimerQueue
   /** The client's claims that are not over, by id. */
   readonly claimRuntimes: IdTable<ClaimRuntime>
-  /** Acquisitions without an outcome yet. */
-  readonly waiters: SlotSet<SlotMember & { close(): void; poll?(): void }>
   /** Renews held claims while this thread is blocked; see `heartbeat-thread.ts`. */
   readonly thread: HeartbeatThread | undefined
 }
 
-/** A claim as the heartbeat thread renews it. */
-export interface WatchedClaim {
+/** A held claim as another thread renews it. */
+export interface RenewedClaim {
   readonly key: string
   readonly id: string
   readonly ttlMs: number
@@ -41,24 +38,27 @@ export interface WatchedClaim {
 
 /** A second thread that renews claims while this one is blocked. */
 export interface HeartbeatThread {
-  /** Renews this claim from now on, instead of as an earlier `watch` said. */
-  watch(claim: WatchedClaim): void
-  /** Stops renewing the claim. Its ttls are reported as settled once every renewal for them has been answered. */
+  /** Renews this claim from now on, instead of as it was told before. */
+  watch(claim: RenewedClaim): void
+  /** Renews it no more. What it was watched with is reported as settled when nothing of that is unanswered. */
   unwatch(id: string): void
   /** Hands over, now, the answers that came while this thread was busy. */
   drain(): void
   close(): Promise<void>
 }
 
-/** Receives every effect but sends. Must not throw. */
-export interface Observer {
-  observe(effect: Exclude<ClaimEffect, { type: 'send' }>): void
+/** What becomes of a claim, as its observer hears it: every effect but a send. */
+export type ObservedEffect = Exclude<ClaimEffect, { type: 'send' }>
+
+/** Hears what becomes of a claim. Must not throw. */
+export interface ClaimObserver {
+  observe(effect: ObservedEffect): void
 }
 
-/** The observer of a resumed claim until it has a lease. */
-const unobserved: Observer = { observe: () => {} }
+/** Observes a resumed claim until it has a lease. */
+const unobserved: ClaimObserver = { observe: () => {} }
 
-/** The thin runtime of one claim: turns the effects of `claim-step.ts` into sends and timers, and answers into events. */
+/** The thin runtime of one claim: turns the effects of `claim-step.ts` into sends and timers, and their answers into events. */
 export class ClaimRuntime implements TimerTask, Requester {
   timerSlot = -1
   timerBucket: TimerBucket | undefined
@@ -66,46 +66,38 @@ export class ClaimRuntime implements TimerTask, Requester {
   #state: ClaimState
   /** Every ttl for which the other thread renews, until it has reported that ttl as settled. */
   #elsewhere: number[] | undefined
-  /** The acquisition that waits for the claim, then the lease. */
-  observer: Observer
+  /** The acquisition that waits for the claim, then the lease that holds it. */
+  observer: ClaimObserver
 
-  private constructor(client: ClientRuntime, observer: Observer, state: ClaimState) {
+  private constructor(client: ClientRuntime, observer: ClaimObserver, state: ClaimState) {
     this.#client = client
     this.observer = observer
     this.#state = state
   }
 
-  /** Sends a claim and follows it to its end. */
-  static begin(
-    client: ClientRuntime,
-    claim: Claim,
-    terms: RenewalPolicy,
-    observer: Observer,
-    at: number,
-  ): ClaimRuntime {
-    const stepped = begin(claim, terms, at)
-    const claimRuntime = new ClaimRuntime(client, observer, stepped[0])
+  /** Sends a claim and follows it to its end. The follower's policy is read once; its `observe` hears the effects. */
+  static begin(client: ClientRuntime, claim: Claim, follower: ClaimObserver & RenewalPolicy, at: number): ClaimRuntime {
+    const stepped = begin(claim, follower, at)
+    const claimRuntime = new ClaimRuntime(client, follower, stepped[0])
     client.claimRuntimes.set(claim.id, claimRuntime)
     claimRuntime.#carryOut(stepped)
     return claimRuntime
   }
 
   /**
-   * Follows a claim that was granted elsewhere, from a renewal on, and inherits the bound set by unanswered renewals.
-   * Undefined: the renewal was answered too late to trust it.
+   * Follows a claim that was granted elsewhere, from a renewal on, and inherits the bound set by unanswered renewals of its
+   * holder before. Undefined: the renewal was answered too late to trust it.
    */
   static resume(
     client: ClientRuntime,
     claim: Claim,
-    terms: RenewalPolicy & Pick<ClaimState, 'doubtMs'>,
-    status: ClaimStatus,
-    sentAt: number,
-    at: number,
+    policy: RenewalPolicy & Pick<ClaimState, 'doubtMs'>,
+    answer: { readonly status: ClaimStatus; readonly sentAt: number; readonly at: number },
   ): ClaimRuntime | undefined {
-    const [asked] = begin(claim, terms, sentAt)
+    const [asked] = begin(claim, policy, answer.sentAt)
     const [state] = step(
-      { ...asked, doubtMs: terms.doubtMs },
-      { type: 'answer', at, sentAt, askedMs: claim.ttlMs, status, random: 0 },
+      { ...asked, doubtMs: policy.doubtMs },
+      { type: 'answer', ...answer, askedMs: claim.ttlMs, random: 0 },
     )
     if (state.phase !== 'held') return undefined
     const claimRuntime = new ClaimRuntime(client, unobserved, state)

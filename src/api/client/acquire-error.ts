@@ -6,31 +6,29 @@ import {
   type ErrorDetails,
 } from '../../core/errors.ts'
 import { describeScope, storeKey, type Scope } from '../../core/contract/scope.ts'
-import type { Missed } from './acquisition.ts'
+import type { Acquisition, Miss } from './acquisition.ts'
 import type { Client } from './client.ts'
 import { inTheWay } from '../operators/inspection.ts'
-import type { Terms } from '../options.ts'
 
-/** The error that an acquisition without a lease rejects with. */
-export async function refusal(client: Client, scope: Scope, missed: Missed, terms: Terms): Promise<LeaseholdError> {
-  const error = await describeRefusal(client, scope, missed, terms)
-  const { attempts, waitedMs } = missed
-  const key = storeKey(client.namespace, scope.key)
-  client.emitForLock('failed', scope, { key, code: error.code, waitMs: waitedMs, attempts })
+/** The error of an acquisition that missed, told to listeners as `failed`. `waitedMs`: of the call that the caller made. */
+export async function acquireError(
+  acquisition: Acquisition,
+  miss: Miss,
+  waitedMs = acquisition.waitedMs,
+): Promise<LeaseholdError> {
+  const error = await describeMiss(acquisition, miss, waitedMs)
+  const { client, request, key, attempts } = acquisition
+  client.emitForLock('failed', request.scope, { key, code: error.code, waitMs: waitedMs, attempts })
   return error
 }
 
-async function describeRefusal(client: Client, scope: Scope, missed: Missed, terms: Terms): Promise<LeaseholdError> {
+async function describeMiss(acquisition: Acquisition, miss: Miss, waitedMs: number): Promise<LeaseholdError> {
+  const { client, request, key, attempts } = acquisition
+  const { scope, terms } = request
   const name = JSON.stringify(describeScope(scope))
-  const waited = `${Math.round(missed.waitedMs)} ms`
-  const { miss } = missed
+  const waited = `${Math.round(waitedMs)} ms`
   const fail = (code: ErrorCode, message: string, details: ErrorDetails = {}): LeaseholdError =>
-    new LeaseholdError(code, message, {
-      scope: describeScope(scope),
-      key: storeKey(client.namespace, scope.key),
-      attempts: missed.attempts,
-      ...details,
-    })
+    new LeaseholdError(code, message, { scope: describeScope(scope), key, attempts, ...details })
   switch (miss.type) {
     case 'aborted':
       return fail('ABORTED', `Waiting for ${name} was aborted after ${waited}.`, {
@@ -43,7 +41,7 @@ async function describeRefusal(client: Client, scope: Scope, missed: Missed, ter
     case 'closed':
       return fail('CLOSED', `The client was closed while waiting for ${name}.`)
     case 'failed':
-      return couldNotBeAsked(client, scope, miss.error, missed.attempts)
+      return couldNotBeAsked(client, scope, miss.error, attempts)
     case 'timeout': {
       if (miss.error !== undefined) {
         const why = `${name} could not be had within ${waited}: ${plainMessageOf(miss.error)}`
@@ -68,7 +66,7 @@ async function describeRefusal(client: Client, scope: Scope, missed: Missed, ter
   return fail('HELD', `${name} is held by somebody else.${why}`, found)
 }
 
-/** For a request about a lock that the store did not answer. What is no fault of the store is told as it is. */
+/** The error of a request about a lock that the store did not answer. An error that is not the store's stays as it is. */
 export function couldNotBeAsked(client: Client, scope: Scope, error: unknown, attempts?: number): LeaseholdError {
   if (error instanceof LeaseholdError && error.code !== 'UNAVAILABLE') return error
   const name = describeScope(scope)
@@ -80,7 +78,7 @@ export function couldNotBeAsked(client: Client, scope: Scope, error: unknown, at
   })
 }
 
-/** Each of the cycle in a sentence. */
+/** One sentence for each owner of the cycle. */
 function describeCycle(cycle: readonly DeadlockedOwner[]): string {
   const names = cycle.map(({ runner }) => `${runner.id} (${runner.owner ?? 'no owner'})`)
   const waits = cycle.map(
@@ -93,14 +91,14 @@ function describeCycle(cycle: readonly DeadlockedOwner[]): string {
 function heldBy(holders: NonNullable<ErrorDetails['holders']>): string {
   const [first] = holders
   if (first === undefined) return ''
-  const others = holders.length > 1 ? ` and ${holders.length - 1} more` : ''
+  const more = holders.length > 1 ? ` and ${holders.length - 1} more` : ''
   const { id, host } = first.runner
-  // Where comments may be public, hosts are not told.
+  // A store whose records may be public keeps no host.
   const where = host === '' ? '' : ` on ${host}`
-  return ` Held by ${id}${where} since ${first.acquiredAt.toISOString()}${others}.`
+  return ` Held by ${id}${where} since ${first.acquiredAt.toISOString()}${more}.`
 }
 
-/** Of an error whose cause is that the store did not answer. */
+/** The details of an error whose cause is that the store did not answer. */
 export function unanswered(error: unknown): ErrorDetails {
   if (!(error instanceof LeaseholdError)) return { cause: error, reason: 'network' }
   const { reason, retryAfterMs } = error
