@@ -143,21 +143,6 @@ describe('rooms of the api', () => {
     files.map((file) => [file, runTimeImportsOf(file).filter((target) => files.includes(target))]),
   )
 
-  /** The static imports and re-exports of a file that are left when the types are erased. */
-  function runTimeImportsOf(file: string): string[] {
-    const statements = readFileSync(file, 'utf8').matchAll(
-      /^(?:import|export) (?!type )(?:([^'"]*?) from )?'(\.{1,2}\/[^']+)'/gm,
-    )
-    return [...statements].flatMap(([, names = '', specifier = '']) => {
-      const listed = /^\{([^}]*)\}$/s
-        .exec(names.trim())?.[1]
-        ?.split(',')
-        .map((name) => name.trim())
-      const isErased = listed?.every((name) => name === '' || name.startsWith('type ')) === true
-      return isErased ? [] : [path.posix.join(path.posix.dirname(file), specifier)]
-    })
-  }
-
   /** `client` for `src/api/client/acquisition.ts`, undefined for what is published beside the rooms. */
   function roomOf(file: string): string | undefined {
     return file.split('/').length > 3 ? file.split('/')[2] : undefined
