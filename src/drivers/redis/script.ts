@@ -17,13 +17,13 @@ import quick from './lua/quick.lua.generated.ts'
 import solo from './lua/solo.lua.generated.ts'
 import soloCall from './lua/solo-call.lua.generated.ts'
 import soloRest from './lua/solo-rest.lua.generated.ts'
-import { isUnknownScript } from './faults.ts'
+import { isUnknownScript } from './errors.ts'
 import type { RedisTransport } from './transport.ts'
 import { LeaseholdError } from '../../core/errors.ts'
 import { hashTags } from './hash-tags.ts'
-import type { Keyspace } from './keyspace.ts'
+import type { RedisKeyspace } from './keyspace.ts'
 
-/** A Lua script as Redis knows it: by its text, and by the hash of that. */
+/** A Lua script, and the hash by which Redis knows it. */
 export interface Script {
   readonly text: string
   readonly sha: string
@@ -73,7 +73,7 @@ function requestScripts(where: string): Scripts {
   }
 }
 
-/** Tells since when the data has been kept. */
+/** Reads since when Redis has kept the data. */
 export const dataAgeScript = script(dataAge)
 
 /** Reads keys whole. */
@@ -101,7 +101,7 @@ function withConstants(text: string): string {
   return rest.replaceAll(/\b[A-Z_]{2,}\b/g, (name) => numbers.get(name) ?? name)
 }
 
-/** Runs a script by its hash. A server that does not know it (new, flushed, restarted) is sent the text. */
+/** Runs a script by its hash. A server that does not know the script (new, flushed, restarted) is sent the text. */
 export function run(
   transport: RedisTransport,
   { sha, text }: Script,
@@ -111,17 +111,21 @@ export function run(
 ): Promise<unknown> {
   const args = [sha, String(keys.length), ...keys, ...values]
   return transport.call('EVALSHA', args, keys[0], withinMs).catch((error: unknown) => {
-    // Nothing has been carried out.
+    // An unknown script has carried out nothing, so it may be sent again.
     if (!isUnknownScript(error)) throw error
     return transport.call('EVAL', args.with(0, text), keys[0], withinMs)
   })
 }
 
 /**
- * For how many milliseconds a store has kept its data. One server keeps it all, or loses it all; of a cluster's hash tags each
- * may be on another server, and the youngest counts.
+ * For how many milliseconds a store has kept its data. One server keeps or loses all data; on a cluster each hash tag may
+ * be on another server, so the youngest counts.
  */
-export async function readDataAge(transport: RedisTransport, keyspace: Keyspace, withinMs: number): Promise<number> {
+export async function readDataAge(
+  transport: RedisTransport,
+  keyspace: RedisKeyspace,
+  withinMs: number,
+): Promise<number> {
   const tags = transport.cluster ? hashTags.keys() : [0]
   const read = (tag: number): Promise<unknown> => run(transport, dataAgeScript, [keyspace.birthOf(tag)], [], withinMs)
   const answers = await Promise.all(Array.from(tags, read))

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { faultOf, isHalfMoved, isUnsent } from '../../src/drivers/redis/faults.ts'
+import { callTimedOut, redisError, isSlotMigrating, wasNotSent } from '../../src/drivers/redis/errors.ts'
 
 /** As Redis 6.2 tells of an error in a script. */
 function inScript(message: string): Error {
@@ -15,7 +15,7 @@ describe('what Redis says', () => {
     ['ERR syntax error', 'configuration'],
     ['Wrong number of args calling Redis command From Lua script', 'script'],
   ])('in a script is understood wherever it stands: %s', (message, reason) => {
-    expect(faultOf(inScript(message))).toMatchObject({ code: 'UNAVAILABLE', reason })
+    expect(redisError(inScript(message))).toMatchObject({ code: 'UNAVAILABLE', reason })
   })
 
   test('by the last node of a cluster is what a cluster that cannot be reached has said', () => {
@@ -24,20 +24,28 @@ describe('what Redis says', () => {
     })
     const message =
       'UNAVAILABLE: WRONGPASS invalid username-password pair or user is disabled. Check user, password and ACL.'
-    expect(faultOf(error)).toMatchObject({ code: 'UNAVAILABLE', reason: 'auth', message })
+    expect(redisError(error)).toMatchObject({ code: 'UNAVAILABLE', reason: 'auth', message })
   })
 
   test('about keys on two nodes is told from what one key alone meets', () => {
-    expect(isHalfMoved(new Error('TRYAGAIN Multiple keys request during rehashing of slot'))).toBe(true)
-    expect(isHalfMoved(new Error('Too many Cluster redirections. Last error: ReplyError: MOVED 1 a:1'))).toBe(true)
-    expect(isHalfMoved(inScript('LEASEHOLD half moved'))).toBe(false)
-    expect(faultOf(inScript('LEASEHOLD half moved'))).toMatchObject({ reason: 'cluster' })
+    expect(isSlotMigrating(new Error('TRYAGAIN Multiple keys request during rehashing of slot'))).toBe(true)
+    expect(isSlotMigrating(new Error('Too many Cluster redirections. Last error: ReplyError: MOVED 1 a:1'))).toBe(true)
+    expect(isSlotMigrating(inScript('LEASEHOLD half moved'))).toBe(false)
+    expect(redisError(inScript('LEASEHOLD half moved'))).toMatchObject({ reason: 'cluster' })
   })
 
   test('is nothing at all where nothing was sent', () => {
-    expect(isUnsent(new Error("Stream isn't writeable and enableOfflineQueue options is false"))).toBe(true)
-    expect(isUnsent(new Error('Connection is closed.'))).toBe(false)
+    expect(wasNotSent(new Error("Stream isn't writeable and enableOfflineQueue options is false"))).toBe(true)
+    expect(wasNotSent(new Error('Connection is closed.'))).toBe(false)
     // May be said of a second attempt.
-    expect(isUnsent(new Error("Cluster isn't ready and enableOfflineQueue options is false"))).toBe(false)
+    expect(wasNotSent(new Error("Cluster isn't ready and enableOfflineQueue options is false"))).toBe(false)
+  })
+
+  test('too late, or never, leaves the outcome open', () => {
+    const message = 'UNAVAILABLE: Redis has not answered for 1235 ms.'
+    const error = redisError(callTimedOut(1234.5678))
+    expect(error).toMatchObject({ code: 'UNAVAILABLE', reason: 'network', message })
+    expect(error.cause).toBeUndefined()
+    expect(wasNotSent(callTimedOut(50))).toBe(false)
   })
 })
