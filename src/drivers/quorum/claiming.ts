@@ -2,9 +2,9 @@ import type { Claim, ClaimStatus } from '../../core/contract/driver.ts'
 import { LeaseholdError } from '../../core/errors.ts'
 import type { Quorum } from './quorum.ts'
 import { agreeOnFence } from './fence-agreement.ts'
-import type { Grant } from './grants.ts'
+import type { MajorityGrant } from './grants.ts'
 import type { Node } from './node.ts'
-import { claimVerdict, majorityTtlMs, renewalVerdict, type Held } from './verdict.ts'
+import { claimVerdict, majorityTtlMs, renewalVerdict, type HeldStatus } from './verdict.ts'
 
 /**
  * Claims on all nodes at once. Held if a majority grants it and agrees on its fence; else it is released everywhere.
@@ -17,7 +17,7 @@ export async function claimOn(quorum: Quorum, wanted: Claim): Promise<ClaimStatu
   // Nodes decide alone, so a queue would be in another order on each.
   const claim: Claim = { ...wanted, wait: false }
   const sentAt = environment.now()
-  const granted = new Map<Node, Held>()
+  const granted = new Map<Node, HeldStatus>()
   const reached = new Set<Node>()
   const outcome = await quorum.ask<'held' | ClaimStatus>({
     withinMs: quorum.answerWithinMs(claim.ttlMs),
@@ -39,7 +39,12 @@ export async function claimOn(quorum: Quorum, wanted: Claim): Promise<ClaimStatu
 }
 
 /** Agrees on the fence of a claim that a majority granted, and notes the grant. */
-async function settle(quorum: Quorum, claim: Claim, granted: Map<Node, Held>, sentAt: number): Promise<ClaimStatus> {
+async function settle(
+  quorum: Quorum,
+  claim: Claim,
+  granted: Map<Node, HeldStatus>,
+  sentAt: number,
+): Promise<ClaimStatus> {
   const { environment, majority } = quorum
   const fence = await agreeOnFence(granted, majority, (behind, highest) =>
     writeBack(quorum, claim, granted, behind, highest),
@@ -59,7 +64,7 @@ async function settle(quorum: Quorum, claim: Claim, granted: Map<Node, Held>, se
 export async function writeBack(
   quorum: Quorum,
   claim: Pick<Claim, 'key' | 'id' | 'ttlMs'>,
-  granted: Map<Node, Held>,
+  granted: Map<Node, HeldStatus>,
   behind: readonly Node[],
   fence: number,
 ): Promise<void> {
@@ -79,11 +84,11 @@ export async function writeBack(
 }
 
 /** A claim sent twice: how it stands by now, with the fence it was told. */
-async function askAgain(quorum: Quorum, grant: Grant): Promise<ClaimStatus> {
+async function askAgain(quorum: Quorum, grant: MajorityGrant): Promise<ClaimStatus> {
   const { environment, grants, majority } = quorum
   const { claim } = grant
   const sentAt = environment.now()
-  const held: Held[] = []
+  const held: HeldStatus[] = []
   const outcome = await quorum.ask<'held' | ClaimStatus>({
     nodes: [...grant.votes.keys()],
     withinMs: quorum.answerWithinMs(grant.ttlMs),
@@ -103,7 +108,7 @@ async function askAgain(quorum: Quorum, grant: Grant): Promise<ClaimStatus> {
 
 /** Nobody holds this claim: it must not stand in anybody's way, least of all in that of its owner's next try. */
 export function clear(quorum: Quorum, claim: Claim, nodes: Iterable<Node>): void {
-  for (const node of nodes) quorum.clearing.release(node, claim.key, claim.id, claim.ttlMs + claim.graceMs)
+  for (const node of nodes) quorum.cleanup.release(node, claim.key, claim.id, claim.ttlMs + claim.graceMs)
 }
 
 function unavailable(message: string): ClaimStatus {

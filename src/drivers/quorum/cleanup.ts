@@ -24,16 +24,16 @@ export class Cleanup {
   /** `answered` hears the first answer, which may be that nobody knows. */
   release(node: Node, key: string, id: string, forMs: number, answered?: Answered): void {
     const until = this.#environment.now() + forMs
-    const errand = new Errand(() => {
+    const release = new NodeRelease(() => {
       this.#underWay += 1
       node.ask({ op: 'release', key, id }, (status) => {
         this.#underWay -= 1
-        if (errand.failures === 0) answered?.(status)
-        if (status.state === 'unknown') this.#tryAgain(errand, until)
+        if (release.failures === 0) answered?.(status)
+        if (status.state === 'unknown') this.#tryAgain(release, until)
         if (this.#underWay === 0) this.#idle?.()
       })
     })
-    errand.wake()
+    release.wake()
   }
 
   /** Gives what is on its way a moment to arrive, and tries no more. */
@@ -50,15 +50,15 @@ export class Cleanup {
     timer?.cancel()
   }
 
-  #tryAgain(errand: Errand, until: number): void {
-    errand.failures += 1
-    const at = this.#environment.now() + pauseMs(retry, errand.failures, this.#environment.random())
-    if (at < until && !this.#stopped) this.#timers.set(errand, at)
+  #tryAgain(release: NodeRelease, until: number): void {
+    release.failures += 1
+    const at = this.#environment.now() + pauseMs(retry, release.failures, this.#environment.random())
+    if (at < until && !this.#stopped) this.#timers.set(release, at)
   }
 }
 
 /** One release of one claim on one node. */
-class Errand implements TimerTask {
+class NodeRelease implements TimerTask {
   timerSlot = -1
   failures = 0
   readonly wake: () => void

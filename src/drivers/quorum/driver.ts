@@ -56,7 +56,7 @@ const votesAfterDefaultMs = 60_000
 const driftDefault = 0.01
 const listWithinMs = 5000
 const closeWithinMs = 1000
-const looksMax = 3
+const readsMax = 3
 
 /**
  * Locks held on a majority of an odd number of stores, three or more. Closing it closes them.
@@ -158,7 +158,7 @@ class QuorumDriver implements LockDriver {
     const wanted = { ...(key !== undefined && { key }), ...(prefix !== undefined && { prefix }), known }
     let pages = await this.#quorum.read(wanted, listWithinMs)
     // A write-back under way has arrived by the next look or the one after; what a late node gave stays.
-    for (let looks = 1; looks < looksMax && mayBeLifted(pages, query, majority); looks += 1) {
+    for (let looks = 1; looks < readsMax && mayBeLifted(pages, query, majority); looks += 1) {
       pages = await this.#quorum.read(wanted, listWithinMs)
     }
     return mergedPage(pages, query, Math.floor(environment.now()), nodes.length)
@@ -217,9 +217,9 @@ class QuorumDriver implements LockDriver {
   }
 
   async #close(): Promise<void> {
-    const { clearing, nodes, polls } = this.#quorum
-    await clearing.stop(closeWithinMs)
-    polls.close()
+    const { cleanup, nodes, fanOut } = this.#quorum
+    await cleanup.stop(closeWithinMs)
+    fanOut.close()
     await Promise.allSettled(nodes.map((node) => node.close()))
   }
 

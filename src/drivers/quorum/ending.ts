@@ -8,14 +8,14 @@ const foreignTtlMs = 30_000
 
 /** Releases on all nodes. Answered when a majority has; the others are seen to in the background. */
 export function releaseOn(quorum: Quorum, request: Extract<Request, { op: 'release' }>): Promise<ClaimStatus> {
-  const { clearing, grants } = quorum
+  const { cleanup, grants } = quorum
   const { key, id } = request
   const grant = grants.get(request)
   grants.delete(request)
   const ttlMs = grant?.ttlMs ?? foreignTtlMs
   return quorum.ask<ClaimStatus>({
     withinMs: quorum.answerWithinMs(ttlMs),
-    ask: (node, answered) => clearing.release(node, key, id, ttlMs + (grant?.claim.graceMs ?? 0), answered),
+    ask: (node, answered) => cleanup.release(node, key, id, ttlMs + (grant?.claim.graceMs ?? 0), answered),
     judge: (answers) => releaseOutcome(quorum, answers),
   })
 }

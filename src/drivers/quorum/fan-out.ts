@@ -3,7 +3,7 @@ import type { Environment } from '../../core/time/environment.ts'
 import type { Node } from './node.ts'
 
 /** What is asked of several nodes at once. */
-export interface Question<Answer, Verdict> {
+export interface Question<Answer, MajorityVerdict> {
   readonly nodes: readonly Node[]
   readonly withinMs: number
   ask(node: Node, answered: (answer: Answer) => void): void
@@ -15,23 +15,23 @@ export interface Question<Answer, Verdict> {
    * The outcome, as soon as nothing still to come can change it. Answers are in the order of `nodes`, undefined where
    * none has come yet; when all have come there must be a verdict.
    */
-  judge(answers: readonly (Answer | undefined)[]): Verdict | undefined
+  judge(answers: readonly (Answer | undefined)[]): MajorityVerdict | undefined
 }
 
 /** Questions under way. A node that does not answer delays a verdict only where the others do not suffice. */
 export class FanOut {
   readonly #environment: Environment
   readonly #timers: TimerQueue
-  readonly #open = new Set<Poll>()
+  readonly #open = new Set<OpenQuestion>()
 
   constructor(environment: Environment) {
     this.#environment = environment
     this.#timers = new TimerQueue(environment)
   }
 
-  ask<Answer, Verdict>(question: Question<Answer, Verdict>): Promise<Verdict> {
+  ask<Answer, MajorityVerdict>(question: Question<Answer, MajorityVerdict>): Promise<MajorityVerdict> {
     return new Promise((resolve) => {
-      const poll = new RunningPoll(question, resolve, () => {
+      const poll = new RunningQuestion(question, resolve, () => {
         this.#timers.set(poll, Infinity)
         this.#open.delete(poll)
       })
@@ -48,19 +48,23 @@ export class FanOut {
   }
 }
 
-interface Poll extends TimerTask {
+interface OpenQuestion extends TimerTask {
   wake(): void
 }
 
-class RunningPoll<Answer, Verdict> implements Poll {
+class RunningQuestion<Answer, MajorityVerdict> implements OpenQuestion {
   timerSlot = -1
-  readonly #question: Question<Answer, Verdict>
+  readonly #question: Question<Answer, MajorityVerdict>
   readonly #answers: (Answer | undefined)[]
-  readonly #resolve: (verdict: Verdict) => void
+  readonly #resolve: (verdict: MajorityVerdict) => void
   readonly #over: () => void
   #missing: number
 
-  constructor(question: Question<Answer, Verdict>, resolve: (verdict: Verdict) => void, over: () => void) {
+  constructor(
+    question: Question<Answer, MajorityVerdict>,
+    resolve: (verdict: MajorityVerdict) => void,
+    over: () => void,
+  ) {
     this.#question = question
     this.#answers = question.nodes.map(() => undefined)
     this.#missing = question.nodes.length

@@ -1,5 +1,5 @@
 import type { Node } from './node.ts'
-import type { Held } from './verdict.ts'
+import type { HeldStatus } from './verdict.ts'
 
 /** Lifts the claim's fence to `fence` on these nodes, and notes in `granted` how it stands on each afterwards. */
 export type WriteBack = (nodes: readonly Node[], fence: number) => Promise<void>
@@ -18,7 +18,7 @@ export type WriteBack = (nodes: readonly Node[], fence: number) => Promise<void>
  * again (`Node.fenceFloor`), and F was minted before. Here clocks count: they must agree to within `votesAfter`.
  */
 export async function agreeOnFence(
-  granted: ReadonlyMap<Node, Held>,
+  granted: ReadonlyMap<Node, HeldStatus>,
   majority: number,
   writeBack: WriteBack,
 ): Promise<number | undefined> {
@@ -34,6 +34,6 @@ export async function agreeOnFence(
 
 const roundsMax = 10
 
-export function highestFence(granted: ReadonlyMap<Node, Held>): number {
+export function highestFence(granted: ReadonlyMap<Node, HeldStatus>): number {
   return Math.max(...[...granted.values()].map(({ fence }) => fence))
 }

@@ -5,7 +5,14 @@ import { LeaseholdError } from '../../core/errors.ts'
 import { Cleanup } from './cleanup.ts'
 import { Grants } from './grants.ts'
 import type { Pages } from './listing.ts'
-import { latestSuccession, mergedAbsence, noMajority, type Answers, type Held, type Verdict } from './verdict.ts'
+import {
+  latestSuccession,
+  mergedAbsence,
+  noMajority,
+  type Answers,
+  type HeldStatus,
+  type MajorityVerdict,
+} from './verdict.ts'
 import type { Answered, Node } from './node.ts'
 import { FanOut } from './fan-out.ts'
 
@@ -14,8 +21,8 @@ export class Quorum {
   readonly nodes: readonly Node[]
   readonly majority: number
   readonly environment: Environment
-  readonly polls: FanOut
-  readonly clearing: Cleanup
+  readonly fanOut: FanOut
+  readonly cleanup: Cleanup
   readonly grants = new Grants()
   readonly #driftRate: number
   readonly #answerWithinMs: number | undefined
@@ -28,8 +35,8 @@ export class Quorum {
     this.nodes = nodes
     this.majority = majorityOf(nodes.length)
     this.environment = environment
-    this.polls = new FanOut(environment)
-    this.clearing = new Cleanup(environment)
+    this.fanOut = new FanOut(environment)
+    this.cleanup = new Cleanup(environment)
     this.#driftRate = terms.driftRate
     this.#answerWithinMs = terms.answerWithinMs
   }
@@ -55,17 +62,17 @@ export class Quorum {
   }): Promise<Outcome> {
     const { nodes = this.nodes, withinMs } = question
     const silence = (node: Node): ClaimStatus => ({ state: 'unknown', error: tooSlow(node, withinMs) })
-    return this.polls.ask<ClaimStatus, Outcome>({ ...question, nodes, silence })
+    return this.fanOut.ask<ClaimStatus, Outcome>({ ...question, nodes, silence })
   }
 
   /** What a grant or a renewal is told as. Undefined: nothing is left of it. */
-  told(held: readonly Held[], fence: number, until: number): Held | undefined {
+  told(held: readonly HeldStatus[], fence: number, until: number): HeldStatus | undefined {
     const ttlMs = Math.floor(until - this.environment.now())
     return ttlMs > 0 ? { state: 'held', fence, ttlMs, after: latestSuccession(held) } : undefined
   }
 
   /** A verdict as a status; only how a claim is held takes more than the answers to tell. */
-  outcome(verdict: Verdict, answers: Answers): 'held' | ClaimStatus | undefined {
+  outcome(verdict: MajorityVerdict, answers: Answers): 'held' | ClaimStatus | undefined {
     if (verdict === 'absent') return mergedAbsence(answers)
     return verdict === 'unknown' ? this.unknown(answers) : verdict
   }
@@ -77,7 +84,7 @@ export class Quorum {
   /** Reads from all nodes. Rejects unless a majority answers: less cannot tell what is held. */
   async read(query: ListQuery, withinMs: number): Promise<Pages> {
     const pages = new Map<Node, KeyPage>()
-    const failed = await this.polls.ask<KeyPage | ClaimStatus, Answers>({
+    const failed = await this.fanOut.ask<KeyPage | ClaimStatus, Answers>({
       nodes: this.nodes,
       withinMs,
       ask: (node, answered) => {

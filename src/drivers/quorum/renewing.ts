@@ -2,10 +2,10 @@ import type { Request, ClaimStatus } from '../../core/contract/driver.ts'
 import type { Quorum } from './quorum.ts'
 import { clear, writeBack } from './claiming.ts'
 import { agreeOnFence } from './fence-agreement.ts'
-import type { Grant } from './grants.ts'
+import type { MajorityGrant } from './grants.ts'
 import type { Node, Answered } from './node.ts'
 import { saidBy, Uncounted } from './voting.ts'
-import { majorityTtlMs, renewalVerdict, type Held } from './verdict.ts'
+import { majorityTtlMs, renewalVerdict, type HeldStatus } from './verdict.ts'
 
 type Renewal = Extract<Request, { op: 'renew' }>
 
@@ -21,7 +21,7 @@ export async function renewOn(quorum: Quorum, request: Renewal): Promise<ClaimSt
   // Nodes that were late with the claim learn its fence now.
   const fenceFloor = Math.max(grant?.fence ?? 0, request.fenceFloor ?? 0)
   const renewal: Renewal = fenceFloor > 0 ? { ...request, fenceFloor } : request
-  const held = new Map<Node, Held>()
+  const held = new Map<Node, HeldStatus>()
   const answered = new Map<Node, ClaimStatus>()
   let isRenewed = false
   const outcome = await quorum.ask<'held' | ClaimStatus>({
@@ -68,8 +68,8 @@ export async function renewOn(quorum: Quorum, request: Renewal): Promise<ClaimSt
 async function fenceFor(
   quorum: Quorum,
   request: Renewal,
-  grant: Grant | undefined,
-  held: Map<Node, Held>,
+  grant: MajorityGrant | undefined,
+  held: Map<Node, HeldStatus>,
 ): Promise<number | undefined> {
   if (grant === undefined) {
     return agreedFence(held, quorum.majority) ?? Math.min(...[...held.values()].map(({ fence }) => fence))
@@ -79,7 +79,7 @@ async function fenceFor(
 }
 
 /** The fence that a majority has; undefined if none has the same. */
-function agreedFence(held: ReadonlyMap<Node, Held>, majority: number): number | undefined {
+function agreedFence(held: ReadonlyMap<Node, HeldStatus>, majority: number): number | undefined {
   const fences = [...held.values()].map(({ fence }) => fence)
   return fences.find((fence) => fences.filter((other) => other === fence).length >= majority)
 }
@@ -88,7 +88,7 @@ function agreedFence(held: ReadonlyMap<Node, Held>, majority: number): number | 
  * Passes on what a node says about a grant, if the node counts by the time it answers: one that got the claim late
  * may have been somebody else's in between.
  */
-export function ifVoted(grant: Grant | undefined, node: Node, answered: Answered): Answered {
+export function ifVoted(grant: MajorityGrant | undefined, node: Node, answered: Answered): Answered {
   return (status) => {
     if (grant === undefined || grant.votes.has(node)) answered(status)
     else answered({ state: 'unknown', error: new Uncounted(`${node.name} got the claim late.`, status) })
@@ -101,7 +101,7 @@ export function ifVoted(grant: Grant | undefined, node: Node, answered: Answered
  * from the next renewal on, if it answers before the end that was told with this one: until then nobody else can have
  * come and gone.
  */
-export function countVote(quorum: Quorum, grant: Grant, node: Node, answer: ClaimStatus): void {
+export function countVote(quorum: Quorum, grant: MajorityGrant, node: Node, answer: ClaimStatus): void {
   if (grant.votes.has(node)) return
   const { environment, grants } = quorum
   const { claim, votes, ttlMs } = grant

@@ -2,9 +2,9 @@
 import type { AbsentReason, ClaimStatus, Succession } from '../../core/contract/driver.ts'
 import { LeaseholdError, plainMessageOf } from '../../core/errors.ts'
 
-export type Held = Extract<ClaimStatus, { state: 'held' }>
+export type HeldStatus = Extract<ClaimStatus, { state: 'held' }>
 export type Answers = readonly (ClaimStatus | undefined)[]
-export type Verdict = 'held' | 'absent' | 'unknown' | undefined
+export type MajorityVerdict = 'held' | 'absent' | 'unknown' | undefined
 
 interface Count {
   readonly held: number
@@ -17,7 +17,7 @@ interface Count {
  * Granted if a majority granted. Not granted as soon as no majority can; then it is contention if a majority gave a
  * clear answer, and otherwise nobody knows.
  */
-export function claimVerdict(answers: Answers, majority: number): Verdict {
+export function claimVerdict(answers: Answers, majority: number): MajorityVerdict {
   const { held, absent, pending } = countOf(answers)
   if (held >= majority) return 'held'
   if (held + pending >= majority) return undefined
@@ -26,7 +26,7 @@ export function claimVerdict(answers: Answers, majority: number): Verdict {
 }
 
 /** Renewed if a majority renewed, over if a majority says so. A renewal that reached fewer may be tried again. */
-export function renewalVerdict(answers: Answers, majority: number): Verdict {
+export function renewalVerdict(answers: Answers, majority: number): MajorityVerdict {
   const { held, absent, pending } = countOf(answers)
   if (held >= majority) return 'held'
   if (absent >= majority) return 'absent'
@@ -34,20 +34,20 @@ export function renewalVerdict(answers: Answers, majority: number): Verdict {
 }
 
 /** Over once a majority says so: whoever claims next finds a majority free. */
-export function releaseVerdict(answers: Answers, majority: number): Exclude<Verdict, 'held'> {
+export function releaseVerdict(answers: Answers, majority: number): Exclude<MajorityVerdict, 'held'> {
   const { absent, pending } = countOf(answers)
   if (absent >= majority) return 'absent'
   return absent + pending >= majority ? undefined : 'unknown'
 }
 
 /** For how long at least a majority goes on holding: the majority that holds longest decides. */
-export function majorityTtlMs(held: readonly Held[], majority: number): number {
+export function majorityTtlMs(held: readonly HeldStatus[], majority: number): number {
   const longestFirst = held.map(({ ttlMs }) => ttlMs).toSorted((one, other) => other - one)
   return longestFirst[majority - 1] ?? 0
 }
 
 /** Who was here before, if most nodes know of somebody: the latest. One that lags behind tells an old story. */
-export function latestSuccession(held: readonly Held[]): Succession | undefined {
+export function latestSuccession(held: readonly HeldStatus[]): Succession | undefined {
   const stories = held.flatMap(({ after }) => (after === undefined ? [] : [after]))
   if (stories.length * 2 <= held.length) return undefined
   return stories.toSorted((one, other) => other.fence - one.fence)[0]

@@ -1,7 +1,7 @@
 /** What a row has of a claim as text: the columns `runner`, `terms` and `succession`. See schema.sql. */
 import type { Claim, Runner, Succession } from '../../core/contract/driver.ts'
 import { shortRunner, wholeRunner } from '../../core/rule/short-runner.ts'
-import type { Row } from './database.ts'
+import type { SqliteRow } from './database.ts'
 import { damagedRow } from './faults.ts'
 
 /** What a claim may ask for. Absent: what a plain exclusive lock has, or the column of that name. */
@@ -33,7 +33,7 @@ export function termsText(claim: Claim, ttlMs: number, detached: boolean): strin
 }
 
 /** The claim of a row of `held` or `waiting`, as it was asked for. */
-export function readClaim(row: Row): Claim {
+export function readClaim(row: SqliteRow): Claim {
   const key = row['key'] as string
   const terms = row['terms'] === null ? noTerms : readTerms(key, row['terms'] as string)
   return {
@@ -71,7 +71,7 @@ export function successionText({ how, fence, runner }: Succession): string {
 }
 
 /** Whom the claim of a row of `held` took over from, if it was told. */
-export function readSuccession(row: Row): Succession | undefined {
+export function readSuccession(row: SqliteRow): Succession | undefined {
   if (row['succession'] === null) return undefined
   return read('succession', row['key'] as string, row['succession'] as string, (value) => {
     const [how, fence, runner] = value as [Succession['how'], number, unknown]

@@ -12,7 +12,7 @@ import {
   inboxDirectory,
   createInboxDirectory,
   createStoreFile,
-  formatVersion,
+  fileFormatVersion,
   logIndexOf,
   logOf,
   noDatabase,
@@ -23,7 +23,7 @@ import {
   refuseStrangeInboxes,
 } from './store-file.ts'
 import type { SqliteEnvironment } from './sqlite-environment.ts'
-import { isDeletedKept } from './unfinished-statements.ts'
+import { keepsDeletedIndex } from './unfinished-statements.ts'
 
 /** Pages in the log before they are carried over into the file. Seldom enough to be cheap, often enough to be short. */
 const checkpointEveryPages = 1000
@@ -32,7 +32,7 @@ const checkpointEveryPages = 1000
 const pageBytes = 2048
 
 /** An open lock file and its prepared statements. */
-export interface Connection {
+export interface SqliteConnection {
   readonly database: Database
   readonly statements: Statements
   readonly contention: ContentionHint
@@ -50,12 +50,12 @@ type Place = Pick<SqliteEnvironment, 'fileSystemType' | 'binding' | 'boot' | 'cl
  * throws; SQLITE_BUSY among it. `refuseIfInUse` is called for a file that is new, or a copy, or has no log, and throws while
  * somebody may still use the one that was there before.
  */
-export function connect(
+export function openConnection(
   file: string,
   place: Place,
   checkFileSystem: boolean,
   refuseIfInUse: () => void = () => {},
-): Connection {
+): SqliteConnection {
   const open = databaseOpener(place.binding)
   createStoreFile(file)
   if (checkFileSystem) refuseNetworkFileSystem(file, place.fileSystemType(file))
@@ -64,7 +64,7 @@ export function connect(
   const identity = identify(file)
   // Before SQLite makes new ones. While somebody uses the file, these are missing only if they were deleted.
   if (!existsSync(logOf(file)) || !existsSync(logIndexOf(file))) refuseIfInUse()
-  if (isDeletedKept(file, logIndexOf(file))) throw replacedFile(file)
+  if (keepsDeletedIndex(file, logIndexOf(file))) throw replacedFile(file)
   const database = open(file)
   try {
     // Waiting for others is ours to do, without blocking the event loop.
@@ -117,7 +117,7 @@ export function createTables(database: Database, file: string, refuseIfInUse: ()
     if (!isMarked(database)) {
       if (database.query('select 1 as used from sqlite_master limit 1').get() !== undefined) throw otherProgram(file)
       refuseIfInUse()
-      database.exec(`${schema}; pragma application_id = ${applicationId}; pragma user_version = ${formatVersion}`)
+      database.exec(`${schema}; pragma application_id = ${applicationId}; pragma user_version = ${fileFormatVersion}`)
     }
     database.exec('commit')
   } catch (error) {

@@ -9,47 +9,47 @@ import { installCommand, runtime, type Runtime } from '../../core/machine/runtim
 import { collectStatements } from './unfinished-statements.ts'
 
 /** @internal */
-export type Value = string | number | null
+export type SqliteValue = string | number | null
 /** @internal */
-export type Row = Readonly<Record<string, Value>>
+export type SqliteRow = Readonly<Record<string, SqliteValue>>
 
 /** A prepared statement that answers with rows. @internal */
-export interface Query {
-  get(...values: Value[]): Row | undefined
-  all(...values: Value[]): Row[]
+export interface SqlQuery {
+  get(...values: SqliteValue[]): SqliteRow | undefined
+  all(...values: SqliteValue[]): SqliteRow[]
 }
 
 /** A prepared statement that only does something. @internal */
-export interface Command {
-  run(...values: Value[]): void
+export interface SqlCommand {
+  run(...values: SqliteValue[]): void
 }
 
 /** @internal */
 export interface Database {
   /** Parameters are `?`, or `?1`, `?2` … where a value is used twice; values are given by position. */
-  query(sql: string): Query
-  command(sql: string): Command
+  query(sql: string): SqlQuery
+  command(sql: string): SqlCommand
   /** Runs several statements without values. */
   exec(sql: string): void
   close(): void
 }
 
 /** Two packages with the same interface, in the order in which they are tried. */
-export type Binding = 'node:sqlite' | '@photostructure/sqlite'
+export type SqliteBinding = 'node:sqlite' | '@photostructure/sqlite'
 
 /** Opens a file with the first binding at hand, or with the one named. @internal */
-export function openDatabase(file: string, binding?: Binding): Database {
+export function openDatabase(file: string, binding?: SqliteBinding): Database {
   return databaseOpener(binding)(file)
 }
 
 /** The same in two steps: throws if there is no binding, before anything is done to a file. @internal */
-export function databaseOpener(binding?: Binding): (file: string) => Database {
+export function databaseOpener(binding?: SqliteBinding): (file: string) => Database {
   const builtin = binding === '@photostructure/sqlite' ? undefined : loadBuiltin()
   if (builtin === undefined && binding === 'node:sqlite') throw noBinding('')
   const { DatabaseSync } = builtin ?? loadPackage()
   return (file) => {
     const database = new DatabaseSync(file, { timeout: 0 })
-    const query = (sql: string): Query => {
+    const query = (sql: string): SqlQuery => {
       const plain = withoutNumbers(sql)
       const statement = database.prepare(plain.sql)
       const { order } = plain
@@ -79,7 +79,7 @@ interface SqliteModule {
   DatabaseSync: new (
     file: string,
     options: { timeout: number },
-  ) => { prepare(sql: string): Query; exec(sql: string): void; close(): void }
+  ) => { prepare(sql: string): SqlQuery; exec(sql: string): void; close(): void }
 }
 
 /** Undefined before Node 22.13 and Bun 1.4. */

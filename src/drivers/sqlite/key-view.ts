@@ -1,8 +1,8 @@
 import type { KeyView } from '../../core/rule/admission.ts'
 import type { ClaimRecord, Ended } from '../../core/rule/claim-record.ts'
 import { bandOf, decodeRow, type ClaimRow } from './claim-row.ts'
-import type { Row } from './database.ts'
-import type { Observer } from './observer.ts'
+import type { SqliteRow } from './database.ts'
+import type { RowObserver } from './row-observer.ts'
 import type { Statements } from './statements.ts'
 
 /** What the file has of a key, by a single look. */
@@ -14,7 +14,7 @@ export interface KeySummary {
 }
 
 /** The store-wide numbers, as this transaction has them so far. */
-export interface Counters {
+export interface KeyCounters {
   readonly fence: number
   /** The last arrival or turn. */
   readonly sequence: number
@@ -32,7 +32,7 @@ export class SqliteKeyView implements KeyView {
   readonly #key: string
   readonly #summary: KeySummary
   readonly #statements: Statements
-  readonly #observer: Observer
+  readonly #observer: RowObserver
   readonly #lastSequence: number
   readonly #rows = new Map<string, ClaimRow>()
   #holders: ClaimRecord[] | undefined
@@ -40,10 +40,10 @@ export class SqliteKeyView implements KeyView {
   constructor(
     key: string,
     summary: KeySummary,
-    counters: Counters,
+    counters: KeyCounters,
     ended: Ended | undefined,
     statements: Statements,
-    observer: Observer,
+    observer: RowObserver,
   ) {
     this.#key = key
     this.#summary = summary
@@ -103,7 +103,7 @@ export class SqliteKeyView implements KeyView {
     return this.#rows.get(id)
   }
 
-  #readHolders(): readonly Row[] {
+  #readHolders(): readonly SqliteRow[] {
     const { holders } = this.#summary
     if (holders === 0) return []
     if (holders > 1) return this.#statements.holdersOf.all(this.#key)
@@ -111,7 +111,7 @@ export class SqliteKeyView implements KeyView {
     return row === undefined ? [] : [row]
   }
 
-  #see(raw: Row, state: 'held' | 'waiting'): ClaimRecord {
+  #see(raw: SqliteRow, state: 'held' | 'waiting'): ClaimRecord {
     const row = decodeRow(raw, state)
     this.#rows.set(row.claim.id, row)
     return this.#observer.see(row)

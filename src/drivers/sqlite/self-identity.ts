@@ -3,8 +3,8 @@ import type { SightClock, SqliteEnvironment } from './sqlite-environment.ts'
 
 /** Where one driver stands: whom it writes as, what its clocks say, whom it can see. */
 export interface SelfIdentity {
-  readonly self: LivenessStamp
-  /** `self` as stored with claims, and the name of the driver's inbox. */
+  readonly stamp: LivenessStamp
+  /** `stamp` as stored with claims, and the name of the driver's inbox. */
   readonly name: string
   /** The store's time, in whole milliseconds. */
   now(): number
@@ -16,15 +16,15 @@ export interface SelfIdentity {
   isGone(stamp: LivenessStamp): boolean
 }
 
-export function selfIdentityIn(surroundings: SqliteEnvironment): SelfIdentity {
-  const { boot, clock } = surroundings
-  const self = newStamp(boot, surroundings.process)
+export function selfIdentityIn(environment: SqliteEnvironment): SelfIdentity {
+  const { boot, clock } = environment
+  const stamp = newStamp(boot, environment.process)
   return {
-    self,
-    name: stampText(self),
+    stamp,
+    name: stampText(stamp),
     now: () => Math.floor(clock.now()),
     wall: () => clock.wall(),
-    sightClock: surroundings.sightClock,
-    isGone: (stamp) => surroundings.isGone(stamp, self),
+    sightClock: environment.sightClock,
+    isGone: (other) => environment.isGone(other, stamp),
   }
 }

@@ -5,7 +5,7 @@ import path from 'node:path'
 import { isClockShared, monotonicMs } from '../../core/time/environment.ts'
 import { watchFile, type WatchFile } from './inbox.ts'
 import { bootIdentity } from '../../core/machine/boot.ts'
-import type { Binding } from './database.ts'
+import type { SqliteBinding } from './database.ts'
 import { isGoneByGlance, ownProcess, type LivenessStamp, type ProcessIdentity } from '../../core/machine/liveness.ts'
 
 /** The store's time. `now` is shared by all processes of a boot and never goes back; `wall` is milliseconds since 1970. */
@@ -38,7 +38,7 @@ export interface SqliteEnvironment {
   fileSystemType(file: string): number
   readonly watch: WatchFile
   /** Absent: the first at hand. */
-  readonly binding?: Binding | undefined
+  readonly binding?: SqliteBinding | undefined
 }
 
 /**
@@ -69,11 +69,11 @@ export function systemSqliteEnvironment(): SqliteEnvironment {
 }
 
 /** The same, for a driver whose stamp is to prove nothing to others, though it goes by theirs. @internal */
-export function forOthers(surroundings: SqliteEnvironment): SqliteEnvironment {
-  const { process } = surroundings
+export function forOthers(environment: SqliteEnvironment): SqliteEnvironment {
+  const { process } = environment
   return {
-    ...surroundings,
+    ...environment,
     process: { ...process, namespace: '' },
-    isGone: (stamp, observer) => surroundings.isGone(stamp, { ...observer, namespace: process.namespace }),
+    isGone: (stamp, observer) => environment.isGone(stamp, { ...observer, namespace: process.namespace }),
   }
 }

@@ -23,7 +23,7 @@ import { makeDirectory } from '../../core/machine/directories.ts'
 export const applicationId = 0x4c734864
 
 /** The format of the tables. A file of any other is refused. */
-export const formatVersion = 5
+export const fileFormatVersion = 5
 
 /** File systems on which locks between machines, or shared memory, cannot be relied upon. */
 const networkFileSystems = new Map([
@@ -210,14 +210,14 @@ export function refuseNetworkFileSystem(file: string, type: number): void {
 
 /** Throws if the tables of the file are not those of this version. The last word may still be in SQLite's log. */
 export function refuseOtherFormats(file: string, version: number): void {
-  if (version === formatVersion) return
-  const isNewer = version > formatVersion
+  if (version === fileFormatVersion) return
+  const isNewer = version > fileFormatVersion
   const advice = isNewer
     ? 'Update Leasehold.'
     : 'A version before the first release made it: stop those who use it, and delete it.'
   throw new LeaseholdError(
     'UNAVAILABLE',
-    `${file} has format ${version}, and this version of Leasehold reads format ${formatVersion}. ${advice}`,
+    `${file} has format ${version}, and this version of Leasehold reads format ${fileFormatVersion}. ${advice}`,
     { reason: isNewer ? 'newer-format' : 'foreign' },
   )
 }

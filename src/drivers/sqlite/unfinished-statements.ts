@@ -23,7 +23,7 @@ export function collectStatements(): void {
  * connection of this process join them there, apart from all other processes. If so, the collector is called, and the next
  * turn of the event loop may find it gone. Only Linux tells.
  */
-export function isDeletedKept(file: string, logIndex: string): boolean {
+export function keepsDeletedIndex(file: string, logIndex: string): boolean {
   if (!isAnyClosed || process.platform !== 'linux') return false
   const indexes = inodesOpenAs(`${logIndex} (deleted)`)
   // A file that was deleted with its log has an index, too, which no other file is opened with.

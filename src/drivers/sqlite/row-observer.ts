@@ -1,6 +1,6 @@
 import type { ClaimRecord } from '../../core/rule/claim-record.ts'
 import { fenceFloor } from '../../core/rule/fence.ts'
-import { recordOf, type ClaimRow } from './claim-row.ts'
+import { claimRecordOf, type ClaimRow } from './claim-row.ts'
 import { parseStamp } from '../../core/machine/liveness.ts'
 import type { SelfIdentity } from './self-identity.ts'
 import type { Statements } from './statements.ts'
@@ -9,7 +9,7 @@ import type { Statements } from './statements.ts'
  * How one driver sees the claims of others during one transaction: its clock, its boot, and whom it knows to be dead.
  * Looks at each process once.
  */
-export class Observer {
+export class RowObserver {
   readonly now: number
   readonly #self: SelfIdentity
   readonly #statements: Statements
@@ -30,14 +30,14 @@ export class Observer {
 
   /** Whether the row's times were written by a clock that is not ours. */
   isForeign(row: ClaimRow): boolean {
-    return row.stamp !== this.#self.name && parseStamp(row.stamp)?.boot !== this.#self.self.boot
+    return row.stamp !== this.#self.name && parseStamp(row.stamp)?.boot !== this.#self.stamp.boot
   }
 
   /** The row in this observer's clock, with the death of its process if that is certain. */
   see(row: ClaimRow): ClaimRecord {
-    if (!this.isForeign(row)) return recordOf(row, row.died || (!row.detached && this.hasDied(row.stamp)))
+    if (!this.isForeign(row)) return claimRecordOf(row, row.died || (!row.detached && this.hasDied(row.stamp)))
     // Its full ttl, counted from when this boot first saw it at this renewal count.
-    const shifted = recordOf(row, row.died, this.#firstSeen(row) - row.lastHeartbeat)
+    const shifted = claimRecordOf(row, row.died, this.#firstSeen(row) - row.lastHeartbeat)
     return { ...shifted, expiresAt: Math.min(shifted.expiresAt, shifted.lastHeartbeat + row.ttlMs) }
   }
 
@@ -58,8 +58,8 @@ export class Observer {
    * own, the coarse clock that they share counts beside it: whichever has seen the claim for longer.
    */
   #firstSeen(row: ClaimRow): number {
-    const { self, sightClock } = this.#self
-    const seenForMs = this.#seenForMs(row, self.boot, this.now)
+    const { stamp, sightClock } = this.#self
+    const seenForMs = this.#seenForMs(row, stamp.boot, this.now)
     if (sightClock === undefined) return this.now - seenForMs
     const coarselyMs = this.#seenForMs(row, sightClock.name(), Math.floor(sightClock.now())) - sightClock.marginMs
     return this.now - Math.max(seenForMs, coarselyMs)
