@@ -37,8 +37,8 @@ interface RealModule {
 
 const mutants: Readonly<Record<string, Mutant>> = {
   'takes one node too few for a majority': {
-    module: 'majority',
-    replace: () => ({ majorityOf: (nodes: number) => Math.floor(nodes / 2) }),
+    module: 'verdict',
+    replace: (real) => ({ ...real, majorityOf: (nodes: number) => Math.floor(nodes / 2) }),
   },
   'does not write the fence back': {
     module: 'fence-agreement',

@@ -6,8 +6,8 @@ import type { Answered, Node } from './node.ts'
 const retry: Backoff = { attempts: Infinity, minMs: 50, maxMs: 2000, factor: 2, jitter: 0.2 }
 
 /**
- * Releases on single nodes, in the background, until the node has answered or would have forgotten the claim anyway.
- * A claim that no majority granted must not stand in the way of the next.
+ * Releases claims on single nodes, in the background, until the node has answered or the claim has expired there: a claim that no
+ * majority granted must not block the next.
  */
 export class Cleanup {
   readonly #environment: Environment
@@ -21,7 +21,7 @@ export class Cleanup {
     this.#timers = new TimerQueue(environment)
   }
 
-  /** `answered` hears the first answer, which may be that nobody knows. */
+  /** Tries for `forMs`. `answered` gets the first answer, which may be `unknown`. */
   release(node: Node, key: string, id: string, forMs: number, answered?: Answered): void {
     const until = this.#environment.now() + forMs
     const release = new NodeRelease(() => {
@@ -36,7 +36,7 @@ export class Cleanup {
     release.wake()
   }
 
-  /** Gives what is on its way a moment to arrive, and tries no more. */
+  /** Tries no more, and waits for the answers under way, at most `withinMs`. */
   async stop(withinMs: number): Promise<void> {
     this.#stopped = true
     this.#timers.clear()
