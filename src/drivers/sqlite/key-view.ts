@@ -5,7 +5,7 @@ import type { SqliteRow } from './database.ts'
 import type { RowObserver } from './row-observer.ts'
 import type { Statements } from './statements.ts'
 
-/** What the file has of a key, by a single look. */
+/** What the file has of a key, read by one statement. */
 export interface KeySummary {
   /** 0, 1, or 2 for several. */
   readonly holders: number
@@ -13,7 +13,7 @@ export interface KeySummary {
   readonly remembered: boolean
 }
 
-/** The store-wide numbers, as this transaction has them so far. */
+/** The store-wide counters, as this transaction has set them so far. */
 export interface KeyCounters {
   readonly fence: number
   /** The last arrival or turn. */
@@ -25,7 +25,7 @@ const firstPage = 4
 const pageGrowth = 8
 const pageMax = 512
 
-/** A key's claims in the file, read only as far as the rule asks. Good for one request. */
+/** A key's claims in the file, read only as far as the rule asks for them. Valid for one request. */
 export class SqliteKeyView implements KeyView {
   readonly lastFence: number
   readonly ended: Ended | undefined
@@ -65,7 +65,7 @@ export class SqliteKeyView implements KeyView {
 
   *waiters(): Iterable<ClaimRecord> {
     if (!this.#summary.awaited) return
-    // Mostly only the first is wanted, and a single row is cheaper to read than a list of one.
+    // The rule mostly wants the first waiter only, and a single row is cheaper to read than a list of one.
     const first = this.#statements.firstWaiterOf.get(this.#key)
     if (first === undefined) return
     yield this.#see(first, 'waiting')
@@ -98,7 +98,7 @@ export class SqliteKeyView implements KeyView {
     return this.#lastSequence + 1
   }
 
-  /** The claim as the file had it when it was read through this view. */
+  /** The claim's row as it was when it was read through this view. */
   row(id: string): ClaimRow | undefined {
     return this.#rows.get(id)
   }

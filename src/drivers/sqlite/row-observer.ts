@@ -6,8 +6,8 @@ import type { SelfIdentity } from './self-identity.ts'
 import type { Statements } from './statements.ts'
 
 /**
- * How one driver sees the claims of others during one transaction: its clock, its boot, and whom it knows to be dead.
- * Looks at each process once.
+ * Translates rows into records for one driver during one transaction: into the driver's clock, and with the deaths it can see.
+ * Checks each process once.
  */
 export class RowObserver {
   readonly now: number
@@ -23,7 +23,7 @@ export class RowObserver {
     this.#mayWrite = access === 'may write'
   }
 
-  /** The least that a fence minted now may be: a file restored from an older copy has forgotten the last ones. */
+  /** The least that a fence minted now may be: a file restored from an older copy has lost the last ones. */
   get fenceFloor(): number {
     return fenceFloor(this.#self.wall())
   }
@@ -36,7 +36,7 @@ export class RowObserver {
   /** The row in this observer's clock, with the death of its process if that is certain. */
   see(row: ClaimRow): ClaimRecord {
     if (!this.isForeign(row)) return claimRecordOf(row, row.died || (!row.detached && this.hasDied(row.stamp)))
-    // Its full ttl, counted from when this boot first saw it at this renewal count.
+    // The claim has its full ttl from when this boot first saw it at this renewal count.
     const shifted = claimRecordOf(row, row.died, this.#firstSeen(row) - row.lastHeartbeat)
     return { ...shifted, expiresAt: Math.min(shifted.expiresAt, shifted.lastHeartbeat + row.ttlMs) }
   }
@@ -54,8 +54,8 @@ export class RowObserver {
   }
 
   /**
-   * Kept in the file, not in memory: a job that cron starts anew each minute must get its turn too. Where each process reads a clock of its
-   * own, the coarse clock that they share counts beside it: whichever has seen the claim for longer.
+   * Sightings are kept in the file, not in memory: a job that cron starts anew each minute must get its turn too. Where each process has a
+   * clock of its own, the coarse clock that they share is used as well: the clock that has seen the claim for longer counts.
    */
   #firstSeen(row: ClaimRow): number {
     const { stamp, sightClock } = this.#self
@@ -65,7 +65,7 @@ export class RowObserver {
     return this.now - Math.max(seenForMs, coarselyMs)
   }
 
-  /** For how long the claim has been seen at this renewal count, by a clock and its name. */
+  /** For how long the claim has been seen at this renewal count, by the clock of this name. */
   #seenForMs(row: ClaimRow, clock: string, now: number): number {
     const { key, id } = row.claim
     const sighting = this.#statements.sightingOf.get(key, id, clock)

@@ -1,7 +1,7 @@
 import { newStamp, stampText, type LivenessStamp } from '../../core/machine/liveness.ts'
 import type { SightClock, SqliteEnvironment } from './sqlite-environment.ts'
 
-/** Where one driver stands: whom it writes as, what its clocks say, whom it can see. */
+/** One driver as others see it: its stamp, its clocks, and which processes it can see. */
 export interface SelfIdentity {
   readonly stamp: LivenessStamp
   /** `stamp` as stored with claims, and the name of the driver's inbox. */
@@ -10,12 +10,13 @@ export interface SelfIdentity {
   now(): number
   /** Milliseconds since 1970. */
   wall(): number
-  /** By what the first sight of others' claims is kept, beside the clock. */
+  /** A second clock for the sightings of other boots' claims. */
   readonly sightClock: SightClock | undefined
   /** Whether the process behind a stamp has surely ended. */
   isGone(stamp: LivenessStamp): boolean
 }
 
+/** A new identity in this environment. */
 export function selfIdentityIn(environment: SqliteEnvironment): SelfIdentity {
   const { boot, clock } = environment
   const stamp = newStamp(boot, environment.process)

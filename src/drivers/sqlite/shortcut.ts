@@ -11,10 +11,9 @@ type Release = Extract<Request, { op: 'release' }>
 const released: ClaimStatus = { state: 'absent', reason: 'released' }
 
 /**
- * Answers a request by a statement or two, where the rule leaves no choice: a claim on a key that nobody holds, waits for
- * or remembers is granted; the only holder of a key may leave, and whoever is first in the queue and wants the key for
- * itself takes its place. Undefined: ask the rule, nothing was written. For a request that is alone in its transaction; the
- * model test plays through here, too.
+ * Answers a request by a statement or two where the rule leaves no choice: a claim on a key without holder, waiter and ending is
+ * granted; the only holder of a key is released, and the first waiter takes its place if it wants the whole key. Undefined: nothing was
+ * written, and the rule must decide. For a request that is alone in its transaction; the model test runs through here too.
  */
 export function takeShortcut(
   statements: Statements,
@@ -51,12 +50,12 @@ function claimIdleKey(
 }
 
 function release(statements: Statements, writer: TransactionWriter, request: Release): ClaimStatus | undefined {
-  // What was found last is tried first.
-  const [one, other] = writer.contention.expected ? [handOver, leave] : [leave, handOver]
-  return one(statements, writer, request) || other(statements, writer, request) ? released : undefined
+  // Try first what the last release found.
+  const [likely, unlikely] = writer.contention.expected ? [handOver, leave] : [leave, handOver]
+  return likely(statements, writer, request) || unlikely(statements, writer, request) ? released : undefined
 }
 
-/** Nobody waits. */
+/** Releases the holder if nobody waits. */
 function leave(
   statements: Statements,
   { self, observer, contention }: TransactionWriter,
@@ -67,7 +66,7 @@ function leave(
   return true
 }
 
-/** The first in the queue takes the place, if it is plain, of this boot, alive and not over. */
+/** Puts the first waiter in the holder's place, if it wants the whole key, is of this boot, is alive and has not expired. */
 function handOver(statements: Statements, writer: TransactionWriter, { key, id }: Release): boolean {
   const { self, observer, contention, notifications } = writer
   const { now } = observer
@@ -77,7 +76,7 @@ function handOver(statements: Statements, writer: TransactionWriter, { key, id }
   const stamp = next['stamp'] as string
   if (!stamp.startsWith(`${boot}_`)) return false
   const ttlMs = (next['expires_at'] as number) - now
-  // One with more than its ttl left is of a clock that was set back: the rule cuts it.
+  // More than its ttl left: a clock was set back, and the rule shortens the lease.
   if (ttlMs <= 0 || ttlMs > (next['ttl_ms'] as number)) return false
   if (next['detached'] === 0 && observer.hasDied(stamp)) return false
   const fence = nextFence(next['fence'] as number, observer.fenceFloor)

@@ -120,12 +120,12 @@ export class TransactionWriter {
   }
 
   #rowFor(record: NonNullable<Change['after']>, stored: ClaimRow | undefined, asking: string | undefined): ClaimRow {
-    // Who claims or renews puts its own stamp on the claim; whatever others do to it leaves the stamp alone.
+    // A claim or renewal puts the sender's stamp on the claim; whatever other requests do to the claim leaves the stamp alone.
     if (stored === undefined || record.claim.id === asking) return rowOf(record, this.self.name)
     return this.observer.isForeign(stored) ? foreignRowOf(record, stored) : rowOf(record, stored.stamp)
   }
 
-  /** An ending noted under another boot is forgotten: its time cannot be compared with ours. */
+  /** An ending noted under another boot is ignored: its time cannot be compared with ours. */
   #readEnded(key: string): Ended | undefined {
     const row = this.#statements.endedOf.get(key)
     if (row === undefined || row['boot'] !== this.self.stamp.boot) return undefined
@@ -145,7 +145,7 @@ export class TransactionWriter {
 /** What came of a transaction. */
 export interface TransactionOutcome<Result> {
   readonly result: Result
-  /** For whom there is news, now that it is written. */
+  /** To be delivered now that the transaction is written. */
   readonly notifications: readonly AddressedNotification[]
   /** Why it is not known whether anything was written. */
   readonly doubt?: unknown
@@ -161,7 +161,7 @@ export function inTransaction<Result>(
   let result: Result
   let writer: TransactionWriter
   try {
-    // Read the clock once the file is ours: time then never runs backwards from one transaction to the next.
+    // The clock is read once the file is locked, so that time never runs backwards from one transaction to the next.
     const observer = new RowObserver(self, statements, 'may write')
     writer = new TransactionWriter(statements, observer, self, contention)
     result = work(writer, observer.now)
@@ -198,12 +198,12 @@ export function endedValues({ until, id, how, detail, fence, told, runner }: End
   return [until, id, how, detail ?? null, fence, Number(told), shortRunner(runner)]
 }
 
-/** Keys settled by one opening, at most. */
-const keysPerOpening = 100
+/** Keys tidied at once, at most. */
+const keysTidiedMax = 100
 
 /**
- * Lets go of what nobody will ask for again: claims of crashed processes under names used once, endings and sightings
- * that no longer matter. Runs inside the caller's transaction, with bounded work.
+ * Removes what no request will touch again: claims of crashed processes on keys used once, endings and sightings that no longer
+ * matter. Runs inside the caller's transaction, with bounded work.
  */
 export function tidy({ database, statements }: SqliteConnection, writer: TransactionWriter, now: number): void {
   const { boot } = writer.self.stamp
@@ -211,8 +211,8 @@ export function tidy({ database, statements }: SqliteConnection, writer: Transac
   database.exec(`
     delete from sights where not exists (select 1 from held where key = sights.key and id = sights.id)
       and not exists (select 1 from waiting where key = sights.key and id = sights.id)`)
-  for (const row of statements.expiredKeys.all(`${boot}_`, now, keysPerOpening)) {
-    // Releasing nothing makes the rule look at the key: it ends what is over and lets the next one in.
+  for (const row of statements.expiredKeys.all(`${boot}_`, now, keysTidiedMax)) {
+    // Releasing an id that does not exist runs the rule on the key: it ends expired claims and grants the next.
     writer.carryOut({ op: 'release', key: row['key'] as string, id: '' })
   }
 }
