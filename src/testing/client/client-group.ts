@@ -30,7 +30,7 @@ const noted: readonly EventName[] = [
 const factTimeoutMs = 20_000
 
 /** Several clients on one real store, each behind faults of its own, and a plain driver to see what the store has. */
-export class Company {
+export class ClientGroup {
   readonly observer: LockDriver
   readonly #bench: Bench
   readonly #members: Member[] = []
@@ -40,9 +40,9 @@ export class Company {
     this.observer = observer
   }
 
-  static async open(harness: Harness): Promise<Company> {
+  static async open(harness: Harness): Promise<ClientGroup> {
     const bench = await harness.open()
-    return new Company(bench, await bench.driver())
+    return new ClientGroup(bench, await bench.driver())
   }
 
   async member(defaults: AcquireOptions = {}): Promise<Member> {

@@ -2,12 +2,12 @@ import type { Lease } from '../../api/lease.ts'
 import { handleOf } from '../../api/lease/lease-handle.ts'
 import type { Locks } from '../../api/locks.ts'
 import { internalsOf } from '../../api/client/locks-internals.ts'
-import type { HistoryEvent, Wanted } from '../history/event.ts'
+import type { HistoryEvent, LoggedWish } from '../history/event.ts'
 import type { SimulatedProcess } from './simulated-process.ts'
 import type { World } from './world.ts'
 
 /** Whose diary it is. */
-export interface DiarySetting {
+export interface RunLogSetting {
   readonly world: World
   readonly process: SimulatedProcess
   readonly locks: Locks
@@ -25,17 +25,17 @@ type Untimed = HistoryEvent extends infer Each ? (Each extends HistoryEvent ? Om
 const expected = new Set(['TIMEOUT', 'ABORTED', 'UNAVAILABLE', 'DEADLOCK', 'NOT_HELD', 'LOST'])
 
 /** Tells the history what one worker does, and until when it trusts what it holds. */
-export class Diary {
-  readonly #setting: DiarySetting
+export class RunLog {
+  readonly #setting: RunLogSetting
   /** What it holds, by key and fence. */
   readonly #held = new Map<string, { readonly attempt: string; readonly lease: Lease }>()
   #turns = 0
   #asking: string | undefined
 
-  constructor(setting: DiarySetting) {
+  constructor(setting: RunLogSetting) {
     this.#setting = setting
     setting.locks.on('renewed', (lease) => {
-      const held = this.#held.get(nameOf(lease))
+      const held = this.#held.get(violationName(lease))
       if (held === undefined) return
       this.deliver({ type: 'renewed', attempt: held.attempt, deadline: this.deadlineOf(held.lease) })
     })
@@ -45,7 +45,7 @@ export class Diary {
     })
   }
 
-  begin(wanted: Wanted): string {
+  begin(wanted: LoggedWish): string {
     const { client, name } = this.#setting
     const attempt = `${name}/${(this.#turns += 1)}`
     this.#asking = attempt
@@ -54,7 +54,7 @@ export class Diary {
   }
 
   /** Of several attempts that are one call: which of them waits is not known. */
-  beginAll(all: readonly Wanted[]): readonly string[] {
+  beginAll(all: readonly LoggedWish[]): readonly string[] {
     const attempts = all.map((wanted) => this.begin(wanted))
     this.#asking = undefined
     return attempts
@@ -84,14 +84,14 @@ export class Diary {
 
   got(attempt: string, lease: Lease): void {
     this.#asking = undefined
-    this.#held.set(nameOf(lease), { attempt, lease })
+    this.#held.set(violationName(lease), { attempt, lease })
     this.deliver({ type: 'granted', attempt, fence: lease.fence, deadline: this.deadlineOf(lease) })
     lease.signal.addEventListener('abort', () => this.deliver({ type: 'lost', attempt }))
   }
 
   /** From here on the lease is not trusted. */
   ends(attempt: string, lease: Lease): void {
-    this.#held.delete(nameOf(lease))
+    this.#held.delete(violationName(lease))
     this.deliver({ type: 'release', attempt })
   }
 
@@ -121,6 +121,6 @@ export class Diary {
 }
 
 /** Fences of different keys may be equal. */
-function nameOf({ key, fence }: Pick<Lease, 'key' | 'fence'>): string {
+function violationName({ key, fence }: Pick<Lease, 'key' | 'fence'>): string {
   return `${key} ${fence}`
 }

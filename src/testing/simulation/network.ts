@@ -21,7 +21,7 @@ const answerTimeoutMs = 400
  * The way of one process to a store and back. What is late arrives all the same, long after it was given up, and in any
  * order.
  */
-export interface Line {
+export interface NetworkLink {
   /**
    * Has the store do something. Undefined: there was no answer in time, and it may or may not have been done. Rejects if nothing
    * was sent, and with what the store throws.
@@ -34,7 +34,7 @@ export interface Line {
 }
 
 /** A line between a simulated process and its store, in a world of its own. @internal */
-export class SimulatedLine implements Line {
+export class SimulatedLink implements NetworkLink {
   readonly #world: World
   readonly #process: SimulatedProcess
   readonly #weather: Weather
@@ -48,7 +48,7 @@ export class SimulatedLine implements Line {
   ask<Answer>(work: () => Answer | Promise<Answer>): Promise<Answer | undefined> {
     const { loses, refuses, repeats } = this.#weather
     return new Promise((resolve, reject) => {
-      if (refuses()) return this.#later(() => this.#process.enter(() => reject(unavailable('Nothing was sent.'))))
+      if (refuses()) return this.#later(() => this.#process.enter(() => reject(linkDown('Nothing was sent.'))))
       const arrive = async (): Promise<void> => {
         const answer = await outcomeOf(work)
         if (!loses()) this.#later(() => this.#process.enter(() => answer(resolve, reject)))
@@ -61,7 +61,7 @@ export class SimulatedLine implements Line {
 
   async read<Answer>(work: () => Answer | Promise<Answer>): Promise<Answer> {
     const answer = await this.ask(work)
-    if (answer === undefined) throw unavailable('There was no answer.')
+    if (answer === undefined) throw linkDown('There was no answer.')
     return answer
   }
 
@@ -87,15 +87,15 @@ async function outcomeOf<Answer>(work: () => Answer | Promise<Answer>): Promise<
 }
 
 /** @internal */
-export function unavailable(what: string): LeaseholdError {
+export function linkDown(what: string): LeaseholdError {
   return new LeaseholdError('UNAVAILABLE', what, { reason: 'network' })
 }
 
-const unanswered: ClaimStatus = { state: 'unknown', error: unavailable('There was no answer.') }
+const unanswered: ClaimStatus = { state: 'unknown', error: linkDown('There was no answer.') }
 const nothingToDispose: Disposable = { [Symbol.dispose]: () => {} }
 
 /** The driver of a process whose store does all the work itself: what it asks, hears and is told goes over the line. */
-export function overLine(line: Line, store: LockDriver): LockDriver {
+export function overNetwork(line: NetworkLink, store: LockDriver): LockDriver {
   return {
     name: store.name,
     supports: store.supports,
@@ -116,7 +116,10 @@ export function overLine(line: Line, store: LockDriver): LockDriver {
 }
 
 /** The documents of a process that does the work itself, for `documentDriver`: what it reads and swaps goes over the line. */
-export function documentsOverLine<Revision>(line: Line, store: DocumentStore<Revision>): DocumentStore<Revision> {
+export function documentsOverNetwork<Revision>(
+  line: NetworkLink,
+  store: DocumentStore<Revision>,
+): DocumentStore<Revision> {
   return {
     name: store.name,
     supports: store.supports,
@@ -124,7 +127,7 @@ export function documentsOverLine<Revision>(line: Line, store: DocumentStore<Rev
     load: (keys) => line.read(() => store.load(keys)),
     async swap(swaps) {
       const swapped = await line.ask(() => store.swap(swaps))
-      return swapped ?? swaps.map(() => ({ unknown: unavailable('There was no answer.') }))
+      return swapped ?? swaps.map(() => ({ unknown: linkDown('There was no answer.') }))
     },
     list: (query) => line.read(() => store.list(query)),
     listen: (onNotification, onGap) =>

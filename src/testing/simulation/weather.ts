@@ -1,6 +1,6 @@
 import type { HistoryEvent } from '../history/event.ts'
 import type { World } from './world.ts'
-import type { Weather } from './line.ts'
+import type { Weather } from './network.ts'
 import type { SimulatedProcess } from './simulated-process.ts'
 
 /** Mostly quick; at times slow, lost, repeated, or refused. */
@@ -17,7 +17,7 @@ export function weatherOf(world: World, storms: () => boolean, gale = false): We
 }
 
 /** Stops the process for a while, again and again, or only one of its threads, and at times kills it. */
-export function afflict(
+export function injectFaults(
   world: World,
   client: string,
   process: SimulatedProcess,
