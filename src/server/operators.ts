@@ -1,14 +1,23 @@
 import { quietLogger, type Logger } from '../api/client/logger.ts'
 import { checkOptions, type OptionNames } from '../core/contract/option-names.ts'
 import { systemEnvironment, type Environment } from '../core/time/environment.ts'
-import type { AccessDocument, GrantDocument } from '../dashboard/documents.ts'
+import {
+  accessDocument,
+  auditDocument,
+  auditEntry,
+  cyclesDocument,
+  grantDocument,
+  operatorsLockPage,
+  type AccessDocument,
+  type GrantDocument,
+} from '../dashboard/documents.ts'
 import { events, json, type Call, type Route, type RouteSchema } from './contract/call.ts'
-import { Audit, describeStatus, entryOf, evictHolder, readEviction } from './operators/evictions.ts'
+import { Audit, describeStatus, entryOf, evictHolder, evictionBody, readEviction } from './operators/evictions.ts'
 import { ChangeWatch, expensiveStoreMs } from './operators/change-watch.ts'
 import { readCycles } from './operators/cycles.ts'
-import { LockPages, checkNames, lockQuery, namespaceParameter } from './operators/locks.ts'
+import { LockPages, lockQuery, locksQuery, namespaceParameter, namespaceQuery } from './operators/locks.ts'
+import { readQuery } from './contract/query.ts'
 import { pageRoutes } from './operators/page.ts'
-import * as schemas from './operators/schemas.ts'
 import type { StoreAccess } from './store/store-facade.ts'
 
 /** The options of `dashboard`. */
@@ -26,8 +35,6 @@ export interface DashboardOptions {
 const dashboardNames: OptionNames<DashboardOptions> = { logger: true, environment: true }
 
 const refreshDefaultMs = 5000
-const noParameters: ReadonlySet<string> = new Set()
-const namespaceOnly: ReadonlySet<string> = new Set(['namespace'])
 
 /**
  * The routes for people who look after locks, and the page that shows them: pass it to `serve` as `routes`.
@@ -68,15 +75,15 @@ const accessRoute: Route = {
   path: '/dashboard/access',
   right: 'anybody',
   summary: 'Whether the server wants a token.',
-  schema: schemas.accessSchema,
+  schema: { answer: accessDocument },
   // Where no tokens are asked for, anybody may do everything.
   handle: ({ grant }) => json({ wantsToken: grant.rights.size === 0 } satisfies AccessDocument),
 }
 
 function grantRoute(store: StoreAccess): Route {
   const summary = 'What the token in hand may do.'
-  const route = look('/v1/grant', summary, schemas.grantSchema, ({ grant, query }) => {
-    checkNames(query, noParameters)
+  const route = look('/v1/grant', summary, { answer: grantDocument }, ({ grant, query }) => {
+    readQuery({}, query)
     const rights = [...grant.rights].toSorted()
     const refreshMs = Math.max(refreshDefaultMs, expensiveStoreMs(store))
     return json({ name: grant.name, rights, store: store.name, refreshMs } satisfies GrantDocument)
@@ -86,31 +93,35 @@ function grantRoute(store: StoreAccess): Route {
 
 function locksRoute(pages: LockPages): Route {
   const summary = 'Locks with their holders and queues, page by page, for people.'
-  return look('/v1/locks', summary, schemas.locksSchema, async ({ grant, query }) =>
+  return look('/v1/locks', summary, { query: locksQuery, answer: operatorsLockPage }, async ({ grant, query }) =>
     json(await pages.read(grant, lockQuery(query, grant))),
   )
 }
 
 function cyclesRoute(store: StoreAccess, environment: Environment): Route {
   const summary = 'Who waits for whom, and who waits in a cycle.'
-  return look('/v1/cycles', summary, schemas.cyclesSchema, async ({ grant, query }) => {
-    checkNames(query, namespaceOnly)
+  return look('/v1/cycles', summary, { query: namespaceQuery, answer: cyclesDocument }, async ({ grant, query }) => {
     return json(await readCycles(store, environment, grant, namespaceParameter(query, grant)))
   })
 }
 
 function changesRoute(watch: ChangeWatch): Route {
   const summary = 'Server-sent events: what is granted, released, lost and queued.'
-  return look('/v1/changes', summary, schemas.changesSchema, ({ grant, query }) => {
-    checkNames(query, noParameters)
-    return events(watch.source(grant))
-  })
+  return look(
+    '/v1/changes',
+    summary,
+    { answer: { type: 'string' }, answerType: 'text/event-stream' },
+    ({ grant, query }) => {
+      readQuery({}, query)
+      return events(watch.source(grant))
+    },
+  )
 }
 
 function auditRoute(audit: Audit): Route {
   const summary = "The evictions of this server's life, the newest first."
-  return look('/v1/audit', summary, schemas.auditSchema, ({ grant, query }) => {
-    checkNames(query, noParameters)
+  return look('/v1/audit', summary, { answer: auditDocument }, ({ grant, query }) => {
+    readQuery({}, query)
     return json({ evictions: audit.seenBy(grant) })
   })
 }
@@ -121,7 +132,7 @@ function evictionsRoute(store: StoreAccess, environment: Environment, audit: Aud
     path: '/v1/evictions',
     right: 'evict',
     summary: 'Ends one holder, by key and fence, and says what became of it.',
-    schema: schemas.evictionSchema,
+    schema: { body: evictionBody, answer: auditEntry },
     handle: async ({ grant, body }) => json(await evictHolder(store, environment, audit, grant, readEviction(body))),
   }
 }

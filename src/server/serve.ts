@@ -5,7 +5,7 @@ import { systemEnvironment, type Environment } from '../core/time/environment.ts
 import { LeaseholdError } from '../core/errors.ts'
 import { requireLeaseLifetime } from '../core/contract/supports.ts'
 import { checkOptions, type OptionNames } from '../core/contract/option-names.ts'
-import { toWireStatus } from '../core/wire/wire-status.ts'
+import { toWireStatus } from '../core/wire/replies.ts'
 import { version } from '../index.ts'
 import { AllowedOrigins, isLoopback } from './auth/origins.ts'
 import type { Route } from './contract/call.ts'

@@ -41,7 +41,7 @@ const routes: readonly (readonly [
 ])[] = [
   ['POST /v1/requests', 'viewer', (url, token) => postRequests(url, [{ op: 'claim', claim: claimOf(key) }], token)],
   ['GET /v1/keys', 'hashed', (url, token) => get(`${url}/v1/keys?key=${key}`, token)],
-  ['GET /v1/news', 'viewer', (url, token) => get(`${url}/v1/news`, token, session)],
+  ['GET /v1/notifications', 'viewer', (url, token) => get(`${url}/v1/notifications`, token, session)],
   ['GET /metrics', 'hashed', (url, token) => get(`${url}/metrics`, token)],
 ]
 
@@ -146,7 +146,7 @@ describe('a token', () => {
 
   test('that is replaced is not known any more, and streams end', async () => {
     const server = await start()
-    const stream = await fetch(`${server.url}/v1/news`, {
+    const stream = await fetch(`${server.url}/v1/notifications`, {
       headers: { authorization: `Bearer ${tokenOf('worker')}`, ...session },
     })
     server.replaceTokens([{ name: 'new', token: tokenOf('new'), namespaces: '*', rights: ['look'] }])

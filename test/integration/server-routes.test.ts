@@ -100,7 +100,7 @@ describe('ids', () => {
     )
     for (const path of ['/v1/store', '/metrics', '/healthz', '/openapi.json', '/nothing'])
       await noted(get(url + path, token))
-    const stream = await fetch(`${url}/v1/news`, {
+    const stream = await fetch(`${url}/v1/notifications`, {
       headers: { authorization: `Bearer ${token}`, 'leasehold-session': 'b'.repeat(22) },
     })
     await noted(postRequests(url, [{ op: 'release', key, id: 'secret-waiter' }], token))
@@ -227,7 +227,7 @@ test('a newer stream of a session takes the place of an older one, and one that 
 test('an older stream of a session ends when there is a newer one', async () => {
   const { url } = await startServer()
   const open = (session: string): Promise<Response> =>
-    fetch(`${url}/v1/news`, { headers: { 'leasehold-session': session.repeat(22) } })
+    fetch(`${url}/v1/notifications`, { headers: { 'leasehold-session': session.repeat(22) } })
   const [older, other] = [await open('a'), await open('b')]
   const newer = await open('a')
   expect(await older.text()).toBe(':\n\n')
@@ -365,7 +365,7 @@ describe('operators see', () => {
       { op: 'claim', claim: claimOf(key) },
     ])
     await post(`${url}/v1/requests`, 'no json')
-    const stream = await fetch(`${url}/v1/news`, { headers: { 'leasehold-session': 'a'.repeat(22) } })
+    const stream = await fetch(`${url}/v1/notifications`, { headers: { 'leasehold-session': 'a'.repeat(22) } })
     const { text, headers } = await get(`${url}/metrics`)
     await stream.body?.cancel()
     expect(headers.get('content-type')).toBe('text/plain; version=0.0.4; charset=utf-8')
@@ -451,7 +451,7 @@ describe('a server that closes', () => {
       await close()
     }
     const server = await startServer({ driver })
-    const stream = await fetch(`${server.url}/v1/news`, { headers: { 'leasehold-session': 'a'.repeat(22) } })
+    const stream = await fetch(`${server.url}/v1/notifications`, { headers: { 'leasehold-session': 'a'.repeat(22) } })
     const call = postRequests(server.url, [{ op: 'claim', claim: claimOf(key) }])
     await eventually(() => sends.length > 0, 'the call')
     const closing = server.close()

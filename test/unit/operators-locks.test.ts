@@ -104,10 +104,10 @@ describe('a page of locks', () => {
 
   test.each([
     [{ colour: 'red' }, /no parameter "colour"/],
-    [{ state: 'odd' }, /state is one of/],
-    [{ limit: '0' }, /limit/],
+    [{ state: 'odd' }, /state must be one of held, waited-for/],
+    [{ limit: '0' }, /limit must be a whole number from 1 to 1000/],
     [{ limit: 'many' }, /limit/],
-    [{ name: 'x'.repeat(600) }, /name is longer/],
+    [{ name: 'x'.repeat(600) }, /name must be at most 512 bytes/],
     [{ namespace: '../etc' }, /namespace/],
     [{ namespace: 'secret' }, /not for the namespace "secret"/],
   ])('is refused for %j', async (query, why) => {

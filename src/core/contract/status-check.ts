@@ -8,7 +8,8 @@ import { builtin } from '../machine/runtime.ts'
  * client by an answer or a notification is looked at before it is believed.
  */
 
-const absentReasons: ReadonlySet<unknown> = new Set<AbsentReason>([
+/** Why a claim may be absent. */
+export const absentReasons: readonly AbsentReason[] = [
   'refused',
   'expired',
   'released',
@@ -17,8 +18,9 @@ const absentReasons: ReadonlySet<unknown> = new Set<AbsentReason>([
   'deadlock',
   'mismatch',
   'unknown',
-])
-const endings: ReadonlySet<unknown> = new Set<Succession['how']>(['expired', 'died', 'evicted', 'max-hold'])
+]
+/** How the claim before may have ended, if not by its release. */
+export const uncleanEndings: readonly Succession['how'][] = ['expired', 'died', 'evicted', 'max-hold']
 
 export function isClaimStatus(value: unknown): value is ClaimStatus {
   if (typeof value !== 'object' || value === null) return false
@@ -29,7 +31,7 @@ export function isClaimStatus(value: unknown): value is ClaimStatus {
     case 'waiting':
       return isCount(given['ahead']) && isAmount(given['ttlMs']) && isAmount(given['againMs'])
     case 'absent':
-      return isAbsentReason(given['reason']) && isTextOrAbsent(given['detail'])
+      return absentReasons.includes(given['reason'] as AbsentReason) && isTextOrAbsent(given['detail'])
     case 'unknown':
       return true
     default:
@@ -51,17 +53,10 @@ function isHeld({ fence, ttlMs, leaving, after }: Readonly<Record<string, unknow
 function isEnding(value: unknown): boolean {
   if (typeof value !== 'object' || value === null) return false
   const { how, runner } = value as Partial<Record<keyof Succession, unknown>>
-  return endings.has(how) && typeof (runner as Partial<Runner> | null | undefined)?.id === 'string'
-}
-
-export function isAbsentReason(value: unknown): value is AbsentReason {
-  return absentReasons.has(value)
-}
-
-export function isSuccession(value: unknown): value is Succession {
-  if (typeof value !== 'object' || value === null) return false
-  const { how, fence, runner } = value as Partial<Record<keyof Succession, unknown>>
-  return endings.has(how) && Number.isSafeInteger(fence) && isRunner(runner)
+  return (
+    uncleanEndings.includes(how as Succession['how']) &&
+    typeof (runner as Partial<Runner> | null | undefined)?.id === 'string'
+  )
 }
 
 /** Whether a value that came from outside can pass for a runner. */
@@ -85,7 +80,7 @@ function isCount(value: unknown): value is number {
 }
 
 /** JSON can say 1e999: a lease without an end would be one that nobody stops trusting. */
-export function isAmount(value: unknown): value is number {
+function isAmount(value: unknown): value is number {
   return Number.isFinite(value) && (value as number) >= 0
 }
 

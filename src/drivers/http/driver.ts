@@ -25,13 +25,20 @@ import { randomIds } from '../../core/machine/random-id.ts'
 import { timerMs } from '../../core/time/duration.ts'
 import { sendTimeoutFor } from '../../core/contract/requests.ts'
 import { WaitingClaims } from '../kit/waiting-claims.ts'
-import { knownHeader, protocolVersion, sessionHeader } from '../../core/wire/wire-protocol.ts'
+import {
+  knownHeader,
+  protocolVersion,
+  sessionHeader,
+  pageIn,
+  statusesIn,
+  storeIn,
+  type StoreReply,
+} from '../../core/wire/replies.ts'
 import { parseAddress } from './address.ts'
 import type { Fetch } from './fetch-transport.ts'
 import { bodiesOf, type Body, Line, type CallOptions } from './line.ts'
 import { closed, refusalIn, senseless, Unsent } from './faults.ts'
 import { NotificationStream } from './notification-stream.ts'
-import { pageIn, statusesIn, storeIn, type StoreDescription } from './replies.ts'
 
 /** The options of `http`. */
 export interface HttpOptions {
@@ -88,7 +95,7 @@ export function http(from: string | HttpOptions): LockDriver {
 }
 
 /** What the server said of its store, and the digest that goes with every answer until that changes. */
-interface DescribedStore extends StoreDescription {
+interface DescribedStore extends StoreReply {
   readonly digest: string | undefined
 }
 
@@ -195,7 +202,7 @@ class HttpDriver implements LockDriver {
   }
 
   /** Refuses a store that cannot be used over HTTP, and notes what it supports. Another server may have taken the place of the one before. */
-  #accepted([store, digest]: [StoreDescription, string | undefined]): DescribedStore {
+  #accepted([store, digest]: [StoreReply, string | undefined]): DescribedStore {
     if (store.protocol !== protocolVersion) throw otherVersion(this.#line.where, store.protocol)
     try {
       requireLeaseLifetime(store, `The server at ${this.#line.where}`)

@@ -1,8 +1,7 @@
 import { pauseMs, type Backoff } from '../../core/time/backoff.ts'
 import type { OnNotification } from '../../core/contract/driver.ts'
 import { unref } from '../../core/time/event-loop.ts'
-import { sessionHeader } from '../../core/wire/wire-protocol.ts'
-import { fromWireStatus } from '../../core/wire/wire-status.ts'
+import { sessionHeader, fromWireStatus } from '../../core/wire/replies.ts'
 import { EventReader, type ServerEvent } from './event-reader.ts'
 import type { Line } from './line.ts'
 

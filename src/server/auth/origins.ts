@@ -1,6 +1,6 @@
 import type { IncomingMessage } from 'node:http'
 import { LeaseholdError } from '../../core/errors.ts'
-import { knownHeader, sessionHeader, storeHeader } from '../../core/wire/wire-protocol.ts'
+import { knownHeader, sessionHeader, storeHeader } from '../../core/wire/replies.ts'
 import type { Answer } from '../contract/call.ts'
 import { invalid, HttpError } from '../contract/http-error.ts'
 

@@ -1,4 +1,5 @@
 import type { IncomingHttpHeaders } from 'node:http'
+import type { Optional, Schema } from '../../core/wire/schema.ts'
 
 /**
  * What a token may do. `lock`: claim, renew, release. `look`: see locks, holders and queues. `evict`: end the claims of
@@ -41,17 +42,17 @@ export interface EventSource {
 }
 
 /** JSON Schema, in the dialect of OpenAPI 3.1. */
-export type Schema = Readonly<Record<string, unknown>>
+export type JsonSchema = Readonly<Record<string, unknown>>
 
-/** What a route takes and gives, for the OpenAPI document. */
+/** What a route takes and gives, for the OpenAPI document: as JSON Schema, or as the server's own routes describe it. */
 export interface RouteSchema {
   /** By name; all of them may be left out unless `required` names them. */
-  readonly query?: Readonly<Record<string, Schema>> | undefined
-  readonly headers?: Readonly<Record<string, Schema>> | undefined
+  readonly query?: Readonly<Record<string, Schema | Optional | JsonSchema>> | undefined
+  readonly headers?: Readonly<Record<string, JsonSchema>> | undefined
   readonly required?: readonly string[] | undefined
-  readonly body?: Schema | undefined
+  readonly body?: Schema | JsonSchema | undefined
   /** The answer with status 200, and its type if that is not JSON. */
-  readonly answer?: Schema | undefined
+  readonly answer?: Schema | JsonSchema | undefined
   readonly answerType?: string | undefined
 }
 

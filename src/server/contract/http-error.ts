@@ -1,5 +1,5 @@
 import { LeaseholdError, type ErrorCode } from '../../core/errors.ts'
-import { toWireError } from '../../core/wire/wire-error.ts'
+import { toWireError } from '../../core/wire/replies.ts'
 import { json, type Answer } from './call.ts'
 
 /** Why a call was refused, for the metrics. */

@@ -3,7 +3,7 @@ import type { Environment } from '../../core/time/environment.ts'
 import { controlCharacters, describeScope, splitStoreKey } from '../../core/contract/scope.ts'
 import type { AuditEntry } from '../../dashboard/documents.ts'
 import type { Grant } from '../contract/call.ts'
-import { Fields, wrong } from '../contract/fields.ts'
+import { checked, object, refined, text, whole } from '../../core/wire/schema.ts'
 import { requestBounds } from '../../core/contract/bounds.ts'
 import type { StoreAccess } from '../store/store-facade.ts'
 import { checkEvictable } from '../store/store-description.ts'
@@ -19,19 +19,27 @@ export interface Eviction {
   readonly reason: string
 }
 
-const evictionFields: ReadonlySet<string> = new Set(['key', 'fence', 'reason'] satisfies (keyof Eviction)[])
 const { keyBytesMax, reasonBytesMax, positive } = requestBounds
+
+/** The body of `POST /v1/evictions`. */
+export const evictionBody = object<Eviction>({
+  key: refined(text(keyBytesMax), (key) =>
+    splitStoreKey(key) === undefined ? 'must begin with a namespace, as GET /v1/locks has it' : undefined,
+  ),
+  reason: refined(text(reasonBytesMax), reasonFault),
+  fence: whole(positive),
+})
+
+function reasonFault(given: string): string | undefined {
+  const reason = given.trim()
+  if (reason === '') return 'must say something: it is told to the holder'
+  return controlCharacters.test(reason) ? 'must be one line' : undefined
+}
 
 /** Reads the body of `POST /v1/evictions`. */
 export function readEviction(body: unknown): Eviction {
-  const fields = new Fields(body, 'eviction', evictionFields)
-  const key = fields.text('key', keyBytesMax)
-  if (splitStoreKey(key) === undefined)
-    throw wrong('eviction.key', 'must begin with a namespace, as GET /v1/locks has it')
-  const reason = fields.text('reason', reasonBytesMax).trim()
-  if (reason === '') throw wrong('eviction.reason', 'must say something: it is told to the holder')
-  if (controlCharacters.test(reason)) throw wrong('eviction.reason', 'must be one line')
-  return { key, fence: fields.number('fence', positive), reason }
+  const eviction = checked(evictionBody, body, 'eviction')
+  return { ...eviction, reason: eviction.reason.trim() }
 }
 
 /** Ends one holder, writes that down, and says what became of it. */

@@ -7,7 +7,9 @@ import { namespaceOf } from '../auth/rights.ts'
 import { lockView } from './lock-documents.ts'
 import { createCipheriv, createDecipheriv, randomBytes } from 'node:crypto'
 import { LeaseholdError } from '../../core/errors.ts'
-import { forbidden, invalid } from '../contract/http-error.ts'
+import { forbidden } from '../contract/http-error.ts'
+import { readQuery } from '../contract/query.ts'
+import { anyText, choice, optional, text, whole, type Described, type Schema } from '../../core/wire/schema.ts'
 
 /** Reads of the store for one page: where a filter matches little, the page is short rather than late. */
 const readsMax = 10
@@ -24,7 +26,7 @@ export class LockPages {
   }
 
   async read(grant: Grant, query: LockQuery): Promise<OperatorsLockPage> {
-    const { limit } = query
+    const { limit = limitDefault } = query
     const locks: OperatorsLock[] = []
     let { after, shown } = query.after === undefined ? nowhere : this.#cursors.open(query.after)
     for (let reads = 0; reads < readsMax; reads += 1) {
@@ -72,7 +74,7 @@ function matches(lock: OperatorsLock, { prefix, name, state }: LockQuery): boole
   return state === undefined || isIn(lock, state)
 }
 
-function isIn({ holders, waiters }: OperatorsLock, state: LockState): boolean {
+function isIn({ holders, waiters }: OperatorsLock, state: NonNullable<LockQuery['state']>): boolean {
   switch (state) {
     case 'held':
       return holders.some((claim) => !claim.expired)
@@ -114,8 +116,8 @@ export class Cursors {
     try {
       const opening = createDecipheriv(cipher, this.#key, bytes.subarray(0, nonceBytes), { authTagLength: tagBytes })
       opening.setAuthTag(bytes.subarray(nonceBytes, nonceBytes + tagBytes))
-      const text = Buffer.concat([opening.update(bytes.subarray(nonceBytes + tagBytes)), opening.final()])
-      const [after, shown] = JSON.parse(String(text)) as [string | null, string | null]
+      const opened = Buffer.concat([opening.update(bytes.subarray(nonceBytes + tagBytes)), opening.final()])
+      const [after, shown] = JSON.parse(String(opened)) as [string | null, string | null]
       return { after: after ?? undefined, shown: shown ?? undefined }
     } catch {
       const advice = 'It may be older than the server. Begin without one.'
@@ -124,49 +126,43 @@ export class Cursors {
   }
 }
 
-/** How a lock may stand. */
-export const states = ['held', 'waited-for', 'expired', 'leaving'] as const
-export type LockState = (typeof states)[number]
+const limitDefault = 100
+const filterText = optional(text(512))
 
-/** Which locks to show. */
-export interface LockQuery {
-  readonly namespace: string | undefined
-  /** What the name begins with. */
-  readonly prefix: string | undefined
-  /** What is in the name, in capitals or not. */
-  readonly name: string | undefined
-  readonly state: LockState | undefined
-  readonly after: string | undefined
-  readonly limit: number
+/** The query of `GET /v1/cycles`. */
+export const namespaceQuery = { namespace: filterText }
+
+/** The query of `GET /v1/locks`. */
+export const locksQuery = {
+  ...namespaceQuery,
+  prefix: optional(described(text(512), 'What the name begins with.')),
+  name: optional(described(text(512), 'What is in the name, in capitals or not.')),
+  state: optional(choice('held', 'waited-for', 'expired', 'leaving')),
+  after: optional(described(anyText, 'What the page before gave as next.')),
+  limit: optional(whole({ least: 1, most: 1000 })),
 }
 
-const textLengthMax = 512
-const limitDefault = 100
-export const limitMax = 1000
-const known: ReadonlySet<string> = new Set(['namespace', 'prefix', 'name', 'state', 'after', 'limit'])
+/** Which locks to show. */
+export type LockQuery = Described<typeof locksQuery>
 
 /** Reads the query of `GET /v1/locks`. */
 export function lockQuery(query: URLSearchParams, grant: Grant): LockQuery {
-  checkNames(query, known)
-  const state = textOf(query, 'state')
-  if (state !== undefined && !isState(state)) throw invalid(`state is one of ${states.join(', ')}.`)
-  return {
-    namespace: namespaceParameter(query, grant),
-    prefix: textOf(query, 'prefix'),
-    name: textOf(query, 'name'),
-    state,
-    after: query.get('after') ?? undefined,
-    limit: limitOf(query),
-  }
+  const read = readQuery(locksQuery, query, { emptyIsAbsent: true })
+  checkNamespaceCovered(grant, read.namespace)
+  return read
 }
 
 /** The namespace that is asked about, if one is: the grant must cover it. */
 export function namespaceParameter(query: URLSearchParams, grant: Grant): string | undefined {
-  const namespace = textOf(query, 'namespace')
-  if (namespace === undefined) return undefined
+  const { namespace } = readQuery(namespaceQuery, query, { emptyIsAbsent: true })
+  checkNamespaceCovered(grant, namespace)
+  return namespace
+}
+
+function checkNamespaceCovered(grant: Grant, namespace: string | undefined): void {
+  if (namespace === undefined) return
   checkNamespace(namespace)
   checkCovered(grant, namespace)
-  return namespace
 }
 
 /** Refuses what the grant's namespaces leave out. */
@@ -175,29 +171,6 @@ export function checkCovered(grant: Grant, namespace: string): void {
   throw forbidden(`The token ${JSON.stringify(grant.name)} is not for the namespace ${JSON.stringify(namespace)}.`)
 }
 
-/** Refuses a parameter that means nothing: a slip of the pen would otherwise show everything. */
-export function checkNames(query: URLSearchParams, names: ReadonlySet<string>): void {
-  const unknown = [...query.keys()].find((name) => !names.has(name))
-  if (unknown === undefined) return
-  const use = names.size === 0 ? 'There are none here.' : `Use ${[...names].join(', ')}.`
-  throw invalid(`There is no parameter ${JSON.stringify(unknown)}. ${use}`)
-}
-
-function limitOf(query: URLSearchParams): number {
-  const text = textOf(query, 'limit')
-  if (text === undefined) return limitDefault
-  const limit = Number(text)
-  if (Number.isInteger(limit) && limit >= 1 && limit <= limitMax) return limit
-  throw invalid(`limit is a whole number from 1 to ${limitMax}.`)
-}
-
-/** A parameter's text. An empty one is as good as none: forms send them so. */
-function textOf(query: URLSearchParams, name: string): string | undefined {
-  const text = query.get(name) ?? ''
-  if (text.length > textLengthMax) throw invalid(`${name} is longer than ${textLengthMax} characters.`)
-  return text === '' ? undefined : text
-}
-
-function isState(text: string): text is LockState {
-  return (states as readonly string[]).includes(text)
+function described<Value>(schema: Schema<Value>, description: string): Schema<Value> {
+  return { ...schema, description }
 }

@@ -1,14 +1,13 @@
 import type { Request, ClaimStatus } from '../../core/contract/driver.ts'
 import { LeaseholdError } from '../../core/errors.ts'
 import type { Environment } from '../../core/time/environment.ts'
-import { toWireStatus, type WireStatus } from '../../core/wire/wire-status.ts'
+import { statusesReply, toWireStatus, type WireStatus, sessionHeader } from '../../core/wire/replies.ts'
 import { json, type Grant, type Route } from '../contract/call.ts'
 import type { Limits } from '../contract/limits.ts'
-import { readRequests } from '../contract/read-requests.ts'
+import { callBody } from '../../core/wire/requests.ts'
+import { checked } from '../../core/wire/schema.ts'
 import { HttpError } from '../contract/http-error.ts'
 import { lackFor } from '../auth/rights.ts'
-import { requestsSchema, statusesSchema } from '../contract/schemas.ts'
-import { sessionHeader } from '../../core/wire/wire-protocol.ts'
 import { sessionOf } from '../store/sessions.ts'
 import { type StoreDescription, unsupportedIn } from '../store/store-description.ts'
 import type { StoreFacade } from '../store/store-facade.ts'
@@ -20,6 +19,7 @@ export function requestsRoute(
   description: StoreDescription,
   { marksClaims, environment }: { readonly marksClaims: boolean; readonly environment: Pick<Environment, 'wall'> },
 ): Route {
+  const bodySchema = callBody(limits.requestsPerCallMax)
   return {
     method: 'POST',
     path: '/v1/requests',
@@ -27,12 +27,12 @@ export function requestsRoute(
     summary: 'Carries out requests, in order within a key, and answers each in its place.',
     schema: {
       headers: { [sessionHeader]: { type: 'string', description: 'Who wants to hear of what is claimed or renewed.' } },
-      body: requestsSchema(limits.requestsPerCallMax),
-      answer: statusesSchema,
+      body: bodySchema,
+      answer: statusesReply,
     },
     async handle({ grant, headers, body }) {
       const session = sessionOf(headers, grant)
-      const requests = readRequests(body, limits.requestsPerCallMax)
+      const { requests } = checked(bodySchema, body)
       const { supports } = store
       const unsupported = requests.map((request, index) => unsupportedIn(request, index, supports))
       // Here and below: what others of the same call ask for is not to suffer.

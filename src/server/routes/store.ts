@@ -1,9 +1,8 @@
 import { json, type Route, events } from '../contract/call.ts'
-import { storeSchema } from '../contract/schemas.ts'
 import type { StoreDescription } from '../store/store-description.ts'
 import type { StoreFacade } from '../store/store-facade.ts'
 import { invalid } from '../contract/http-error.ts'
-import { sessionHeader } from '../../core/wire/wire-protocol.ts'
+import { sessionHeader, storeReply } from '../../core/wire/replies.ts'
 import { sessionOf, type Sessions } from '../store/sessions.ts'
 
 /** `GET /v1/store`: what is behind this server. */
@@ -13,7 +12,7 @@ export function storeRoute(store: StoreFacade, description: StoreDescription): R
     path: '/v1/store',
     right: 'token',
     summary: 'Says what the store behind this server is and can do, and for how long it has kept its data.',
-    schema: { answer: storeSchema },
+    schema: { answer: storeReply },
     async handle() {
       const dataAgeMs = await store.dataAgeMs()
       // JSON has no Infinity: null stands for it. Absent: the store does not say.

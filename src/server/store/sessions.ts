@@ -2,7 +2,7 @@ import type { Request, ClaimStatus, Notification } from '../../core/contract/dri
 import type { Environment } from '../../core/time/environment.ts'
 import type { EventSource, Grant } from '../contract/call.ts'
 import type { IncomingHttpHeaders } from 'node:http'
-import { sessionHeader } from '../../core/wire/wire-protocol.ts'
+import { sessionHeader } from '../../core/wire/replies.ts'
 import { invalid } from '../contract/http-error.ts'
 
 /** A claim that somebody wants to hear of. */

@@ -1,11 +1,10 @@
 import { createHash } from 'node:crypto'
 import type { Supports, Request } from '../../core/contract/driver.ts'
-import { protocolVersion, storeHeader } from '../../core/wire/wire-protocol.ts'
+import { protocolVersion, storeHeader } from '../../core/wire/replies.ts'
 import type { Limits } from '../contract/limits.ts'
 import type { StoreAccess } from './store-facade.ts'
 import { LeaseholdError } from '../../core/errors.ts'
 import { evictionFault, faultOf, type Fault } from '../../core/contract/limits.ts'
-import { wrong } from '../contract/fields.ts'
 
 interface Described {
   readonly supports: Supports
@@ -75,6 +74,6 @@ export function checkEvictable(supports: Supports, where: string): void {
 }
 
 function refusalFor(where: string, fault: Fault): LeaseholdError {
-  if (fault.code === 'INVALID') return wrong(`${where}: ${fault.field}`, fault.what)
+  if (fault.code === 'INVALID') return new LeaseholdError('INVALID', `${where}: ${fault.field} ${fault.what}.`)
   return new LeaseholdError('UNSUPPORTED', `${where}: the store behind this server cannot do ${fault.what}.`)
 }
