@@ -32,7 +32,7 @@ export const accessDocument = openObject({ wantsToken: flag })
 export type AccessDocument = Described<typeof accessDocument>
 
 /** What the token in hand may do. */
-export const grantDocument = openObject({
+export const principalDocument = openObject({
   name: anyText,
   rights: list(anyText),
   /** The store's name, for the title. */
@@ -40,7 +40,7 @@ export const grantDocument = openObject({
   /** How often to ask for what no change event tells, such as renewals. */
   refreshMs: amount,
 })
-export type GrantDocument = Described<typeof grantDocument>
+export type PrincipalDocument = Described<typeof principalDocument>
 
 /** A runner, in short. */
 const runnerDocument = openObject({
@@ -179,7 +179,7 @@ export interface ChangeDocument {
 }
 
 /** How much was seen to happen between two looks, of what one may see. What came and went in between is in none of these. */
-export interface PaceDocument {
+export interface RatesDocument {
   readonly granted: number
   /** Absent: this store does not count renewals. */
   readonly renewed: number | undefined

@@ -6,13 +6,21 @@ import {
   auditDocument,
   auditEntry,
   cyclesDocument,
-  grantDocument,
+  principalDocument,
   operatorsLockPage,
   type AccessDocument,
-  type GrantDocument,
+  type PrincipalDocument,
 } from '../dashboard/documents.ts'
 import { events, json, type Call, type Route, type RouteSchema } from './contract/call.ts'
-import { Audit, describeStatus, entryOf, evictHolder, evictionBody, readEviction } from './operators/evictions.ts'
+import {
+  type EvictionContext,
+  Audit,
+  evictionResultOf,
+  auditEntryOf,
+  evictAndAudit,
+  evictionBody,
+  readEviction,
+} from './operators/evictions.ts'
 import { ChangeWatch, expensiveStoreMs } from './operators/change-watch.ts'
 import { readCycles } from './operators/cycles.ts'
 import { LockPages, lockQuery, locksQuery, namespaceParameter, namespaceQuery } from './operators/locks.ts'
@@ -52,18 +60,18 @@ export function dashboard(options: DashboardOptions = {}): (store: StoreAccess) 
   const { logger, environment = systemEnvironment() } = options
   return (store) => {
     const audit = new Audit(logger && quietLogger(logger))
-    store.onEviction(({ grant, request, status }) => {
-      audit.record(entryOf(environment, grant, request, describeStatus(status)))
+    store.onEviction(({ principal, request, status }) => {
+      audit.record(auditEntryOf({ environment }, principal, request, { result: evictionResultOf(status) }))
     })
     const watch = new ChangeWatch({ store, environment, evicted: (key, fence) => audit.find(key, fence) })
     return [
       accessRoute,
-      grantRoute(store),
+      principalRoute(store),
       locksRoute(new LockPages(store, environment)),
       cyclesRoute(store, environment),
       changesRoute(watch),
       auditRoute(audit),
-      evictionsRoute(store, environment, audit),
+      evictionsRoute({ store, environment, audit }),
       ...pageRoutes(),
     ]
   }
@@ -77,72 +85,80 @@ const accessRoute: Route = {
   summary: 'Whether the server wants a token.',
   schema: { answer: accessDocument },
   // Where no tokens are asked for, anybody may do everything.
-  handle: ({ grant }) => json({ wantsToken: grant.rights.size === 0 } satisfies AccessDocument),
+  handle: ({ principal }) => json({ wantsToken: principal.rights.size === 0 } satisfies AccessDocument),
 }
 
-function grantRoute(store: StoreAccess): Route {
+function principalRoute(store: StoreAccess): Route {
   const summary = 'What the token in hand may do.'
-  const route = look('/v1/grant', summary, { answer: grantDocument }, ({ grant, query }) => {
+  const route = readRoute('/v1/principal', summary, { answer: principalDocument }, ({ principal, query }) => {
     readQuery({}, query)
-    const rights = [...grant.rights].toSorted()
+    const rights = [...principal.rights].toSorted()
     const refreshMs = Math.max(refreshDefaultMs, expensiveStoreMs(store))
-    return json({ name: grant.name, rights, store: store.name, refreshMs } satisfies GrantDocument)
+    return json({ name: principal.name, rights, store: store.name, refreshMs } satisfies PrincipalDocument)
   })
   return { ...route, right: 'token' }
 }
 
 function locksRoute(pages: LockPages): Route {
   const summary = 'Locks with their holders and queues, page by page, for people.'
-  return look('/v1/locks', summary, { query: locksQuery, answer: operatorsLockPage }, async ({ grant, query }) =>
-    json(await pages.read(grant, lockQuery(query, grant))),
+  return readRoute(
+    '/v1/locks',
+    summary,
+    { query: locksQuery, answer: operatorsLockPage },
+    async ({ principal, query }) => json(await pages.read(principal, lockQuery(query, principal))),
   )
 }
 
 function cyclesRoute(store: StoreAccess, environment: Environment): Route {
   const summary = 'Who waits for whom, and who waits in a cycle.'
-  return look('/v1/cycles', summary, { query: namespaceQuery, answer: cyclesDocument }, async ({ grant, query }) => {
-    return json(await readCycles(store, environment, grant, namespaceParameter(query, grant)))
-  })
+  return readRoute(
+    '/v1/cycles',
+    summary,
+    { query: namespaceQuery, answer: cyclesDocument },
+    async ({ principal, query }) => {
+      return json(await readCycles(store, environment, principal, namespaceParameter(query, principal)))
+    },
+  )
 }
 
 function changesRoute(watch: ChangeWatch): Route {
   const summary = 'Server-sent events: what is granted, released, lost and queued.'
-  return look(
+  return readRoute(
     '/v1/changes',
     summary,
     { answer: { type: 'string' }, answerType: 'text/event-stream' },
-    ({ grant, query }) => {
+    ({ principal, query }) => {
       readQuery({}, query)
-      return events(watch.source(grant))
+      return events(watch.source(principal))
     },
   )
 }
 
 function auditRoute(audit: Audit): Route {
   const summary = "The evictions of this server's life, the newest first."
-  return look('/v1/audit', summary, { answer: auditDocument }, ({ grant, query }) => {
+  return readRoute('/v1/audit', summary, { answer: auditDocument }, ({ principal, query }) => {
     readQuery({}, query)
-    return json({ evictions: audit.seenBy(grant) })
+    return json({ evictions: audit.seenBy(principal) })
   })
 }
 
-function evictionsRoute(store: StoreAccess, environment: Environment, audit: Audit): Route {
+function evictionsRoute(context: EvictionContext): Route {
   return {
     method: 'POST',
     path: '/v1/evictions',
     right: 'evict',
     summary: 'Ends one holder, by key and fence, and says what became of it.',
     schema: { body: evictionBody, answer: auditEntry },
-    handle: async ({ grant, body }) => json(await evictHolder(store, environment, audit, grant, readEviction(body))),
+    handle: async ({ principal, body }) => json(await evictAndAudit(context, principal, readEviction(body))),
   }
 }
 
-/** A route that only looks. */
-function look(
+/** A route that only reads. */
+function readRoute(
   path: string,
   summary: string,
   schema: RouteSchema,
   handle: (call: Call) => ReturnType<Route['handle']>,
 ): Route {
-  return { method: 'GET', path, right: 'look', summary, schema, handle }
+  return { method: 'GET', path, right: 'read', summary, schema, handle }
 }

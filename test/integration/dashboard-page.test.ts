@@ -74,12 +74,12 @@ describe('the page', () => {
     expect(await textOf(page, '.hint')).toContain('leasehold explain --namespace default invoice/42')
     await lease.release()
     await page.getByRole('heading', { name: 'Nobody waits' }).waitFor()
-    await eventually(async () => (await textOf(page, '#events')).includes('granted to bob: deploy'), 'the grant')
+    await eventually(async () => (await textOf(page, '#events')).includes('granted to bob: deploy'), 'the principal')
     expect(await textOf(page, '#events')).toMatch(/released by alice: make/)
     await eventually(async () => (await textOf(page, '#total-holders')) === '1', 'one holder')
-    // The first look may have come after the first grant.
-    const paces = async () => Promise.all(['granted', 'queued', 'lost'].map((each) => textOf(page, `#pace-${each}`)))
-    await eventually(async () => /^[12] 1 0$/.test((await paces()).join(' ')), 'the last minute')
+    // The first look may have come after the first principal.
+    const rates = async () => Promise.all(['granted', 'queued', 'lost'].map((each) => textOf(page, `#rates-${each}`)))
+    await eventually(async () => /^[12] 1 0$/.test((await rates()).join(' ')), 'the last minute')
     expect(complaints).toEqual([])
   })
 
@@ -209,8 +209,8 @@ describe('evicting', () => {
 
 describe('a server with tokens', () => {
   const tokens = [
-    { name: 'boss', token: 'boss-0123456789abcdef', namespaces: '*', rights: ['look', 'evict'] },
-    { name: 'guest', token: 'guest-0123456789abcdef', namespaces: ['default'], rights: ['look'] },
+    { name: 'boss', token: 'boss-0123456789abcdef', namespaces: '*', rights: ['read', 'evict'] },
+    { name: 'guest', token: 'guest-0123456789abcdef', namespaces: ['default'], rights: ['read'] },
     { name: 'worker', token: 'worker-0123456789abcdef', namespaces: '*', rights: ['lock'] },
   ] as const
 
@@ -229,7 +229,7 @@ describe('a server with tokens', () => {
     await signIn(page, 'wrong-0123456789abcdef')
     await page.getByText('The server does not know this token.').waitFor()
     await signIn(page, 'worker-0123456789abcdef')
-    await page.getByText("This token lacks the right 'look'").waitFor()
+    await page.getByText("This token lacks the right 'read'").waitFor()
     await signIn(page, 'guest-0123456789abcdef')
     await rowOf(page, 'open').click()
     await page.getByRole('heading', { name: 'Held by' }).waitFor()

@@ -8,13 +8,13 @@ import { EventsView } from './events-view.js'
 import { EvictDialog } from './evict-dialog.js'
 import { startLiveTimes } from './live-times.js'
 import { LocksView } from './locks-view.js'
-import { PaceView } from './pace-view.js'
+import { RatesView } from './rates-view.js'
 import { ask, keptToken, listen, Refused } from './server.js'
 import { startTabs } from './tabs.js'
 import { counted, visible } from './wording.js'
 import { WaitsView } from './waits-view.js'
 
-/** @typedef {import('../documents.ts').GrantDocument} Grant */
+/** @typedef {import('../documents.ts').PrincipalDocument} Principal */
 /** @typedef {import('../documents.ts').TotalsDocument} Totals */
 
 /** Events come in swarms; one reading serves all of a swarm. */
@@ -47,10 +47,11 @@ async function enter() {
     const { wantsToken } = /** @type {import('../documents.ts').AccessDocument} */ (await ask('dashboard/access'))
     if (!wantsToken) keptToken.forget()
     else if (keptToken.get() === undefined) return askForToken('')
-    const grant = /** @type {Grant} */ (await ask('v1/grant'))
-    if (!grant.rights.includes('look')) return askForToken("This token lacks the right 'look': it may not see locks.")
+    const principal = /** @type {Principal} */ (await ask('v1/principal'))
+    if (!principal.rights.includes('read'))
+      return askForToken("This token lacks the right 'read': it may not see locks.")
     signIn.hidden = true
-    openBoard(grant)
+    openBoard(principal)
   } catch (error) {
     const { status, message } = error instanceof Refused ? error : new Refused(0, String(error))
     if (status === 401) return askForToken('The server does not know this token.')
@@ -69,7 +70,7 @@ function askForToken(why) {
   tokenField.focus()
 }
 
-/** @param {Grant} grant */
+/** @param {Principal} principal */
 function openBoard({ name, rights, store, refreshMs }) {
   board.hidden = false
   document.title = `Leasehold · ${visible(store)}`
@@ -89,7 +90,7 @@ function openBoard({ name, rights, store, refreshMs }) {
     async () => /** @type {{ evictions: import('../documents.ts').AuditEntry[] }} */ (await ask('v1/audit')),
   )
   const events = new EventsView()
-  const pace = new PaceView()
+  const rates = new RatesView()
   const evicting = new EvictDialog(
     async (body) => /** @type {import('../documents.ts').AuditEntry} */ (await ask('v1/evictions', { body })),
     () => refresh(),
@@ -126,7 +127,7 @@ function openBoard({ name, rights, store, refreshMs }) {
     },
     onEvent(event, data) {
       if (event === 'totals') showTotals(/** @type {Totals} */ (data))
-      else if (event === 'pace') pace.add(/** @type {import('../documents.ts').PaceDocument} */ (data))
+      else if (event === 'rates') rates.add(/** @type {import('../documents.ts').RatesDocument} */ (data))
       else if (event === 'store') showStore(/** @type {{ up: boolean }} */ (data))
       else if (event === 'change') {
         events.add(/** @type {import('../documents.ts').ChangeDocument} */ (data))

@@ -2,13 +2,13 @@ import type { IncomingHttpHeaders } from 'node:http'
 import type { Optional, Schema } from '../../core/wire/schema.ts'
 
 /**
- * What a token may do. `lock`: claim, renew, release. `look`: see locks, holders and queues. `evict`: end the claims of
+ * What a token may do. `lock`: claim, renew, release. `read`: see locks, holders and queues. `evict`: end the claims of
  * others, and claim by force.
  */
-export type Right = 'lock' | 'look' | 'evict'
+export type Right = 'lock' | 'read' | 'evict'
 
 /** For whom a call is made, as its token says. */
-export interface Grant {
+export interface Principal {
   /** For logs, the audit and the metadata of claims. Never the token itself. */
   readonly name: string
   readonly rights: ReadonlySet<Right>
@@ -18,7 +18,7 @@ export interface Grant {
 
 /** One HTTP request, read and allowed. */
 export interface Call {
-  readonly grant: Grant
+  readonly principal: Principal
   readonly headers: IncomingHttpHeaders
   readonly query: URLSearchParams
   /** What a POST came with: JSON, read and no more. */
@@ -32,11 +32,11 @@ export interface Answer {
   readonly status: number
   readonly headers: Readonly<Record<string, string>>
   /** Text, or a stream of server-sent events that goes on until either side ends it. */
-  readonly body: string | EventSource
+  readonly body: string | EventFeed
 }
 
 /** Writes server-sent events to a caller, from when it is attached. */
-export interface EventSource {
+export interface EventFeed {
   /** Called once. What it returns is disposed of when the caller has gone, the server closes, or after `end`. */
   attach(send: (event: string, data: unknown) => void, end: () => void): Disposable
 }
@@ -89,7 +89,7 @@ export function text(body: string, type = 'text/plain; charset=utf-8', status = 
 }
 
 /** An answer that goes on: server-sent events. */
-export function events(source: EventSource): Answer {
+export function events(source: EventFeed): Answer {
   // Proxies that gather what they pass on would keep news back.
   return { status: 200, headers: { 'content-type': 'text/event-stream', 'x-accel-buffering': 'no' }, body: source }
 }

@@ -1,5 +1,5 @@
 import type { ServerResponse } from 'node:http'
-import type { EventSource } from '../contract/call.ts'
+import type { EventFeed } from '../contract/call.ts'
 
 /** So much may wait to be read: whoever is slower than that is cut off, as news are hints and memory is not. */
 const bufferedBytesMax = 262_144
@@ -23,7 +23,7 @@ export class EventStream {
   }
 
   /** Called once. Throws what the source throws; the response is to be destroyed then. */
-  start(source: EventSource): void {
+  start(source: EventFeed): void {
     // Out at once: the caller sees that it is being told.
     this.#write(':\n\n')
     const send = (event: string, data: unknown): void =>

@@ -5,38 +5,41 @@ import { ownersOf } from '../../core/contract/owner-name.ts'
 import { describeScope, splitStoreKey } from '../../core/contract/scope.ts'
 import { findDeadlocks, statusInBoth, waitingClaims, type WaitingClaim } from '../../core/rule/wait-for-graph.ts'
 import type { CyclesDocument, OwnerDocument, WaitDocument } from '../../dashboard/documents.ts'
-import type { Grant } from '../contract/call.ts'
+import type { Principal } from '../contract/call.ts'
 import { namespaceOf } from '../auth/rights.ts'
-import { runnerView } from './lock-documents.ts'
-import { lookAt, type Look } from './changes.ts'
+import { runnerDocument } from './lock-documents.ts'
+import { readSnapshot, type StoreSnapshot } from './changes.ts'
 
 /** A cycle must stand for so long to be believed: a look is no single moment. */
-const secondLookMs = 100
+const secondReadMs = 100
 /** More than this nobody reads, and ten thousand waiters make many. */
 const waitsMax = 1000
 
-/** Who waits for whom now, of what the grant may see. */
+/** Who waits for whom now, of what the principal may see. */
 export async function readCycles(
   driver: Pick<LockDriver, 'list'>,
   environment: Pick<Environment, 'timer'>,
-  grant: Grant,
+  principal: Principal,
   namespace: string | undefined,
 ): Promise<CyclesDocument> {
-  const look = async (): Promise<Look> => {
-    const seen = await lookAt(driver, namespace)
-    return comparable({ ...seen, keys: seen.keys.filter(({ key }) => grant.covers(namespaceOf(key))) })
+  const snapshot = async (): Promise<StoreSnapshot> => {
+    const seen = await readSnapshot(driver, namespace)
+    return comparable({ ...seen, keys: seen.keys.filter(({ key }) => principal.covers(namespaceOf(key))) })
   }
-  const first = await look()
+  const first = await snapshot()
   if (findDeadlocks(first).length === 0) return describeWaits(first, [])
-  await new Promise<void>((resolve) => environment.timer(secondLookMs, resolve).keepAlive(true))
-  const second = await look()
+  await new Promise<void>((resolve) => environment.timer(secondReadMs, resolve).keepAlive(true))
+  const second = await snapshot()
   const status = findDeadlocks({ now: second.now, keys: statusInBoth(first.keys, second.keys) })
   const cycles = status.map(({ cycle }) => cycle)
   return describeWaits(second, cycles)
 }
 
 /** A look at the store as a graph of owners. */
-export function describeWaits(look: Look, deadlocks: readonly (readonly WaitingClaim[])[]): CyclesDocument {
+export function describeWaits(
+  snapshot: StoreSnapshot,
+  deadlocks: readonly (readonly WaitingClaim[])[],
+): CyclesDocument {
   const owners = new Owners()
   const cycles = deadlocks.map((cycle) =>
     cycle.map(({ key, claim }) => ({ owner: owners.of(claim), key, scope: scopeText(key, claim) })),
@@ -46,7 +49,7 @@ export function describeWaits(look: Look, deadlocks: readonly (readonly WaitingC
       cycle.map(({ owner, key }, index) => wayName(owner, cycle[(index + 1) % cycle.length]?.owner ?? owner, key)),
     ),
   )
-  const waits = look.keys.flatMap((listed) => waitsOf(listed, look.now, owners, circular))
+  const waits = snapshot.keys.flatMap((listed) => waitsOf(listed, snapshot.now, owners, circular))
   // What matters most must not be cut off.
   waits.sort((one, other) => Number(other.circular) - Number(one.circular))
   const shown = waits.slice(0, waitsMax)
@@ -55,7 +58,7 @@ export function describeWaits(look: Look, deadlocks: readonly (readonly WaitingC
     owners: owners.all.filter(({ id }) => named.has(id)),
     waits: shown,
     cycles,
-    truncated: look.truncated || waits.length > waitsMax,
+    truncated: snapshot.truncated || waits.length > waitsMax,
   }
 }
 
@@ -118,7 +121,7 @@ class Owners {
     const name = `${runner.client} ${outermost}`
     let owner = this.#byName.get(name)
     if (owner === undefined) {
-      owner = { id: `p${this.#byName.size + 1}`, owner: givenName(outermost), runner: runnerView(runner) }
+      owner = { id: `p${this.#byName.size + 1}`, owner: givenName(outermost), runner: runnerDocument(runner) }
       this.#byName.set(name, owner)
     }
     return owner.id
@@ -146,18 +149,18 @@ const pairsMax = 100_000
  * The look with as many waiters as can be compared with those in their way. Where there are too many, the ends of the
  * most expensive queues are left out: a thousand readers and a thousand writers of one lock hide nobody else's cycle.
  */
-export function comparable(look: Look): Look {
-  const costs = new Map(look.keys.map((listed) => [listed, queueWithin(listed, Infinity).pairs]))
+export function comparable(snapshot: StoreSnapshot): StoreSnapshot {
+  const costs = new Map(snapshot.keys.map((listed) => [listed, queueWithin(listed, Infinity).pairs]))
   let left = pairsMax
-  if ([...costs.values()].reduce((sum, pairs) => sum + pairs, 0) <= left) return look
+  if ([...costs.values()].reduce((sum, pairs) => sum + pairs, 0) <= left) return snapshot
   const kept = new Map<ListedKey, ListedKey>()
-  const cheapFirst = look.keys.toSorted((one, other) => (costs.get(one) ?? 0) - (costs.get(other) ?? 0))
+  const cheapFirst = snapshot.keys.toSorted((one, other) => (costs.get(one) ?? 0) - (costs.get(other) ?? 0))
   for (const listed of cheapFirst) {
     const { pairs, claims } = queueWithin(listed, left)
     left -= pairs
     kept.set(listed, { key: listed.key, claims })
   }
-  return { ...look, keys: look.keys.map((listed) => kept.get(listed) ?? listed), truncated: true }
+  return { ...snapshot, keys: snapshot.keys.map((listed) => kept.get(listed) ?? listed), truncated: true }
 }
 
 /** The holders of a key, and the first of its waiters: so many as make no more pairs than there may be. */

@@ -2,12 +2,12 @@ import type { ListedClaim, ClaimStatus } from '../../core/contract/driver.ts'
 import type { Environment } from '../../core/time/environment.ts'
 import { controlCharacters, describeScope, splitStoreKey } from '../../core/contract/scope.ts'
 import type { AuditEntry } from '../../dashboard/documents.ts'
-import type { Grant } from '../contract/call.ts'
+import type { Principal } from '../contract/call.ts'
 import { checked, object, refined, text, whole } from '../../core/wire/schema.ts'
 import { requestBounds } from '../../core/contract/bounds.ts'
 import type { StoreAccess } from '../store/store-facade.ts'
 import { checkEvictable } from '../store/store-description.ts'
-import { runnerView } from './lock-documents.ts'
+import { runnerDocument } from './lock-documents.ts'
 import { checkCovered } from './locks.ts'
 import type { Logger } from '../../api/client/logger.ts'
 
@@ -42,40 +42,45 @@ export function readEviction(body: unknown): Eviction {
   return { ...eviction, reason: eviction.reason.trim() }
 }
 
-/** Ends one holder, writes that down, and says what became of it. */
-export async function evictHolder(
-  store: Pick<StoreAccess, 'list' | 'send' | 'supports'>,
-  environment: Pick<Environment, 'wall'>,
-  audit: Audit,
-  grant: Grant,
+/** What an eviction is carried out with. */
+export interface EvictionContext {
+  readonly store: Pick<StoreAccess, 'list' | 'send' | 'supports'>
+  readonly environment: Pick<Environment, 'wall'>
+  readonly audit: Audit
+}
+
+/** Ends one holder, writes that into the audit, and says what became of it. */
+export async function evictAndAudit(
+  context: EvictionContext,
+  principal: Principal,
   eviction: Eviction,
 ): Promise<AuditEntry> {
+  const { store, audit } = context
   const { key, fence } = eviction
-  checkCovered(grant, splitStoreKey(key)?.namespace ?? '')
+  checkCovered(principal, splitStoreKey(key)?.namespace ?? '')
   checkEvictable(store.supports, 'eviction')
   const page = await store.list({ key })
   const holder = page.keys[0]?.claims.find((claim) => claim.state === 'held' && claim.fence === fence)
   const result = holder === undefined ? 'not-held' : await resultOf(store, eviction)
-  return audit.record(entryOf(environment, grant, eviction, result, holder))
+  return audit.record(auditEntryOf(context, principal, eviction, { result, holder }))
 }
 
 /** An eviction for the audit. Of one that a client asked for, the holder is not known. */
-export function entryOf(
-  environment: Pick<Environment, 'wall'>,
-  grant: Grant,
+export function auditEntryOf(
+  { environment }: Pick<EvictionContext, 'environment'>,
+  principal: Principal,
   { key, fence, reason }: Eviction,
-  result: AuditEntry['result'],
-  holder?: ListedClaim,
+  { result, holder }: { readonly result: AuditEntry['result']; readonly holder?: ListedClaim | undefined },
 ): AuditEntry {
   const { namespace = '', scopeKey = key } = splitStoreKey(key) ?? {}
   return {
     at: new Date(environment.wall()).toISOString(),
-    by: grant.name,
+    by: principal.name,
     namespace,
     scope: describeScope({ key: scopeKey, range: holder?.range }),
     key,
     fence,
-    runner: holder && runnerView(holder.runner),
+    runner: holder && runnerDocument(holder.runner),
     reason,
     result,
   }
@@ -86,11 +91,11 @@ async function resultOf(
   { key, fence, reason }: Eviction,
 ): Promise<AuditEntry['result']> {
   const [status] = await store.send([{ op: 'evict', key, fence, reason }])
-  return describeStatus(status)
+  return evictionResultOf(status)
 }
 
 /** What an eviction's answer means. */
-export function describeStatus(status: ClaimStatus | undefined): AuditEntry['result'] {
+export function evictionResultOf(status: ClaimStatus | undefined): AuditEntry['result'] {
   if (status?.state === 'absent') return status.reason === 'evicted' ? 'evicted' : 'not-held'
   return 'unknown'
 }
@@ -119,9 +124,9 @@ export class Audit {
     return entry
   }
 
-  /** Those in namespaces that the grant covers. */
-  seenBy(grant: Grant): readonly AuditEntry[] {
-    return this.#entries.filter(({ namespace }) => grant.covers(namespace))
+  /** Those in namespaces that the principal covers. */
+  seenBy(principal: Principal): readonly AuditEntry[] {
+    return this.#entries.filter(({ namespace }) => principal.covers(namespace))
   }
 
   /** The eviction that ended a claim, if one did. */

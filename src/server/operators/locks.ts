@@ -2,9 +2,9 @@ import type { ListedKey, LockDriver } from '../../core/contract/driver.ts'
 import type { Environment } from '../../core/time/environment.ts'
 import { storeKey, checkNamespace } from '../../core/contract/scope.ts'
 import type { OperatorsLock, OperatorsLockPage } from '../../dashboard/documents.ts'
-import type { Grant } from '../contract/call.ts'
+import type { Principal } from '../contract/call.ts'
 import { namespaceOf } from '../auth/rights.ts'
-import { lockView } from './lock-documents.ts'
+import { lockDocument } from './lock-documents.ts'
 import { createCipheriv, createDecipheriv, randomBytes } from 'node:crypto'
 import { LeaseholdError } from '../../core/errors.ts'
 import { forbidden } from '../contract/http-error.ts'
@@ -14,7 +14,7 @@ import { anyText, choice, optional, text, whole, type Described, type Schema } f
 /** Reads of the store for one page: where a filter matches little, the page is short rather than late. */
 const readsMax = 10
 
-/** The locks a grant may see, page by page. */
+/** The locks a principal may see, page by page. */
 export class LockPages {
   readonly #driver: Pick<LockDriver, 'list'>
   readonly #environment: Pick<Environment, 'wall'>
@@ -25,7 +25,7 @@ export class LockPages {
     this.#environment = environment
   }
 
-  async read(grant: Grant, query: LockQuery): Promise<OperatorsLockPage> {
+  async read(principal: Principal, query: LockQuery): Promise<OperatorsLockPage> {
     const { limit = limitDefault } = query
     const locks: OperatorsLock[] = []
     let { after, shown } = query.after === undefined ? nowhere : this.#cursors.open(query.after)
@@ -38,8 +38,8 @@ export class LockPages {
       })
       const wall = this.#environment.wall()
       for (const listed of behind(page.keys, shown)) {
-        if (!grant.covers(namespaceOf(listed.key))) continue
-        const lock = lockView(listed, page.now, wall)
+        if (!principal.covers(namespaceOf(listed.key))) continue
+        const lock = lockDocument(listed, page.now, wall)
         if (!matches(lock, query)) continue
         if (locks.length === limit) return { locks, next: this.#cursors.seal({ after, shown: locks.at(-1)?.key }) }
         locks.push(lock)
@@ -88,7 +88,7 @@ function isIn({ holders, waiters }: OperatorsLock, state: NonNullable<LockQuery[
 }
 
 /** Where a page ended: how the store says it, and which key of the store's next page was the last to be shown. */
-export interface Place {
+export interface PagePosition {
   readonly after: string | undefined
   readonly shown: string | undefined
 }
@@ -104,14 +104,14 @@ const tagBytes = 16
 export class Cursors {
   readonly #key = randomBytes(32)
 
-  seal({ after, shown }: Place): string {
+  seal({ after, shown }: PagePosition): string {
     const nonce = randomBytes(nonceBytes)
     const sealing = createCipheriv(cipher, this.#key, nonce)
     const sealed = Buffer.concat([sealing.update(JSON.stringify([after ?? null, shown ?? null])), sealing.final()])
     return Buffer.concat([nonce, sealing.getAuthTag(), sealed]).toString('base64url')
   }
 
-  open(cursor: string): Place {
+  open(cursor: string): PagePosition {
     const bytes = Buffer.from(cursor, 'base64url')
     try {
       const opening = createDecipheriv(cipher, this.#key, bytes.subarray(0, nonceBytes), { authTagLength: tagBytes })
@@ -146,29 +146,29 @@ export const locksQuery = {
 export type LockQuery = Described<typeof locksQuery>
 
 /** Reads the query of `GET /v1/locks`. */
-export function lockQuery(query: URLSearchParams, grant: Grant): LockQuery {
+export function lockQuery(query: URLSearchParams, principal: Principal): LockQuery {
   const read = readQuery(locksQuery, query, { emptyIsAbsent: true })
-  checkNamespaceCovered(grant, read.namespace)
+  checkNamespaceCovered(principal, read.namespace)
   return read
 }
 
-/** The namespace that is asked about, if one is: the grant must cover it. */
-export function namespaceParameter(query: URLSearchParams, grant: Grant): string | undefined {
+/** The namespace that is asked about, if one is: the principal must cover it. */
+export function namespaceParameter(query: URLSearchParams, principal: Principal): string | undefined {
   const { namespace } = readQuery(namespaceQuery, query, { emptyIsAbsent: true })
-  checkNamespaceCovered(grant, namespace)
+  checkNamespaceCovered(principal, namespace)
   return namespace
 }
 
-function checkNamespaceCovered(grant: Grant, namespace: string | undefined): void {
+function checkNamespaceCovered(principal: Principal, namespace: string | undefined): void {
   if (namespace === undefined) return
   checkNamespace(namespace)
-  checkCovered(grant, namespace)
+  checkCovered(principal, namespace)
 }
 
-/** Refuses what the grant's namespaces leave out. */
-export function checkCovered(grant: Grant, namespace: string): void {
-  if (grant.covers(namespace)) return
-  throw forbidden(`The token ${JSON.stringify(grant.name)} is not for the namespace ${JSON.stringify(namespace)}.`)
+/** Refuses what the principal's namespaces leave out. */
+export function checkCovered(principal: Principal, namespace: string): void {
+  if (principal.covers(namespace)) return
+  throw forbidden(`The token ${JSON.stringify(principal.name)} is not for the namespace ${JSON.stringify(namespace)}.`)
 }
 
 function described<Value>(schema: Schema<Value>, description: string): Schema<Value> {

@@ -55,7 +55,7 @@ export function metricsRoute(metrics: ServerMetrics, health: Health): Route {
   return {
     method: 'GET',
     path: '/metrics',
-    right: 'look',
+    right: 'read',
     always: true,
     summary: "The server's counts, in the text format of Prometheus.",
     schema: { answer: { type: 'string' }, answerType: contentType },

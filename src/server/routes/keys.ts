@@ -22,7 +22,7 @@ export function keysRoute(store: StoreAccess): Route {
   return {
     method: 'GET',
     path: '/v1/keys',
-    right: 'look',
+    right: 'read',
     summary: 'Lists keys with their holders and waiters, a page at a time. Ids are not shown: they are capabilities.',
     schema: {
       query,
@@ -31,7 +31,7 @@ export function keysRoute(store: StoreAccess): Route {
     },
     async handle(call) {
       const asked = listQuery(call)
-      checkListing(asked.key ?? asked.prefix, call.grant)
+      checkListing(asked.key ?? asked.prefix, call.principal)
       return json(withoutIds(await store.list(asked), asked.known))
     },
   }

@@ -35,8 +35,8 @@ export function notificationsRoute(sessions: Sessions): Route {
       answer: { type: 'string' },
       answerType: 'text/event-stream',
     },
-    handle({ headers, grant }) {
-      const session = sessionOf(headers, grant)
+    handle({ headers, principal }) {
+      const session = sessionOf(headers, principal)
       if (session === undefined) throw invalid(`News is for a session. Send the header ${sessionHeader}.`)
       return events(sessions.stream(session))
     },

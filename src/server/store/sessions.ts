@@ -1,6 +1,7 @@
 import type { Request, ClaimStatus, Notification } from '../../core/contract/driver.ts'
+import { claimName } from '../../core/contract/requests.ts'
 import type { Environment } from '../../core/time/environment.ts'
-import type { EventSource, Grant } from '../contract/call.ts'
+import type { EventFeed, Principal } from '../contract/call.ts'
 import type { IncomingHttpHeaders } from 'node:http'
 import { sessionHeader } from '../../core/wire/replies.ts'
 import { invalid } from '../contract/http-error.ts'
@@ -72,7 +73,7 @@ export class Sessions {
    * The news of one session. A newer stream of the same session takes the place of an older one, which ends: its caller may be
    * gone without a word, and would count as a stream for long.
    */
-  stream(session: string): EventSource {
+  stream(session: string): EventFeed {
     return {
       attach: (send, end) => {
         const stream: Stream = { send, end }
@@ -113,17 +114,15 @@ function isOver(status: ClaimStatus): boolean {
   return status.state === 'absent' && status.reason !== 'expired'
 }
 
-/** A claim's id is unguessable; with its key it is also unique. */
-function placeOf({ key, id }: { readonly key: string; readonly id: string }): string {
-  return `${id}\n${key}`
-}
+/** Names an entry: an id alone may be used with several keys. */
+const placeOf = claimName
 
-const form = /^[A-Za-z0-9_-]{22,64}$/
+const sessionForm = /^[A-Za-z0-9_-]{22,64}$/
 
 /** The session of a call, apart for each token; undefined if it names none. */
-export function sessionOf(headers: IncomingHttpHeaders, grant: Grant): string | undefined {
+export function sessionOf(headers: IncomingHttpHeaders, principal: Principal): string | undefined {
   const given = headers[sessionHeader.toLowerCase()]
   if (given === undefined) return undefined
-  if (typeof given === 'string' && form.test(given)) return `${grant.name} ${given}`
+  if (typeof given === 'string' && sessionForm.test(given)) return `${principal.name} ${given}`
   throw invalid(`${sessionHeader} must be 22 to 64 letters, digits, '_' or '-': 128 random bits.`)
 }

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import type { Supports, Request } from '../../core/contract/driver.ts'
 import { protocolVersion, storeHeader } from '../../core/wire/replies.ts'
-import type { Limits } from '../contract/limits.ts'
+import type { ServerLimits } from '../contract/limits.ts'
 import type { StoreAccess } from './store-facade.ts'
 import { LeaseholdError } from '../../core/errors.ts'
 import { evictionFault, faultOf, type Fault } from '../../core/contract/limits.ts'
@@ -18,10 +18,10 @@ interface Described {
  */
 export class StoreDescription {
   readonly #store: Pick<StoreAccess, 'name' | 'supports'>
-  readonly #limits: Limits
+  readonly #limits: ServerLimits
   #described: Described | undefined
 
-  constructor(store: Pick<StoreAccess, 'name' | 'supports'>, limits: Limits) {
+  constructor(store: Pick<StoreAccess, 'name' | 'supports'>, limits: ServerLimits) {
     this.#store = store
     this.#limits = limits
   }

@@ -3,13 +3,13 @@ import type { KeyPage, ListQuery, LockDriver, Request, ClaimStatus, Supports } f
 import type { Environment } from '../../core/time/environment.ts'
 import { LeaseholdError, messageOf } from '../../core/errors.ts'
 import { requireLeaseLifetime } from '../../core/contract/supports.ts'
-import type { Grant } from '../contract/call.ts'
+import type { Principal } from '../contract/call.ts'
 import type { ServerMetrics } from './metrics.ts'
 import type { Sessions } from './sessions.ts'
 import type { Logger } from '../../api/client/logger.ts'
 
 /** What a server is called where a store is refused. @internal */
-export const composition = 'A server'
+export const compositionName = 'A server'
 
 /** The store as routes see it. */
 export interface StoreAccess {
@@ -25,7 +25,7 @@ export interface StoreAccess {
 
 /** What a client asked for, by whose token, and what came of it. */
 export interface SeenEviction {
-  readonly grant: Grant
+  readonly principal: Principal
   readonly request: Extract<Request, { op: 'evict' }>
   readonly status: ClaimStatus
 }
@@ -123,7 +123,7 @@ export class StoreFacade implements StoreAccess {
   /** What stands for every answer if the store is no longer the kind that may be served: its driver may reconnect to another. */
   #refusal(): ClaimStatus | undefined {
     try {
-      requireLeaseLifetime(this.#driver, composition)
+      requireLeaseLifetime(this.#driver, compositionName)
       return undefined
     } catch (error) {
       this.#faults.note(error)
