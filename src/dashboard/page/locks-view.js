@@ -110,9 +110,9 @@ export class LocksView {
   #noteFor(count, isMore) {
     const part = this.#places.length > 1 || isMore ? `Page ${this.#places.length}. ` : ''
     if (count > 0) return part
-    if (isMore) return `${part}None here. There are more to look through: go on to the next page.`
+    if (isMore) return `${part}No matches on this page. Try the next page.`
     const { limit: _, after: __, ...filters } = this.#query()
-    return Object.keys(filters).length > 0 ? 'No lock is like that.' : 'No locks: nobody holds or waits for anything.'
+    return Object.keys(filters).length > 0 ? 'No matches' : 'No locks are held or waited for.'
   }
 }
 
