@@ -37,7 +37,7 @@ export const principalDocument = openObject({
   rights: list(anyText),
   /** The store's name, for the title. */
   store: anyText,
-  /** How often to ask for what no change event tells, such as renewals. */
+  /** How often to read again what no change event reports, such as renewals. */
   refreshMs: amount,
 })
 export type PrincipalDocument = Described<typeof principalDocument>
@@ -100,7 +100,7 @@ export type OperatorsLockPage = Described<typeof operatorsLockPage>
 const ownerDocument = openObject({
   /** Its name in this document, and in no other. */
   id: anyText,
-  /** Absent: it has none, or one that nobody gave it. */
+  /** Absent: the owner has no name, or a generated one. */
   owner: optional(anyText),
   runner: runnerDocument,
 })
@@ -165,7 +165,7 @@ export type ChangeKind =
   /** A holder was asked to leave. */
   | 'leaving'
 
-/** What has changed between two looks at the store. */
+/** One change between two snapshots of the store. */
 export interface ChangeDocument {
   readonly kind: ChangeKind
   readonly at: string
@@ -178,7 +178,7 @@ export interface ChangeDocument {
   readonly detail: string | undefined
 }
 
-/** How much was seen to happen between two looks, of what one may see. What came and went in between is in none of these. */
+/** What happened between two snapshots, among the locks that the token may see. Claims that came and went in between are not counted. */
 export interface RatesDocument {
   readonly granted: number
   /** Absent: this store does not count renewals. */
@@ -194,6 +194,6 @@ export interface TotalsDocument {
   readonly holders: number
   readonly waiters: number
   readonly expired: number
-  /** There are more locks than are looked at. */
+  /** There are more locks than a snapshot holds. */
   readonly truncated: boolean
 }

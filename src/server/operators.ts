@@ -31,9 +31,9 @@ import type { StoreAccess } from './store/store-facade.ts'
 /** The options of `dashboard`. */
 export interface DashboardOptions {
   /**
-   * Told of every eviction.
+   * Receives a line for every eviction.
    *
-   * @default nobody is told
+   * @default none
    */
   readonly logger?: Logger | undefined
   /** Time, for simulators and tests. */
@@ -84,7 +84,7 @@ const accessRoute: Route = {
   right: 'anybody',
   summary: 'Whether the server wants a token.',
   schema: { answer: accessDocument },
-  // Where no tokens are asked for, anybody may do everything.
+  // A server without tokens gives every caller all rights.
   handle: ({ principal }) => json({ wantsToken: principal.rights.size === 0 } satisfies AccessDocument),
 }
 

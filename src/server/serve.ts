@@ -45,7 +45,7 @@ export interface ServeOptions {
   /**
    * Who may do what.
    *
-   * @default whoever is on this machine may do everything
+   * @default none: every process of this machine may do everything
    */
   readonly tokens?: readonly TokenOptions[] | undefined
   /**
@@ -97,7 +97,7 @@ const tlsNames: OptionNames<TlsOptions> = { cert: true, key: true }
 export interface LeaseholdServer {
   /** Where it listens, for clients of this machine. */
   readonly url: string
-  /** Puts other tokens in the place of those there are. Streams end: whoever may listen comes back. */
+  /** Replaces the tokens. Streams end: callers whose token is still good reconnect. */
   replaceTokens(tokens: readonly TokenOptions[]): void
   /** Refuses new calls, lets those under way finish, ends the streams and closes the store. Repeatable. */
   close(): Promise<void>
@@ -118,7 +118,7 @@ const portDefault = 7411
  * ```
  */
 export async function serve(options: ServeOptions): Promise<LeaseholdServer> {
-  // Tokens that are called otherwise would leave the door open.
+  // A misspelt `tokens` would leave the server open to every caller.
   checkOptions(options, serveNames, 'serve')
   checkOptions(options.tls, tlsNames, 'tls')
   const { host: named = '127.0.0.1', port = portDefault, tokens } = options

@@ -424,7 +424,7 @@ describe('operators see', () => {
     time.block(60_000)
     expect(await get(`${url}/v1/keys`)).toMatchObject({ status: 503 })
     expect(complaints.slice(1)).toEqual([
-      'the store failed: UNAVAILABLE: Nobody answers. (4 times since this was last told)',
+      'the store failed: UNAVAILABLE: Nobody answers. (4 times since the last such line)',
     ])
   })
 

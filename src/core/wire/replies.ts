@@ -135,7 +135,7 @@ export const wireStatus: Schema<WireStatus> = variants<'state', WireStatus>('sta
 /** The reply of `POST /v1/requests`. */
 export const statusesReply = object<{ readonly statuses: readonly WireStatus[] }>({ statuses: list(wireStatus) })
 
-/** The status for the wire. `describe` makes an error of ours out of one that is not. */
+/** The status for the wire. `describe` turns an error that is not a LeaseholdError into one. */
 export function toWireStatus(status: ClaimStatus, describe: (error: unknown) => LeaseholdError): WireStatus {
   if (status.state !== 'unknown') return status
   const { error } = status

@@ -68,7 +68,7 @@ export const choice = <const Choice extends string>(...among: readonly Choice[])
 export const list = <Item>(of: Schema<Item>, most = Infinity): Schema<readonly Item[]> => ({ kind: 'list', of, most })
 export const nullable = <Value>(of: Schema<Value>): Schema<Value | null> => ({ kind: 'nullable', of })
 export const optional = <Value>(of: Schema<Value>): Optional<Value> => ({ kind: 'optional', of })
-/** A further condition, looked at once the rest is right. */
+/** A further condition, checked after all others. */
 export const refined = <Value>(of: Schema<Value>, fault: (value: Value) => string | undefined): Schema<Value> => ({
   kind: 'refined',
   of,
@@ -100,7 +100,7 @@ export function understood<Value>(schema: Schema<Value>, value: unknown): Value 
   return fits(schema, value) ? (value as Value) : undefined
 }
 
-/** Whether a value is of the kind described. How long texts and lists are is left to whoever took them. */
+/** Whether a value is of the kind described. The lengths of texts and lists are not checked: the store did that. */
 function fits(schema: Schema | Optional, value: unknown): boolean {
   switch (schema.kind) {
     case 'text':

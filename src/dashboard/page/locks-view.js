@@ -63,7 +63,7 @@ export class LocksView {
     const asked = this.#asked
     try {
       const page = await this.#read(this.#query())
-      // Whoever asked later is answered later: an older answer must not paint over a newer one.
+      // Answers may arrive out of order: an older one must not replace a newer one.
       if (asked === this.#asked) this.#show(page)
     } catch (error) {
       if (asked === this.#asked) this.#note.textContent = error instanceof Error ? error.message : String(error)

@@ -1,5 +1,5 @@
 /**
- * The dashboard: signs in if it must, then shows what the server tells.
+ * The dashboard: signs in if it must, then shows what the server sends.
  * @module
  */
 import { AuditView } from './audit-view.js'

@@ -22,7 +22,7 @@ export class AllowedOrigins {
     this.#origins = new Set(origins)
   }
 
-  /** What tells the browser that the page may read an answer. Every answer says that it differs by origin. */
+  /** The headers that let the page read an answer. Every answer says that it differs by origin. */
   headersFor({ headers: { origin } }: IncomingMessage): Readonly<Record<string, string>> {
     if (this.#origins.size === 0) return {}
     if (origin === undefined || !this.#origins.has(origin)) return { vary: 'origin' }

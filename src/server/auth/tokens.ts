@@ -22,10 +22,10 @@ const fieldsKnown: ReadonlySet<string> = new Set(['name', 'token', 'sha256', 'na
 const nameForm = /^[A-Za-z0-9][A-Za-z0-9._@-]{0,63}$/
 const tokenForm = /^[\x21-\x7e]{16,512}$/
 
-/** What whoever calls without a token may do where none are asked for. @internal */
+/** The principal of every call to a server without tokens: it may do everything. @internal */
 export const anybody: Principal = { name: 'anybody', rights: new Set(rightsKnown), covers: () => true }
 
-/** For routes that ask for no token. @internal */
+/** The principal of a call to a route that asks for no token: it may do nothing. @internal */
 export const nobody: Principal = { name: 'nobody', rights: new Set(), covers: () => false }
 
 /** Knows tokens by their hashes. @internal */
@@ -42,13 +42,13 @@ export class TokenBook {
     if (token === undefined) return undefined
     const digest = sha256(token)
     let found: Principal | undefined
-    // All of them, always: how long it takes must not tell how near a guess was.
+    // Compare with every token, always: the time taken must not reveal how close a guess was.
     for (const entry of this.#entries) if (timingSafeEqual(entry.digest, digest)) found = entry.principal
     return found
   }
 }
 
-/** Checks what came out of a file, say. Says which token is wrong, and never what it is. @internal */
+/** Checks tokens from outside, such as a file. The error names the token that is wrong and never shows it. @internal */
 export function checkTokens(tokens: unknown): readonly TokenOptions[] {
   if (!Array.isArray(tokens)) throw invalid('Tokens are a list: [{ name, token, namespaces, rights }, …].')
   if (tokens.length === 0) throw invalid('The list of tokens is empty: nobody could call the server.')

@@ -7,7 +7,7 @@ import type { Optional, Schema } from '../../core/wire/schema.ts'
  */
 export type Right = 'lock' | 'read' | 'evict'
 
-/** For whom a call is made, as its token says. */
+/** Who makes a call, as its token says. */
 export interface Principal {
   /** For logs, the audit and the metadata of claims. Never the token itself. */
   readonly name: string
@@ -61,7 +61,7 @@ export interface Route {
   readonly method: 'GET' | 'POST'
   /** Matched whole. */
   readonly path: string
-  /** What the token must allow; `token`: any will do, and the route looks closer; `anybody`: no token is asked for. */
+  /** The right that the token needs. `token`: any token will do, and the route checks further. `anybody`: no token is needed. */
   readonly right: Right | 'token' | 'anybody'
   /** For the OpenAPI document: what it is for, in one sentence. */
   readonly summary: string
@@ -90,6 +90,6 @@ export function text(body: string, type = 'text/plain; charset=utf-8', status = 
 
 /** An answer that goes on: server-sent events. */
 export function events(source: EventFeed): Answer {
-  // Proxies that gather what they pass on would keep news back.
+  // A proxy that buffers would hold events back.
   return { status: 200, headers: { 'content-type': 'text/event-stream', 'x-accel-buffering': 'no' }, body: source }
 }

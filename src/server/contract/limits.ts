@@ -1,7 +1,7 @@
 import { LeaseholdError } from '../../core/errors.ts'
 import { checkOptions, withDefaults } from '../../core/contract/option-names.ts'
 
-/** The most that a server takes on, from anybody and from all together. */
+/** The most that a server takes on, per caller and in total. */
 export interface ServerLimits {
   /**
    * Bytes of a POST's body.
@@ -22,7 +22,7 @@ export interface ServerLimits {
    */
   readonly callsMax: number
   /**
-   * Streams of news at once.
+   * Event streams at once.
    *
    * @default 10_000
    */
@@ -34,7 +34,7 @@ export interface ServerLimits {
    */
   readonly connectionsMax: number
   /**
-   * Claims whose session is remembered, for news; the oldest are forgotten first.
+   * Claims whose session is remembered, for notifications; the oldest are forgotten first.
    *
    * @default 100_000
    */

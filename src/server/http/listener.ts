@@ -102,7 +102,7 @@ export class HttpListener {
     clearTimeout(timer)
   }
 
-  /** Ends every stream: whoever may listen comes back. */
+  /** Ends every stream: callers whose token is still good reconnect. */
   endStreams(): void {
     for (const stream of this.#streams) stream.end()
   }
@@ -167,7 +167,7 @@ export class HttpListener {
     if (typeof body === 'string') return
     const { streamsMax } = this.accessPolicy.limits
     if (this.#streams.size >= streamsMax) throw tooMuch(`There are ${streamsMax} streams already.`, retryAfterMs)
-    // It stands behind other answers on its connection, and nobody would tell us when that is gone.
+    // A pipelined stream has no socket yet, so we would not learn when its connection is gone.
     if (response.socket === null) throw invalid('A stream needs a connection of its own.', 400, 'limit')
   }
 
@@ -218,7 +218,7 @@ function secureServer(
   // Node takes what is empty for what is absent, and would serve without a certificate.
   if (options.cert.length === 0 || options.key.length === 0) throw unusable('one of them is empty')
   try {
-    // Before the server: Bun tells of what is no certificate only when it listens, and Deno not at all.
+    // Checked before the server is made: Bun reports a bad certificate only when it listens, Deno never.
     if (!new X509Certificate(options.cert).checkPrivateKey(createPrivateKey(options.key)))
       throw new Error('they differ')
     return createHttps(options, onRequest)

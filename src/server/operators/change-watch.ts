@@ -10,19 +10,19 @@ type Send = (event: string, data: unknown) => void
 interface Watcher {
   readonly principal: Principal
   readonly send: Send
-  /** What it was last told, so that nothing is told twice. */
+  /** The totals last sent, so that nothing is sent twice. */
   totals: string
   isStoreUp: boolean | undefined
 }
 
-/** What was seen since the look before. */
+/** What changed since the snapshot before. */
 interface SeenChanges {
   readonly changes: readonly ChangeDocument[]
   /** By key. Absent: the store does not count them. */
   readonly renewals: ReadonlyMap<string, number> | undefined
 }
 
-/** What there is of a look for all who watch with one token. */
+/** What all watchers with one token see of a snapshot. */
 interface View {
   readonly changes: readonly ChangeDocument[]
   readonly rates: RatesDocument
@@ -31,7 +31,7 @@ interface View {
   readonly text: string
 }
 
-/** What looks are made with. */
+/** What a watch needs. */
 export interface ChangeWatchOptions {
   readonly store: Pick<StoreAccess, 'list' | 'supports'>
   readonly environment: Environment
@@ -41,19 +41,19 @@ export interface ChangeWatchOptions {
 
 const noChanges: SeenChanges = { changes: [], renewals: undefined }
 const readEveryMs = 1000
-/** Changes told of one look: a stream that is not read as fast would be cut off. */
+/** Changes sent after one snapshot: a stream that is read more slowly would be cut off. */
 const changesSentMax = 100
-/** Looking takes at most a fifth of the store's time. */
+/** Reading takes at most a fifth of the store's time. */
 const restPerRead = 4
 
-/** Looks at the store once a second while anybody watches, one look for all, and tells each what it may see. */
+/** Reads the store once a second while anybody watches, once for all watchers, and sends each what it may see. */
 export class ChangeWatch {
   readonly #store: ChangeWatchOptions['store']
   readonly #environment: Environment
   readonly #evicted: ChangeWatchOptions['evicted']
   readonly #everyMs: number
   readonly #watchers = new Set<Watcher>()
-  /** The last look that was answered. */
+  /** The last snapshot. */
   #before: StoreSnapshot | undefined
   #isStoreUp = false
   #timer: Timer | undefined
@@ -66,14 +66,14 @@ export class ChangeWatch {
     this.#everyMs = Math.max(readEveryMs, expensiveStoreMs(store))
   }
 
-  /** The events of one watcher: `totals`, `change`, `more` (changes that are not told), `rates` and `store`. */
+  /** The events of one watcher: `totals`, `change`, `more` (how many changes were not sent), `rates` and `store`. */
   source(principal: Principal): EventFeed {
     return { attach: (send) => this.#attach({ principal, send, totals: '', isStoreUp: undefined }) }
   }
 
   #attach(watcher: Watcher): Disposable {
     this.#watchers.add(watcher)
-    // Who comes later is told what was seen last: however many come, the store is asked no more often.
+    // A later watcher gets the last snapshot: more watchers cause no more reads.
     if (this.#before === undefined) this.#wakeIn(0)
     else notifyWatcher(watcher, this.#isStoreUp ? viewOf(this.#before, watcher.principal, noChanges) : undefined)
     return { [Symbol.dispose]: () => this.#detach(watcher) }
@@ -102,13 +102,13 @@ export class ChangeWatch {
     this.#wakeIn(Math.max(this.#everyMs, restPerRead * (this.#environment.now() - startedAt)))
   }
 
-  /** Undefined: the store did not answer. What it had before is kept, and compared when it answers again. */
+  /** Undefined: the store did not answer. The snapshot before is kept, and compared when it answers again. */
   #publish(snapshot: StoreSnapshot | undefined): void {
     const changes =
       snapshot === undefined || this.#before === undefined ? noChanges : this.#changesBetween(this.#before, snapshot)
     this.#before = snapshot ?? this.#before
     this.#isStoreUp = snapshot !== undefined
-    // Once a token, however many watch with it: nobody is served meanwhile.
+    // Once for each token, however many watch with it: this blocks the event loop.
     const views = new Map<Principal, View | undefined>()
     for (const watcher of this.#watchers) {
       const { principal } = watcher
@@ -124,7 +124,7 @@ export class ChangeWatch {
     return { changes, renewals: isCounted ? renewalsBetween(before, snapshot) : undefined }
   }
 
-  /** What was evicted here was not released, although it looks so. */
+  /** A claim evicted by this server looks released in the snapshot: report it as lost. */
   #withEviction(change: ChangeDocument): ChangeDocument {
     if (change.kind !== 'released') return change
     const entry = this.#evicted(change.key, change.fence)
@@ -132,7 +132,7 @@ export class ChangeWatch {
   }
 }
 
-/** Where asking is expensive, as with GitHub, no oftener than somebody asks who has waited long. 0 elsewhere. */
+/** Where reading is expensive, as with GitHub: the longest pause of a waiter there. 0 elsewhere. */
 export function expensiveStoreMs({ supports }: Pick<StoreAccess, 'supports'>): number {
   return supports.pollingDefault?.maxMs ?? 0
 }

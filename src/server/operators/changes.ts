@@ -4,14 +4,14 @@ import type { ChangeDocument, ChangeKind, RatesDocument, TotalsDocument } from '
 import { namespaceOf } from '../auth/rights.ts'
 import { runnerDocument } from './lock-documents.ts'
 
-/** A change, and what it is a change of. */
+/** A change of one claim. */
 interface SeenChange {
   readonly kind: ChangeKind
   readonly claim: ListedClaim
   readonly detail?: string
 }
 
-/** What has happened between two looks. What came and went in between is not seen. */
+/** What happened between two snapshots. Claims that came and went in between are not seen. */
 export function changesBetween(before: StoreSnapshot, after: StoreSnapshot, at: string): readonly ChangeDocument[] {
   const earlier = new Map(before.keys.map((listed) => [listed.key, listed]))
   const later = new Map(after.keys.map((listed) => [listed.key, listed]))
@@ -20,14 +20,14 @@ export function changesBetween(before: StoreSnapshot, after: StoreSnapshot, at: 
   for (const key of new Set([...earlier.keys(), ...later.keys()])) {
     const was = earlier.get(key)
     const is = later.get(key)
-    // Of what was not read both times, nobody knows whether it came or was only beyond the end of the look.
+    // A key that only one of two truncated snapshots holds may have been beyond the end of the other.
     if (!isWhole && (was === undefined || is === undefined)) continue
     for (const change of changesOf(was, before.now, is, after.now)) changes.push(describeChange(key, change, at))
   }
   return changes
 }
 
-/** Those who ended come first, then those whom that let in. */
+/** Claims that ended come first, then those they made room for. */
 function changesOf(
   was: ListedKey | undefined,
   wasNow: number,
@@ -45,7 +45,7 @@ function changesOf(
 
 function endOf(claim: ListedClaim, wasNow: number, isNow: number): readonly SeenChange[] {
   if (claim.state === 'waiting') return [{ kind: 'left', claim }]
-  // Told when it was seen to be over.
+  // Its expiry was reported before.
   if (wasNow >= claim.expiresAt) return []
   if (isNow >= claim.expiresAt) return [{ kind: 'lost', claim, detail: 'expired' }]
   return [{ kind: 'released', claim }]
@@ -71,7 +71,7 @@ function byIdentity(listed: ListedKey | undefined): ReadonlyMap<string, ListedCl
   return new Map((listed?.claims ?? []).map((claim) => [identityOf(claim), claim]))
 }
 
-/** The same while it waits and when it holds. A store that hides ids is a server itself. */
+/** The same while the claim waits and when it holds. Ids are empty if the store is itself a server. */
 function identityOf({ id, enteredAt, runner }: ListedClaim): string {
   return id === '' ? JSON.stringify([runner.client, runner.owner ?? '', enteredAt]) : id
 }
@@ -89,7 +89,7 @@ function describeChange(key: string, { kind, claim, detail }: SeenChange, at: st
   }
 }
 
-/** How often each key's claims were renewed between two looks. */
+/** How often each key's claims were renewed between two snapshots. */
 export function renewalsBetween(before: StoreSnapshot, after: StoreSnapshot): ReadonlyMap<string, number> {
   const earlier = new Map(before.keys.map((listed) => [listed.key, byIdentity(listed)]))
   const renewals = new Map<string, number>()
@@ -102,7 +102,7 @@ export function renewalsBetween(before: StoreSnapshot, after: StoreSnapshot): Re
   return renewals
 }
 
-/** How much that was, of changes and renewals that one may see. Without renewals: the store does not count them. */
+/** Counts changes and renewals of the keys that `isSeen`. Without renewals: the store does not count them. */
 export function ratesOf(
   changes: readonly ChangeDocument[],
   renewals: ReadonlyMap<string, number> | undefined,
@@ -133,12 +133,12 @@ export function totalsOf({ now, keys, truncated }: StoreSnapshot, isSeen: (key: 
 }
 
 const keysPerRead = 1000
-/** Reads of one look: a store with more than ten thousand locks is not read whole every second. */
+/** Reads for one snapshot: a store with more than ten thousand locks is not read whole every second. */
 const readsMax = 10
 
-/** What a store holds, as far as one look goes. */
+/** What a store holds, up to the limit of one snapshot. */
 export interface StoreSnapshot {
-  /** The store's clock at the end of the look. */
+  /** The store's clock at the end of the reading. */
   readonly now: number
   readonly keys: readonly ListedKey[]
   /** There are more. */

@@ -10,9 +10,9 @@ import { namespaceOf } from '../auth/rights.ts'
 import { runnerDocument } from './lock-documents.ts'
 import { readSnapshot, type StoreSnapshot } from './changes.ts'
 
-/** A cycle must stand for so long to be believed: a look is no single moment. */
+/** A cycle counts if it is in two snapshots this far apart: a snapshot takes several reads. */
 const secondReadMs = 100
-/** More than this nobody reads, and ten thousand waiters make many. */
+/** The most waits in a document: ten thousand waiters would make too many to read. */
 const waitsMax = 1000
 
 /** Who waits for whom now, of what the principal may see. */
@@ -35,7 +35,7 @@ export async function readCycles(
   return describeWaits(second, cycles)
 }
 
-/** A look at the store as a graph of owners. */
+/** A snapshot of the store as a graph of owners. */
 export function describeWaits(
   snapshot: StoreSnapshot,
   deadlocks: readonly (readonly WaitingClaim[])[],
@@ -51,7 +51,7 @@ export function describeWaits(
   )
   const waits = snapshot.keys.flatMap((listed) => waitsOf(listed, snapshot.now, owners, circular))
   // What matters most must not be cut off.
-  waits.sort((one, other) => Number(other.circular) - Number(one.circular))
+  waits.sort((left, right) => Number(right.circular) - Number(left.circular))
   const shown = waits.slice(0, waitsMax)
   const named = new Set([...cycles.flat().map(({ owner }) => owner), ...shown.flatMap(({ from, to }) => [from, to])])
   return {
@@ -105,7 +105,7 @@ function scopeText(key: string, { range }: ListedClaim): string {
   return describeScope({ key: splitStoreKey(key)?.scopeKey ?? key, range })
 }
 
-/** Gives those who claim their names in one document. Bodies inside a body stand still together, so they are one. */
+/** Names the owners of one document. Nested bodies wait together, so they count as one owner. */
 class Owners {
   readonly #byName = new Map<string, OwnerDocument>()
   readonly #byClaim = new Map<ListedClaim, string>()
@@ -142,22 +142,22 @@ function givenName(owner: string): string | undefined {
   }
 }
 
-/** Pairs of claims that are compared for one look: more would take seconds, in which nobody is served. */
+/** Pairs of claims compared for one snapshot: more would block the event loop for seconds. */
 const pairsMax = 100_000
 
 /**
- * The look with as many waiters as can be compared with those in their way. Where there are too many, the ends of the
+ * The snapshot with as many waiters as can be compared with the claims before them. Where there are too many, the ends of the
  * most expensive queues are left out: a thousand readers and a thousand writers of one lock hide nobody else's cycle.
  */
 export function comparable(snapshot: StoreSnapshot): StoreSnapshot {
   const costs = new Map(snapshot.keys.map((listed) => [listed, queueWithin(listed, Infinity).pairs]))
-  let left = pairsMax
-  if ([...costs.values()].reduce((sum, pairs) => sum + pairs, 0) <= left) return snapshot
+  let pairsLeft = pairsMax
+  if ([...costs.values()].reduce((sum, pairs) => sum + pairs, 0) <= pairsLeft) return snapshot
   const kept = new Map<ListedKey, ListedKey>()
-  const cheapFirst = snapshot.keys.toSorted((one, other) => (costs.get(one) ?? 0) - (costs.get(other) ?? 0))
+  const cheapFirst = snapshot.keys.toSorted((left, right) => (costs.get(left) ?? 0) - (costs.get(right) ?? 0))
   for (const listed of cheapFirst) {
-    const { pairs, claims } = queueWithin(listed, left)
-    left -= pairs
+    const { pairs, claims } = queueWithin(listed, pairsLeft)
+    pairsLeft -= pairs
     kept.set(listed, { key: listed.key, claims })
   }
   return { ...snapshot, keys: snapshot.keys.map((listed) => kept.get(listed) ?? listed), truncated: true }
@@ -168,7 +168,7 @@ function queueWithin({ claims }: ListedKey, pairsLeft: number): { pairs: number;
   const holders = claims.filter(({ state }) => state === 'held')
   const kept: ListedClaim[] = [...holders]
   let pairs = 0
-  // As `waitingClaims` goes about it: those behind one that holds up everybody are compared with that one only.
+  // As in `waitingClaims`: claims behind one that holds up everybody are compared with that claim only.
   let ahead = 0
   for (const claim of claims) {
     if (claim.state === 'held') continue

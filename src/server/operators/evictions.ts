@@ -11,7 +11,7 @@ import { runnerDocument } from './lock-documents.ts'
 import { checkCovered } from './locks.ts'
 import type { Logger } from '../../api/client/logger.ts'
 
-/** Whom to evict, and what to tell them. */
+/** Which holder to evict, and the reason it is given. */
 export interface Eviction {
   /** As the store has it: `NAMESPACE/named:NAME`. */
   readonly key: string
@@ -65,7 +65,7 @@ export async function evictAndAudit(
   return audit.record(auditEntryOf(context, principal, eviction, { result, holder }))
 }
 
-/** An eviction for the audit. Of one that a client asked for, the holder is not known. */
+/** An eviction for the audit. If a client asked for it, the holder is not known. */
 export function auditEntryOf(
   { environment }: Pick<EvictionContext, 'environment'>,
   principal: Principal,
@@ -100,7 +100,7 @@ export function evictionResultOf(status: ClaimStatus | undefined): AuditEntry['r
   return 'unknown'
 }
 
-/** Of each token, so that nobody can crowd out what others did. */
+/** Entries kept for each token, so that one token cannot crowd out the others. */
 const entriesMax = 1000
 
 /** The last evictions of this server's life, the newest first. The log has all of them. */
@@ -117,7 +117,7 @@ export class Audit {
     const own = this.#entries.filter(({ by }) => by === entry.by)
     if (own.length > entriesMax) this.#entries.splice(this.#entries.lastIndexOf(own.at(-1) as AuditEntry), 1)
     const { by, key, fence, reason, result } = entry
-    // A client's reason may have line breaks, and would look like another eviction in the log.
+    // A client's reason may have line breaks, which would pass for another eviction in the log.
     const line = JSON.stringify(reason).slice(1, -1)
     const message = `${by} evicts fence ${fence} of ${JSON.stringify(key)} (${result}): ${line}`
     this.#logger?.warn(message, { by, key, fence, reason, result })

@@ -32,7 +32,7 @@ export class LockPages {
     for (let reads = 0; reads < readsMax; reads += 1) {
       const page = await this.#driver.list({
         ...prefixOf(query),
-        // Whoever filters reads on; a small page would mean many reads.
+        // With a filter several reads make a page: small ones would be many.
         limit: isFiltered(query) ? 1000 : limit,
         ...(after !== undefined && { after }),
       })

@@ -31,7 +31,9 @@ export function requestsRoute({ store, limits, description, marksClaims, environ
     right: 'token',
     summary: 'Carries out requests, in order within a key, and answers each in its place.',
     schema: {
-      headers: { [sessionHeader]: { type: 'string', description: 'Who wants to hear of what is claimed or renewed.' } },
+      headers: {
+        [sessionHeader]: { type: 'string', description: 'The session to notify of what is claimed or renewed.' },
+      },
       body: bodySchema,
       answer: statusesReply,
     },

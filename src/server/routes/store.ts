@@ -28,7 +28,8 @@ export function notificationsRoute(sessions: Sessions): Route {
     method: 'GET',
     path: '/v1/notifications',
     right: 'lock',
-    summary: 'Tells a session, as server-sent events, how its claims stand when that changes without its asking.',
+    summary:
+      'Notifies a session, by server-sent events, when the status of one of its claims changes without its asking.',
     schema: {
       headers: { [sessionHeader]: { type: 'string' } },
       required: [sessionHeader],
@@ -37,7 +38,7 @@ export function notificationsRoute(sessions: Sessions): Route {
     },
     handle({ headers, principal }) {
       const session = sessionOf(headers, principal)
-      if (session === undefined) throw invalid(`News is for a session. Send the header ${sessionHeader}.`)
+      if (session === undefined) throw invalid(`Notifications are for a session. Send the header ${sessionHeader}.`)
       return events(sessions.stream(session))
     },
   }

@@ -5,7 +5,7 @@ import type { ServerMetrics } from './metrics.ts'
 import type { StoreAccess } from './store-facade.ts'
 
 const withinMs = 2000
-/** Anybody may ask: an answer serves all who ask within this time. */
+/** Health checks need no token: one answer serves all calls within this time. */
 const trustedMs = 1000
 
 /** Whether the store answers. */

@@ -74,7 +74,7 @@ export class ServerMetrics {
         samples: [...this.#refused].map(([why, value]) => ({ labels: { why }, value })),
       },
       gauge('leasehold_server_calls_under_way', 'HTTP calls being answered.', this.callsUnderWay),
-      gauge('leasehold_server_streams_under_way', 'Streams of news being written.', this.streamsUnderWay),
+      gauge('leasehold_server_streams_under_way', 'Event streams being written.', this.streamsUnderWay),
       gauge('leasehold_server_store_up', 'Whether the store answered when last asked.', this.storeUp ? 1 : 0),
     ]
   }

@@ -6,10 +6,10 @@ import type { IncomingHttpHeaders } from 'node:http'
 import { sessionHeader } from '../../core/wire/replies.ts'
 import { invalid } from '../contract/http-error.ts'
 
-/** A claim that somebody wants to hear of. */
+/** A claim whose session wants notifications. */
 interface Entry {
   readonly session: string
-  /** When nothing has been heard of it for two ttls. */
+  /** When the entry is forgotten: two ttls after the last request for the claim. */
   readonly until: number
 }
 
@@ -20,11 +20,11 @@ interface Stream {
   readonly end: () => void
 }
 
-/** How many of the oldest entries are looked at whenever one is made: more than one, so that they do not pile up. */
+/** How many of the oldest entries are checked whenever one is made: more than one, so that they do not pile up. */
 const looksPerEntry = 2
 
 /**
- * Which session sent a claim last, and the stream on which that session hears of it. All of it serves hints: a claim
+ * Which session sent a claim last, and the stream on which that session is notified. All of it serves hints: a claim
  * that is forgotten here asks again by itself.
  */
 export class Sessions {
@@ -44,7 +44,7 @@ export class Sessions {
     return this.#entries.size
   }
 
-  /** Takes in what is about to be sent: news may be quicker than its answer. */
+  /** Notes a request before it is sent: a notification may arrive before the answer. */
   sending(session: string, request: Request): void {
     if (request.op === 'claim') this.#note(session, placeOf(request.claim), request.claim.ttlMs)
     else if (request.op === 'renew') this.#note(session, placeOf(request), request.ttlMs)
@@ -70,7 +70,7 @@ export class Sessions {
   }
 
   /**
-   * The news of one session. A newer stream of the same session takes the place of an older one, which ends: its caller may be
+   * The notifications of one session. A newer stream of the same session takes the place of an older one, which ends: its caller may be
    * gone without a word, and would count as a stream for long.
    */
   stream(session: string): EventFeed {
@@ -91,7 +91,7 @@ export class Sessions {
 
   #note(session: string, place: string, ttlMs: number): void {
     const now = this.#environment.now()
-    // Last in the order of the map: the first are those not heard of for longest.
+    // Last in the order of the map: the oldest entries come first.
     this.#entries.delete(place)
     this.#entries.set(place, { session, until: now + 2 * ttlMs })
     this.#forgetSome(now)
@@ -109,7 +109,7 @@ export class Sessions {
   }
 }
 
-/** Whether nothing more can happen to a claim. One that has expired may be in its grace yet, and be turned out. */
+/** Whether nothing more can happen to a claim. An expired claim may still be in its grace, and be evicted. */
 function isOver(status: ClaimStatus): boolean {
   return status.state === 'absent' && status.reason !== 'expired'
 }

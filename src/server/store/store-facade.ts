@@ -19,7 +19,7 @@ export interface StoreAccess {
   list(query: ListQuery): Promise<KeyPage>
   /** Carries requests out, together with all others of this turn of the event loop. Never rejects. */
   send(requests: readonly Request[]): Promise<readonly ClaimStatus[]>
-  /** Hears of evictions that clients ask for, as `leasehold evict` does, for as long as the server lives. */
+  /** Listens for evictions that clients ask for, as `leasehold evict` does, for as long as the server lives. */
   onEviction(listener: (eviction: SeenEviction) => void): void
 }
 
@@ -30,14 +30,14 @@ export interface SeenEviction {
   readonly status: ClaimStatus
 }
 
-/** Who takes part in what passes the gate. @internal */
+/** What the facade works with. @internal */
 export interface StoreFacadeParts {
   readonly sessions: Sessions
   readonly metrics: ServerMetrics
   readonly faults: FaultLog
 }
 
-/** The one way from routes to the store: everything passes here, is counted, and told to the log when it fails. @internal */
+/** The one way from routes to the store: every request passes here, is counted, and is logged if it fails. @internal */
 export class StoreFacade implements StoreAccess {
   readonly #driver: LockDriver
   readonly #batcher: Batcher
@@ -69,7 +69,7 @@ export class StoreFacade implements StoreAccess {
     try {
       return await this.#driver.list(query)
     } catch (error) {
-      // A place to go on from may make no sense: its caller is told so.
+      // INVALID is the caller's fault, such as a bad `after`: not a failure of the store.
       if (!(error instanceof LeaseholdError && error.code === 'INVALID')) this.#faults.note(error)
       throw error
     }
@@ -96,7 +96,7 @@ export class StoreFacade implements StoreAccess {
     }
   }
 
-  /** As of {@link StoreAccess}; news of what is claimed or renewed goes to the session. */
+  /** As of {@link StoreAccess}; notifications of what is claimed or renewed go to the session. */
   send(requests: readonly Request[], session?: string): Promise<readonly ClaimStatus[]> {
     if (requests.length === 0) return Promise.resolve([])
     const refusal = this.#refusal()
@@ -148,7 +148,7 @@ export class StoreFacade implements StoreAccess {
 /** A store that is gone fails every call: the log is for people. */
 const everyMs = 60_000
 
-/** Tells the log that the store fails: at once, and then once a minute with how often it has failed since. */
+/** Logs that the store fails: at once, and then once a minute with how often it has failed since. */
 export class FaultLog {
   readonly #logger: Logger | undefined
   readonly #environment: Pick<Environment, 'now'>
@@ -164,7 +164,7 @@ export class FaultLog {
     this.#since += 1
     const now = this.#environment.now()
     if (now - this.#toldAt < everyMs) return
-    const times = this.#since === 1 ? '' : ` (${this.#since} times since this was last told)`
+    const times = this.#since === 1 ? '' : ` (${this.#since} times since the last such line)`
     this.#logger?.warn(`the store failed: ${messageOf(error)}${times}`)
     this.#toldAt = now
     this.#since = 0
