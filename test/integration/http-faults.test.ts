@@ -320,7 +320,7 @@ describe.each([overNode, overFetch])('over $name', ({ http, closesIdle }) => {
 
     test('takes the token of LEASEHOLD_TOKEN where it has none', async () => {
       const token = 'from-the-environment'
-      const { url } = await start({ tokens: [{ name: 'a', token, namespaces: '*', rights: ['lock', 'look'] }] })
+      const { url } = await start({ tokens: [{ name: 'a', token, namespaces: '*', rights: ['lock', 'read'] }] })
       process.env['LEASEHOLD_TOKEN'] = token
       const locks = await connect(url).finally(() => delete process.env['LEASEHOLD_TOKEN'])
       onTestFinished(() => locks.close())

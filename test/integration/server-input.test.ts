@@ -4,7 +4,7 @@ import * as fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import type { Claim, LockDriver } from '../../src/core/contract/driver.ts'
 import { memory } from '../../src/drivers/memory/driver.ts'
-import { serve, type LeaseholdServer, type Limits, type ServeOptions } from '../../src/server/index.ts'
+import { serve, type LeaseholdServer, type ServerLimits, type ServeOptions } from '../../src/server/index.ts'
 import { get, post, postRequests } from '../support/called.ts'
 import { claimOf } from '../support/claims.ts'
 import { eventually } from '../support/eventually.ts'
@@ -179,7 +179,7 @@ test('whatever is posted, the server neither fails nor falls', { timeout: 60_000
 })
 
 describe('there is a limit', () => {
-  const limited = (limits: Partial<Limits>, options: Partial<ServeOptions> = {}): Promise<LeaseholdServer> =>
+  const limited = (limits: Partial<ServerLimits>, options: Partial<ServeOptions> = {}): Promise<LeaseholdServer> =>
     startServer({ ...options, limits })
 
   test('to the length of a body, told or not', async () => {

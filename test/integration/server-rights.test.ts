@@ -13,11 +13,11 @@ import { startServer } from '../support/started-server.ts'
 const tokenOf = (name: string): string => `secret-of-${name}-0123456789`
 
 const tokens: readonly TokenOptions[] = [
-  { name: 'all', token: tokenOf('all'), namespaces: '*', rights: ['lock', 'look', 'evict'] },
-  { name: 'worker', token: tokenOf('worker'), namespaces: ['billing'], rights: ['lock', 'look'] },
-  { name: 'viewer', token: tokenOf('viewer'), namespaces: ['billing'], rights: ['look'] },
+  { name: 'all', token: tokenOf('all'), namespaces: '*', rights: ['lock', 'read', 'evict'] },
+  { name: 'worker', token: tokenOf('worker'), namespaces: ['billing'], rights: ['lock', 'read'] },
+  { name: 'viewer', token: tokenOf('viewer'), namespaces: ['billing'], rights: ['read'] },
   { name: 'warden', token: tokenOf('warden'), namespaces: ['billing'], rights: ['evict'] },
-  { name: 'stranger', token: tokenOf('stranger'), namespaces: ['other'], rights: ['lock', 'look', 'evict'] },
+  { name: 'stranger', token: tokenOf('stranger'), namespaces: ['other'], rights: ['lock', 'read', 'evict'] },
   { name: 'hashed', sha256: sha256(tokenOf('hashed')), namespaces: ['billing'], rights: ['lock'] },
 ]
 
@@ -149,7 +149,7 @@ describe('a token', () => {
     const stream = await fetch(`${server.url}/v1/notifications`, {
       headers: { authorization: `Bearer ${tokenOf('worker')}`, ...session },
     })
-    server.replaceTokens([{ name: 'new', token: tokenOf('new'), namespaces: '*', rights: ['look'] }])
+    server.replaceTokens([{ name: 'new', token: tokenOf('new'), namespaces: '*', rights: ['read'] }])
     await stream.text()
     expect(await get(`${server.url}/v1/store`, tokenOf('worker'))).toMatchObject({ status: 401 })
     expect(await get(`${server.url}/v1/store`, tokenOf('new'))).toMatchObject({ status: 200 })

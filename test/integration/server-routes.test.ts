@@ -73,7 +73,7 @@ describe('ids', () => {
     const driver = memory()
     const server = await startServer({
       driver,
-      tokens: [{ name: 'all', token: 'a'.repeat(20), namespaces: '*', rights: ['lock', 'look', 'evict'] }],
+      tokens: [{ name: 'all', token: 'a'.repeat(20), namespaces: '*', rights: ['lock', 'read', 'evict'] }],
     })
     const { url } = server
     const token = 'a'.repeat(20)
@@ -156,7 +156,7 @@ describe('notifications', () => {
     const route: Route = {
       method: 'GET',
       path: '/flood',
-      right: 'look',
+      right: 'read',
       summary: 'A test.',
       handle: () => ({
         status: 200,
@@ -275,7 +275,7 @@ describe('the OpenAPI document', () => {
 
   test('describes every route, in schemas that are schemas', async () => {
     const { url } = await startServer({
-      routes: [{ method: 'GET', path: '/mine', right: 'look', summary: 'Mine.', handle: () => json({}) }],
+      routes: [{ method: 'GET', path: '/mine', right: 'read', summary: 'Mine.', handle: () => json({}) }],
     })
     const { document } = await documentOf(url)
     expect(document.openapi).toBe('3.1.0')
@@ -389,7 +389,7 @@ describe('operators see', () => {
     driver.list = () => Promise.reject(new Error('gone'))
     const { url } = await startServer({
       driver,
-      tokens: [{ name: 'a', token: 'a'.repeat(16), namespaces: '*', rights: ['look'] }],
+      tokens: [{ name: 'a', token: 'a'.repeat(16), namespaces: '*', rights: ['read'] }],
     })
     const answer = await get(`${url}/healthz`)
     expect(answer).toMatchObject({ status: 503, value: { error: { code: 'UNAVAILABLE', reason: 'store' } } })
@@ -424,7 +424,7 @@ describe('operators see', () => {
     time.block(60_000)
     expect(await get(`${url}/v1/keys`)).toMatchObject({ status: 503 })
     expect(complaints.slice(1)).toEqual([
-      'the store failed: UNAVAILABLE: Nobody answers. (4 times since this was last told)',
+      'the store failed: UNAVAILABLE: Nobody answers. (4 times since the last such line)',
     ])
   })
 

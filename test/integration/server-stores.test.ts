@@ -16,8 +16,8 @@ afterAll(() => Promise.all([redisServer.stop(), postgresServer.destroy()]))
 
 const tokenOf = (name: string): string => `secret-of-${name}-0123456789`
 const tokens: readonly TokenOptions[] = [
-  { name: 'all', token: tokenOf('all'), namespaces: '*', rights: ['lock', 'look', 'evict'] },
-  { name: 'worker', token: tokenOf('worker'), namespaces: ['billing'], rights: ['lock', 'look'] },
+  { name: 'all', token: tokenOf('all'), namespaces: '*', rights: ['lock', 'read', 'evict'] },
+  { name: 'worker', token: tokenOf('worker'), namespaces: ['billing'], rights: ['lock', 'read'] },
 ]
 
 async function start(store: string): Promise<LeaseholdServer> {

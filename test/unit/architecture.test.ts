@@ -193,6 +193,39 @@ describe('rooms of the api', () => {
   })
 })
 
+// ---- the rooms of the server
+
+/** Which rooms of the server a room may import, besides itself and `core`. Files at the top may import all of them. */
+const serverRooms: Record<string, readonly string[]> = {
+  contract: [],
+  auth: ['contract'],
+  store: ['contract', 'api', 'telemetry'],
+  http: ['contract', 'auth', 'store', 'api'],
+  routes: ['contract', 'auth', 'store', 'telemetry'],
+  operators: ['contract', 'auth', 'store', 'api', 'dashboard'],
+}
+
+describe('the rooms of the server', () => {
+  const files = sources.filter((file) => /^src\/server\/[^/]+\//.test(file))
+  const roomOf = (file: string): string => (partOf(file) === 'server' ? (file.split('/')[2] ?? '') : partOf(file))
+
+  test('each says at its door who lives there', () => {
+    const rooms = [...new Set(files.map(roomOf))]
+    expect(rooms.toSorted()).toEqual(Object.keys(serverRooms).toSorted())
+    expect(rooms.filter((room) => !existsSync(`src/server/${room}/README.md`))).toEqual([])
+  })
+
+  test('import only what their README says', () => {
+    const wrong = files.flatMap((file) => {
+      const allowed = [roomOf(file), 'core', ...(serverRooms[roomOf(file)] ?? [])]
+      return importsOf(file)
+        .filter((target) => !allowed.includes(roomOf(target)))
+        .map((target) => `${file} imports ${target}`)
+    })
+    expect(wrong).toEqual([])
+  })
+})
+
 describe('files', () => {
   test('no file is named after nothing', () => {
     expect(sources.filter((file) => /(?:^|\/)(?:utils?|helpers?|common)\.ts$/.test(file))).toEqual([])

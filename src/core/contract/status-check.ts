@@ -5,7 +5,8 @@ import { builtin } from '../machine/runtime.ts'
 
 /** Checks of answers and notifications before the client believes them: drivers are other people's code. */
 
-const absentReasons: ReadonlySet<unknown> = new Set<AbsentReason>([
+/** Why a claim may be absent. */
+export const absentReasons: readonly AbsentReason[] = [
   'refused',
   'expired',
   'released',
@@ -14,8 +15,9 @@ const absentReasons: ReadonlySet<unknown> = new Set<AbsentReason>([
   'deadlock',
   'mismatch',
   'unknown',
-])
-const endings: ReadonlySet<unknown> = new Set<Succession['how']>(['expired', 'died', 'evicted', 'max-hold'])
+]
+/** How the claim before may have ended, if not by its release. */
+export const uncleanEndings: readonly Succession['how'][] = ['expired', 'died', 'evicted', 'max-hold']
 
 /** Whether a value is a claim status. */
 export function isClaimStatus(value: unknown): value is ClaimStatus {
@@ -27,7 +29,7 @@ export function isClaimStatus(value: unknown): value is ClaimStatus {
     case 'waiting':
       return isCount(given['ahead']) && isAmount(given['ttlMs']) && isAmount(given['againMs'])
     case 'absent':
-      return isAbsentReason(given['reason']) && isTextOrAbsent(given['detail'])
+      return absentReasons.includes(given['reason'] as AbsentReason) && isTextOrAbsent(given['detail'])
     case 'unknown':
       return true
     default:
@@ -44,19 +46,10 @@ function isHeld({ fence, ttlMs, leaving, after }: Readonly<Record<string, unknow
 function isEnding(value: unknown): boolean {
   if (typeof value !== 'object' || value === null) return false
   const { how, runner } = value as Partial<Record<keyof Succession, unknown>>
-  return endings.has(how) && typeof (runner as Partial<Runner> | null | undefined)?.id === 'string'
-}
-
-/** Whether a value is a reason of {@link AbsentReason}. */
-export function isAbsentReason(value: unknown): value is AbsentReason {
-  return absentReasons.has(value)
-}
-
-/** Whether a value is a whole succession. */
-export function isSuccession(value: unknown): value is Succession {
-  if (typeof value !== 'object' || value === null) return false
-  const { how, fence, runner } = value as Partial<Record<keyof Succession, unknown>>
-  return endings.has(how) && Number.isSafeInteger(fence) && isRunner(runner)
+  return (
+    uncleanEndings.includes(how as Succession['how']) &&
+    typeof (runner as Partial<Runner> | null | undefined)?.id === 'string'
+  )
 }
 
 /** Whether a value from outside has the fields of a runner. */
@@ -79,8 +72,8 @@ function isCount(value: unknown): value is number {
   return Number.isSafeInteger(value) && (value as number) >= 0
 }
 
-/** Whether a value is a finite amount. JSON can say 1e999, and a lease without an end would be trusted for ever. */
-export function isAmount(value: unknown): value is number {
+/** JSON can say 1e999: a lease without an end would be one that nobody stops trusting. */
+function isAmount(value: unknown): value is number {
   return Number.isFinite(value) && (value as number) >= 0
 }
 

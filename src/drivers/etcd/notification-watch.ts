@@ -5,7 +5,7 @@
 import type { ClaimStatus } from '../../core/contract/driver.ts'
 import { pauseMs, type Backoff } from '../../core/time/backoff.ts'
 import type { Keyspace } from './keyspace.ts'
-import { fromWireStatus } from '../../core/wire/wire-status.ts'
+import { fromWireStatus } from '../../core/wire/replies.ts'
 import type { Line } from './line.ts'
 import { calls, readWatch, unwatchRequest, watchRequest, type Change, type WatchReply } from './messages.ts'
 import type { OwnClaim, OwnClaims } from './own-claims.ts'

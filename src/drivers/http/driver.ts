@@ -16,13 +16,20 @@ import { pageLimit } from '../kit/paging.ts'
 import { randomIds } from '../../core/machine/random-id.ts'
 import { timerMs } from '../../core/time/duration.ts'
 import { sendTimeoutFor } from '../../core/contract/requests.ts'
-import { knownHeader, protocolVersion, sessionHeader } from '../../core/wire/wire-protocol.ts'
+import {
+  knownHeader,
+  protocolVersion,
+  sessionHeader,
+  pageIn,
+  statusesIn,
+  storeIn,
+  type StoreReply,
+} from '../../core/wire/replies.ts'
 import { parseServerUrl } from './address.ts'
 import type { Fetch } from './fetch-transport.ts'
 import { bodiesOf, type RequestBody, ServerClient, type CallOptions } from './server-client.ts'
 import { refusalIn, meaningless, Unsent } from './faults.ts'
 import { EventStream } from './event-stream.ts'
-import { pageIn, statusesIn, storeIn, type StoreDescription } from './replies.ts'
 
 /** The options of `http`. */
 export interface HttpOptions {
@@ -79,7 +86,7 @@ export function http(from: string | HttpOptions): LockDriver {
 }
 
 /** The server's description of its store, and its digest, which every answer carries. */
-interface DescribedStore extends StoreDescription {
+interface DescribedStore extends StoreReply {
   readonly digest: string | undefined
 }
 
@@ -174,7 +181,7 @@ class HttpDriver implements LockDriver {
   }
 
   /** Refuses a store that cannot be used over HTTP, and notes what it supports: another server may answer at the same address now. */
-  #accepted([store, digest]: [StoreDescription, string | undefined]): DescribedStore {
+  #accepted([store, digest]: [StoreReply, string | undefined]): DescribedStore {
     if (store.protocol !== protocolVersion) throw otherVersion(this.#client.where, store.protocol)
     try {
       requireLeaseLifetime(store, `The server at ${this.#client.where}`)

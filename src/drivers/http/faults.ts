@@ -1,5 +1,5 @@
 import { LeaseholdError, messageOf, plainMessageOf } from '../../core/errors.ts'
-import { fromWireError } from '../../core/wire/wire-error.ts'
+import { fromWireError } from '../../core/wire/replies.ts'
 import type { ServerReply } from './server-client.ts'
 import { replyBytesMax } from './transport-limits.ts'
 

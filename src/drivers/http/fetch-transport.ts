@@ -1,5 +1,5 @@
 import { timeLimit } from '../../core/time/bounded.ts'
-import { storeHeader } from '../../core/wire/wire-protocol.ts'
+import { storeHeader } from '../../core/wire/replies.ts'
 import { describeServer, type ServerAddress } from './address.ts'
 import { closed, noReply, tooLong, Unsent } from './faults.ts'
 import type { OutgoingCall, RawReply, StreamReader, Transport } from './transport.ts'
